@@ -1,0 +1,36 @@
+# Everything a stranger types. `make run` and `make test` do all set-up themselves.
+
+READY := .venv/.ready
+PYTHON ?= python3
+
+.PHONY: run test setup check format bench soak docs clean
+
+run: $(READY)  ## the main job: a dispatcher, two workers, a few thousand jobs
+	@.venv/bin/python examples/primes/run.py
+
+test: $(READY)  ## all tests
+	@.venv/bin/python -m pytest
+
+setup: $(READY)  ## leaves .venv/bin/shunter
+
+check: $(READY)  ## format, lint, types
+	@.venv/bin/ruff format --check .
+	@.venv/bin/ruff check .
+	@.venv/bin/mypy
+
+format: $(READY)
+	@.venv/bin/ruff format .
+	@.venv/bin/ruff check --fix .
+
+bench: $(READY)  ## prints ratios, writes bench/figures.json
+	@.venv/bin/python -m bench
+
+docs: $(READY)  ## rewrites the generated parts of docs/
+	@.venv/bin/python tools/write_docs.py
+
+clean:
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis
+
+$(READY): requirements.txt requirements-dev.txt pyproject.toml tools/setup.sh
+	@PYTHON=$(PYTHON) bash tools/setup.sh
+	@touch $@

@@ -1,0 +1,141 @@
+"""Every error Shunter raises, in one tree.
+
+    ShunterError
+    ├── SettingsError            a setting or config file is wrong       (the user's fault)
+    ├── AppError                 a handler is declared or called wrongly (the user's fault)
+    ├── Unreachable              no dispatcher answers
+    ├── ProtocolError            a peer sent what the protocol forbids   (the peer's fault)
+    ├── StoreError               the store can't do what was asked
+    └── JobError                 about one job
+        ├── JobRefused           a submission was not accepted
+        │   └── UniqueKeyTaken   its key belongs to a different job
+        ├── JobNotFound
+        ├── InvalidTransition    the transition table has no such step
+        │   └── JobFinal         the job has ended; ended jobs never change
+        ├── StaleAttempt         the report is about a run that is no longer the current one
+        ├── JobFailed            raised to a client that asked for the result
+        ├── JobCancelled         likewise
+        └── ResultTimeout        likewise, the job is still under way
+
+A message says subject, fact and remedy, and its parts stay available as attributes.
+"""
+
+from __future__ import annotations
+
+
+class ShunterError(Exception):
+    """The root of all errors that Shunter raises on purpose."""
+
+
+class SettingsError(ShunterError):
+    """A setting is unknown, has the wrong type or is out of range."""
+
+    def __init__(self, source: str, key: str, found: str, allowed: str) -> None:
+        super().__init__(f"{source}: {key}: found {found}; allowed: {allowed}")
+        self.source, self.key, self.found, self.allowed = source, key, found, allowed
+
+
+class AppError(ShunterError):
+    """An app can't be loaded, or a handler was declared or called wrongly."""
+
+
+class Unreachable(ShunterError):
+    """No dispatcher answered in time."""
+
+    def __init__(self, addresses: str, waited: float) -> None:
+        super().__init__(
+            f"no dispatcher answered at {addresses} within {waited:g} s; "
+            "start one with 'shunter up' or 'shunter dispatcher', or name another address"
+        )
+        self.addresses, self.waited = addresses, waited
+
+
+class ProtocolError(ShunterError):
+    """A peer sent something that the protocol does not allow."""
+
+
+class StoreError(ShunterError):
+    """The store can't be opened, or refused an operation."""
+
+
+class JobError(ShunterError):
+    """Something about one job."""
+
+    def __init__(self, job_id: str, message: str) -> None:
+        super().__init__(f"job {job_id}: {message}")
+        self.job_id = job_id
+
+
+class JobRefused(JobError):
+    """A submission was not accepted; nothing was stored."""
+
+    def __init__(self, job_id: str, field: str, message: str) -> None:
+        super().__init__(job_id, f"{field}: {message}")
+        self.field, self.reason = field, message
+
+
+class UniqueKeyTaken(JobRefused):
+    """The unique key, or the id, already belongs to a job with other contents."""
+
+    def __init__(self, job_id: str, field: str, key: str, holder: str) -> None:
+        super().__init__(
+            job_id,
+            field,
+            f"{key!r} belongs to job {holder}, whose type or payload differs; "
+            "send the same contents, or another key",
+        )
+        self.key, self.holder = key, holder
+
+
+class JobNotFound(JobError):
+    """No job has this id; it may have been purged after its retention."""
+
+    def __init__(self, job_id: str) -> None:
+        super().__init__(job_id, "not found; it never existed or its retention has passed")
+
+
+class InvalidTransition(JobError):
+    """The transition table has no such step."""
+
+    def __init__(self, job_id: str, status: str, event: str) -> None:
+        super().__init__(job_id, f"'{event}' can't happen to a job that is {status}")
+        self.status, self.event = status, event
+
+
+class JobFinal(InvalidTransition):
+    """The job has ended, and ended jobs never change."""
+
+
+class StaleAttempt(JobError):
+    """A report about a run that is no longer the job's current one."""
+
+    def __init__(self, job_id: str, reported: int, current: int) -> None:
+        super().__init__(
+            job_id,
+            f"a report on attempt {reported} is refused, the job is at attempt {current}; "
+            "drop the result, the current attempt will report its own",
+        )
+        self.reported, self.current = reported, current
+
+
+class JobFailed(JobError):
+    """The job failed; `kind`, `message` and `traceback` say how."""
+
+    def __init__(self, job_id: str, kind: str, message: str, traceback: str = "") -> None:
+        super().__init__(job_id, f"failed ({kind}): {message}")
+        self.kind, self.message, self.traceback = kind, message, traceback
+
+
+class JobCancelled(JobError):
+    """The job was cancelled before it could complete."""
+
+    def __init__(self, job_id: str, message: str = "cancelled") -> None:
+        super().__init__(job_id, message)
+
+
+class ResultTimeout(JobError, TimeoutError):
+    """The job did not end in the time the caller gave it; it goes on regardless."""
+
+    def __init__(self, job_id: str, waited: float) -> None:
+        super().__init__(job_id, f"no result within {waited:g} s; it goes on, ask again later")
+        self.waited = waited

@@ -1,0 +1,149 @@
+"""The job record: what is known about one job, as an immutable value.
+
+Field names follow seed 002 (`dispatcher`, `execution`, `callback`); what we added stands below
+them. How a job changes is decided in `lifecycle.py`; where it is kept is the store's business.
+`payload` and `result` are msgpack documents that nobody between client and handler opens.
+Rules: docs/spec/jobs.md.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from msgspec import Struct
+
+from shunter.model.retry import Retry
+
+DEFAULT_TYPE = "default"
+"""The type of a job that came without one, from a client that knows nothing of types."""
+
+
+class Status(StrEnum):
+    """Where a job stands: one letter in the store, a word for people."""
+
+    QUEUED = "q"
+    DISPATCHING = "d"
+    IN_PROGRESS = "i"
+    COMPLETED = "c"
+    FAILED = "f"
+    CANCELLED = "x"
+
+    @property
+    def word(self) -> str:
+        return self.name.lower().replace("_", " ")
+
+    @property
+    def is_final(self) -> bool:
+        return self in FINAL
+
+
+FINAL = frozenset({Status.COMPLETED, Status.FAILED, Status.CANCELLED})
+
+
+class ErrorKind(StrEnum):
+    """Why a run, or the whole job, did not complete."""
+
+    EXCEPTION = "exception"
+    TIMEOUT = "timeout"
+    LOST = "lost"
+    CANCELLED = "cancelled"
+    REFUSED = "refused"
+
+
+class Failure(Struct, frozen=True, omit_defaults=True):
+    """What went wrong; `ended_by` is what it took to stop it: request, SIGTERM or SIGKILL."""
+
+    kind: ErrorKind
+    message: str
+    traceback: str = ""
+    ended_by: str = ""
+
+
+class Dispatch(Struct, frozen=True):
+    """Which dispatcher has claimed the job, when, and until when the claim holds."""
+
+    id: str
+    date: float
+    expiry: float
+
+
+class Execution(Struct, frozen=True, omit_defaults=True):
+    """The run: who does it, since when, how long it may take."""
+
+    worker_id: str | None = None
+    started: float | None = None
+    ended: float | None = None
+    expiry: float | None = None
+    timeout: float | None = None
+
+
+class Callback(Struct, frozen=True, omit_defaults=True):
+    """Whom to call over HTTP when the job has ended."""
+
+    url: str
+    delivered: bool = False
+
+
+class ReplyTo(Struct, frozen=True, omit_defaults=True):
+    """The client that wants to hear the outcome.
+
+    `dispatcher` is set where `address` means something to that dispatcher's run alone.
+    """
+
+    gateway: str
+    address: bytes
+    dispatcher: str | None = None
+
+
+class Progress(Struct, frozen=True):
+    """How far the handler says it has come."""
+
+    done: float
+    total: float | None
+    at: float
+
+
+class PastAttempt(Struct, frozen=True, omit_defaults=True):
+    """A run that ended without completing the job."""
+
+    attempt: int
+    worker_id: str | None
+    started: float | None
+    ended: float
+    outcome: str
+    message: str = ""
+
+
+class Job(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One job. `revision` counts writes, `attempt` counts starts and is the fencing token.
+
+    `payload` is None where the record was read without it.
+    """
+
+    id: str
+    type: str
+    created: float
+    updated: float
+    payload: bytes | None = None
+    status: Status = Status.QUEUED
+    revision: int = 0
+    attempt: int = 0
+    priority: int = 0
+    workflow: str | None = None
+    run: str | None = None
+    result: bytes | None = None
+    dispatcher: Dispatch | None = None
+    execution: Execution = Execution()
+    callback: Callback | None = None
+    not_before: float | None = None
+    unique_key: str | None = None
+    retry: Retry | None = None
+    error: Failure | None = None
+    progress: Progress | None = None
+    reply_to: ReplyTo | None = None
+    wait_until: float | None = None
+    losses: int = 0
+    failures: int = 0
+    cancel_requested: bool = False
+    log: str = ""
+    history: tuple[PastAttempt, ...] = ()

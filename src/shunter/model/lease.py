@@ -1,0 +1,69 @@
+"""Who may run a job, and until when.
+
+A worker of ours holds all its jobs under one lease, which it renews with each heartbeat that a
+dispatcher answers. It counts from the moment it *sent* that heartbeat, the dispatcher from the
+later moment when it was stored, and the worker's span is the shorter one: so a worker that is
+cut off has stopped its jobs before anybody may start them again. A worker that is stopped as a
+whole (SIGSTOP, a frozen machine) can't do that; there only the attempt's fence protects.
+Pure: `now` is always an argument. Rules: docs/spec/jobs.md.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+
+class LeaseTerms(Struct, frozen=True, kw_only=True):
+    """The spans of a lease, in seconds."""
+
+    heartbeat: float = 1.0
+    worker_gives_up: float = 5.0
+    kill_within: float = 2.0
+    dispatcher_takes_over: float = 10.0
+
+    def __post_init__(self) -> None:
+        if self.worker_gives_up + self.kill_within >= self.dispatcher_takes_over:
+            raise ValueError(
+                "a worker must be done stopping its jobs before a dispatcher takes them over: "
+                f"{self.worker_gives_up:g} + {self.kill_within:g} s is not less than "
+                f"{self.dispatcher_takes_over:g} s"
+            )
+
+
+class WorkerLease:
+    """The worker's side of its lease, over all the dispatchers it talks to."""
+
+    def __init__(self, terms: LeaseTerms, *, now: float) -> None:
+        self._terms = terms
+        self._renewed_at = now
+        self._sent: dict[int, float] = {}
+        self._next_beat = 0
+
+    def sent(self, *, now: float) -> int:
+        """Note a heartbeat and return the number that it must carry."""
+        self._next_beat += 1
+        self._sent[self._next_beat] = now
+        horizon = now - self._terms.dispatcher_takes_over
+        while self._sent and next(iter(self._sent.values())) < horizon:
+            del self._sent[next(iter(self._sent))]
+        return self._next_beat
+
+    def answered(self, beat: int) -> None:
+        """Note the answer to a heartbeat; an unknown or ancient number renews nothing."""
+        sent_at = self._sent.pop(beat, None)
+        if sent_at is not None:
+            self._renewed_at = max(self._renewed_at, sent_at)
+
+    def restart(self, *, now: float) -> None:
+        """Begin anew, as an incarnation that holds no jobs."""
+        self._renewed_at = now
+        self._sent.clear()
+
+    def is_over(self, *, now: float) -> bool:
+        """Tell whether the worker must stop its jobs."""
+        return now - self._renewed_at >= self._terms.worker_gives_up
+
+
+def has_lapsed(last_heard: float, terms: LeaseTerms, *, now: float) -> bool:
+    """Tell whether a dispatcher may hand this worker's jobs to another."""
+    return now - last_heard >= terms.dispatcher_takes_over

@@ -1,0 +1,254 @@
+"""What may happen to a job, and what the job is afterwards.
+
+`TRANSITIONS` is the whole truth: no code moves a job along a step that it does not list, and
+docs/spec/jobs.md and the tests are made from it. Every function takes a job and returns the
+next one with its revision raised, or raises a JobError and changes nothing.
+Pure: `now` and randomness are arguments. Must not know stores, sockets or settings.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Any
+
+from msgspec.structs import replace
+
+from shunter.errors import InvalidTransition, JobFinal, StaleAttempt
+from shunter.model.job import Dispatch, ErrorKind, Failure, Job, PastAttempt, Progress, Status
+from shunter.model.retry import AFTER_LOSS, NO_RETRY, Retry, backoff
+
+
+class Event(StrEnum):
+    """What can happen to a job."""
+
+    CLAIMED = "claimed"
+    STARTED = "started"
+    RELEASED = "released"
+    CAME_DUE = "came due"
+    PROGRESSED = "progressed"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    RETRIED = "retried"
+    LOST = "lost"
+    EXHAUSTED = "exhausted"
+    RETURNED = "returned"
+    EXPIRED = "expired"
+    CANCEL_REQUESTED = "cancel requested"
+    CANCELLED = "cancelled"
+
+
+TRANSITIONS: dict[tuple[Status, Event], Status] = {
+    (Status.QUEUED, Event.CLAIMED): Status.DISPATCHING,
+    (Status.QUEUED, Event.CAME_DUE): Status.QUEUED,
+    (Status.QUEUED, Event.CANCELLED): Status.CANCELLED,
+    (Status.DISPATCHING, Event.STARTED): Status.IN_PROGRESS,
+    (Status.DISPATCHING, Event.RELEASED): Status.QUEUED,
+    (Status.DISPATCHING, Event.CANCELLED): Status.CANCELLED,
+    (Status.IN_PROGRESS, Event.PROGRESSED): Status.IN_PROGRESS,
+    (Status.IN_PROGRESS, Event.COMPLETED): Status.COMPLETED,
+    (Status.IN_PROGRESS, Event.FAILED): Status.FAILED,
+    (Status.IN_PROGRESS, Event.RETRIED): Status.QUEUED,
+    (Status.IN_PROGRESS, Event.LOST): Status.QUEUED,
+    (Status.IN_PROGRESS, Event.EXHAUSTED): Status.FAILED,
+    (Status.IN_PROGRESS, Event.RETURNED): Status.QUEUED,
+    (Status.IN_PROGRESS, Event.EXPIRED): Status.FAILED,
+    (Status.IN_PROGRESS, Event.CANCEL_REQUESTED): Status.IN_PROGRESS,
+    (Status.IN_PROGRESS, Event.CANCELLED): Status.CANCELLED,
+}
+
+CLAIM_GRACE_SECONDS = 5.0
+"""How long beyond the cooldown a claim holds before anyone may put the job back."""
+
+MAX_HISTORY = 20
+
+
+def step(job: Job, event: Event) -> Status:
+    """Return the status that `event` leads to, or raise."""
+    try:
+        return TRANSITIONS[job.status, event]
+    except KeyError:
+        refusal = JobFinal if job.status.is_final else InvalidTransition
+        raise refusal(job.id, job.status.word, event) from None
+
+
+def fence(job: Job, attempt: int) -> None:
+    """Raise unless `attempt` is the job's current one."""
+    if attempt != job.attempt:
+        raise StaleAttempt(job.id, attempt, job.attempt)
+
+
+def claim_expiry(now: float, cooldown: float) -> float:
+    """Return until when a claim made now holds."""
+    return now + cooldown + CLAIM_GRACE_SECONDS
+
+
+def claimed(job: Job, *, dispatcher_id: str, now: float, cooldown: float = 0.0) -> Job:
+    """A dispatcher takes a queued job for itself."""
+    dispatch = Dispatch(dispatcher_id, now, claim_expiry(now, cooldown))
+    return _moved(job, Event.CLAIMED, now, dispatcher=dispatch)
+
+
+def started(job: Job, *, worker_id: str, now: float, expiry_grace: float = 0.0) -> Job:
+    """The job is handed to a worker; this raises the attempt.
+
+    `expiry_grace` is the time that a worker which enforces time-outs itself gets to do so.
+    """
+    timeout = job.execution.timeout
+    execution = replace(
+        job.execution,
+        worker_id=worker_id,
+        started=now,
+        ended=None,
+        expiry=None if timeout is None else now + timeout + expiry_grace,
+    )
+    return _moved(job, Event.STARTED, now, execution=execution, attempt=job.attempt + 1)
+
+
+def released(job: Job, *, now: float) -> Job:
+    """A claim that was never acted on is undone."""
+    return _moved(job, Event.RELEASED, now, dispatcher=None)
+
+
+def came_due(job: Job, *, now: float) -> Job:
+    """The time that a waiting job waited for has come."""
+    return _moved(job, Event.CAME_DUE, now, wait_until=None)
+
+
+def progressed(job: Job, attempt: int, *, done: float, total: float | None, now: float) -> Job:
+    """The handler says how far it has come."""
+    fence(job, attempt)
+    return _moved(job, Event.PROGRESSED, now, progress=Progress(done, total, now))
+
+
+def completed(job: Job, attempt: int, *, result: bytes, log: str = "", now: float) -> Job:
+    """The worker delivers the result."""
+    step(job, Event.COMPLETED)
+    fence(job, attempt)
+    return _moved(
+        job,
+        Event.COMPLETED,
+        now,
+        result=result,
+        log=log,
+        error=None,
+        execution=replace(job.execution, ended=now),
+    )
+
+
+def failed(
+    job: Job,
+    attempt: int,
+    error: Failure,
+    *,
+    now: float,
+    spread: float,
+    log: str = "",
+    retry: Retry | None = None,
+) -> Job:
+    """The run failed; the job is tried again while its retries last.
+
+    A time-out is final, as seed 002 says. `retry` is the handler's own policy, which counts
+    where the job came without one. A job that was being cancelled is cancelled.
+    """
+    step(job, Event.FAILED)
+    fence(job, attempt)
+    if error.kind is ErrorKind.CANCELLED or job.cancel_requested:
+        return _ended_run(job, Event.CANCELLED, error, now, log=log)
+    policy = job.retry or retry or NO_RETRY
+    failures = job.failures + 1
+    if error.kind is ErrorKind.EXCEPTION and failures <= policy.limit:
+        wait_until = now + backoff(policy, failures, spread=spread)
+        return _ended_run(
+            job, Event.RETRIED, error, now, log=log, failures=failures, wait_until=wait_until
+        )
+    return _ended_run(job, Event.FAILED, error, now, log=log, failures=failures)
+
+
+def lost(
+    job: Job,
+    attempt: int,
+    reason: str,
+    *,
+    now: float,
+    spread: float,
+    max_losses: int,
+    log: str = "",
+) -> Job:
+    """Whoever ran the job is gone; it is queued again, but not for ever."""
+    step(job, Event.LOST)
+    fence(job, attempt)
+    losses = job.losses + 1
+    if job.cancel_requested:
+        error = Failure(ErrorKind.CANCELLED, f"cancelled; {reason}")
+        return _ended_run(job, Event.CANCELLED, error, now, log=log, losses=losses)
+    error = Failure(ErrorKind.LOST, reason)
+    if losses >= max_losses:
+        error = Failure(
+            ErrorKind.LOST,
+            f"given up after {losses} losses (max_losses): its workers keep dying; last: {reason}",
+        )
+        return _ended_run(job, Event.EXHAUSTED, error, now, log=log, losses=losses)
+    wait_until = now + backoff(AFTER_LOSS, losses - 1, spread=spread) if losses > 1 else None
+    return _ended_run(job, Event.LOST, error, now, log=log, losses=losses, wait_until=wait_until)
+
+
+def returned(job: Job, attempt: int, reason: str, *, now: float) -> Job:
+    """A worker gives back a job that it has not done; nobody is to blame."""
+    step(job, Event.RETURNED)
+    fence(job, attempt)
+    error = Failure(ErrorKind.LOST, reason)
+    event = Event.CANCELLED if job.cancel_requested else Event.RETURNED
+    return _ended_run(job, event, error, now)
+
+
+def expired(job: Job, *, now: float) -> Job:
+    """The job ran past its expiry."""
+    timeout = job.execution.timeout or 0.0
+    message = f"ran past its time-out of {timeout:g} s; its worker was told to stop"
+    return _ended_run(job, Event.EXPIRED, Failure(ErrorKind.TIMEOUT, message), now)
+
+
+def cancelled(job: Job, *, now: float, stoppable: bool) -> Job:
+    """Somebody wants the job stopped.
+
+    A job in progress on a worker that can be told (`stoppable`) stays in progress until the
+    worker says that it has stopped it, and how; anywhere else it ends at once.
+    """
+    if job.status is Status.IN_PROGRESS and stoppable:
+        return _moved(job, Event.CANCEL_REQUESTED, now, cancel_requested=True)
+    error = Failure(ErrorKind.CANCELLED, "cancelled on request")
+    if job.status is Status.IN_PROGRESS:
+        return _ended_run(job, Event.CANCELLED, error, now)
+    step(job, Event.CANCELLED)
+    ended = replace(job.execution, ended=now)
+    return _moved(
+        job, Event.CANCELLED, now, error=error, execution=ended, wait_until=None, dispatcher=None
+    )
+
+
+def _moved(job: Job, event: Event, now: float, **changes: Any) -> Job:
+    return replace(job, status=step(job, event), revision=job.revision + 1, updated=now, **changes)
+
+
+def _ended_run(job: Job, event: Event, error: Failure, now: float, **changes: Any) -> Job:
+    """Close the current run without a result and note it in the job's history."""
+    run = job.execution
+    past = PastAttempt(job.attempt, run.worker_id, run.started, now, event.value, error.message)
+    is_final = step(job, event).is_final
+    execution = (
+        replace(run, ended=now)
+        if is_final
+        else replace(run, worker_id=None, started=None, expiry=None)
+    )
+    log = changes.pop("log", "")
+    return _moved(
+        job,
+        event,
+        now,
+        error=error,
+        execution=execution,
+        dispatcher=job.dispatcher if is_final else None,
+        history=(*job.history[-MAX_HISTORY + 1 :], past),
+        log=log or job.log,
+        **changes,
+    )

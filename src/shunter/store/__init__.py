@@ -1,0 +1,1 @@
+"""Where jobs and workers are kept: one contract, and its implementations."""

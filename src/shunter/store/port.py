@@ -1,0 +1,109 @@
+"""The store's contract: what every store promises, and all that a dispatcher may rely on.
+
+The store alone is authoritative. It decides nothing: jobs come to it as they are to be, and it
+compares and swaps. Calls that are made in one turn of the loop may share one commit; a call
+returns after its commit, never before. No call blocks the loop.
+Each promise below is held by tests/conformance/store, which every store passes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Protocol
+
+from msgspec import Struct
+
+from shunter.errors import UniqueKeyTaken
+from shunter.model.job import Job, Status
+from shunter.model.worker import Worker
+
+
+class Claim(Struct, frozen=True, kw_only=True):
+    """A dispatcher's wish for up to `limit` jobs of these types."""
+
+    dispatcher_id: str
+    types: tuple[str, ...]
+    limit: int
+    now: float
+    expiry: float
+
+
+class JobQuery(Struct, frozen=True, kw_only=True):
+    """Which jobs to list; newest first. `before` is the id of the last one already seen."""
+
+    status: Status | None = None
+    type: str | None = None
+    worker_id: str | None = None
+    before: str | None = None
+    limit: int = 50
+
+
+class Backlog(Struct, frozen=True, kw_only=True):
+    """How many jobs of one type have one status."""
+
+    type: str
+    status: Status
+    count: int
+
+
+class Store(Protocol):
+    """Jobs and workers, shared by all dispatchers."""
+
+    async def open(self) -> None:
+        """Make the store ready for use, creating or migrating its schema."""
+
+    async def close(self) -> None:
+        """Finish what was begun and let go of all resources."""
+
+    async def insert(self, jobs: Sequence[Job]) -> list[Job | UniqueKeyTaken]:
+        """Commit new jobs; where id or unique key exist already, nothing is written.
+
+        The answer to each is the job now stored (itself, or the earlier one with the same type
+        and payload), or the refusal where the earlier one differs.
+        """
+
+    async def claim(self, claim: Claim) -> list[Job]:
+        """Move up to `limit` queued jobs to dispatching, in the order of their rank.
+
+        No two claims ever get the same job. Jobs come with their payloads.
+        """
+
+    async def replace(self, jobs: Sequence[Job]) -> list[bool]:
+        """Compare and swap: write each job whose stored revision is the one before its own.
+
+        A False says that another write came first, or that the stored job is final. The
+        payload is never changed.
+        """
+
+    async def get(self, ids: Sequence[str], *, payload: bool = False) -> list[Job | None]:
+        """Return the jobs with these ids, None for each that is not there."""
+
+    async def find(self, query: JobQuery) -> list[Job]:
+        """List jobs, newest first, without payloads and results."""
+
+    async def held_by(self, worker_ids: Iterable[str]) -> list[Job]:
+        """Return all jobs in progress on these workers, without payloads."""
+
+    async def alarms(self, *, now: float, limit: int) -> list[Job]:
+        """Return jobs whose alarm has come, the earliest first, without payloads."""
+
+    async def next_alarm(self) -> float | None:
+        """Return the time of the earliest alarm that is set."""
+
+    async def backlog(self) -> list[Backlog]:
+        """Count jobs by type and status."""
+
+    async def purge(self, *, ended_before: float, limit: int) -> int:
+        """Delete up to `limit` jobs that ended before then, and return how many it were."""
+
+    async def put_workers(self, workers: Sequence[Worker]) -> None:
+        """Write these worker records, each as a whole, whatever stood there."""
+
+    async def renew(self, worker_ids: Iterable[str], *, now: float) -> None:
+        """Record that these workers were heard from now, and are therefore not dead."""
+
+    async def workers(self, ids: Sequence[str] | None = None) -> list[Worker]:
+        """Return these workers, or all of them, each with the ids of its jobs in progress."""
+
+    async def remove_workers(self, ids: Sequence[str]) -> None:
+        """Forget these workers."""

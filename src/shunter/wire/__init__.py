@@ -1,0 +1,1 @@
+"""Protocol cores and codecs. Pure: no sockets, no clocks."""

@@ -1,0 +1,301 @@
+"""The full level's messages: what our own workers and clients say to a dispatcher and back.
+
+A message is `["", KIND, body]`; the body is msgpack, a struct of this module written as an
+array. Payloads and results travel as opaque bytes inside. Spec: docs/spec/ping-pong.md.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from shunter.errors import ProtocolError
+from shunter.model.job import Callback, Failure, Job, Status
+from shunter.model.retry import Retry
+from shunter.model.worker import Handler, Worker
+
+PROTOCOL_VERSION = 1
+
+
+class Kind(StrEnum):
+    """The second frame of a full message."""
+
+    READY = "READY"
+    PING = "PING"
+    PONG = "PONG"
+    JOBS = "JOBS"
+    RESULTS = "RESULTS"
+    RETURN = "RETURN"
+    PROGRESS = "PROGRESS"
+    CANCEL = "CANCEL"
+    RESIGN = "RESIGN"
+    SUBMIT = "SUBMIT"
+    ACCEPTED = "ACCEPTED"
+    FETCH = "FETCH"
+    LIST = "LIST"
+    WORKERS = "WORKERS"
+    STATUS = "STATUS"
+    ERROR = "ERROR"
+
+
+class Message(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """The shape that all bodies share."""
+
+
+class Held(Message, frozen=True):
+    """A job that the worker has, running or about to."""
+
+    job_id: str
+    attempt: int
+
+
+# ---- a worker and its dispatcher
+
+
+class Hello(Message, frozen=True):
+    """READY: a worker introduces itself. `beat` is answered like that of a PING."""
+
+    worker_id: str
+    incarnation: int
+    handlers: tuple[Handler, ...]
+    max_jobs: int
+    beat: int
+    version: int = PROTOCOL_VERSION
+    hostname: str = ""
+    pid: int = 0
+    held: tuple[Held, ...] = ()
+
+
+class Beat(Message, frozen=True):
+    """PING: the worker lives, has these jobs, and may be given up to `window` at a time."""
+
+    beat: int
+    incarnation: int
+    window: int
+    held: tuple[Held, ...] = ()
+
+
+class Pong(Message, frozen=True):
+    """PONG: the answer to a READY or PING, after the lease has been stored."""
+
+    beat: int
+    dispatcher_id: str
+
+
+class Assignment(Message, frozen=True):
+    """One job for a worker to do."""
+
+    job_id: str
+    attempt: int
+    type: str
+    payload: bytes
+    timeout: float | None
+    run: str | None
+
+
+class Assignments(Message, frozen=True):
+    """JOBS: all that waits for this worker, in one message."""
+
+    jobs: tuple[Assignment, ...]
+
+
+class Report(Message, frozen=True):
+    """How one run ended: with a result, with an error, or with the loss of its process.
+
+    `retry` is the handler's policy, which counts where the job has none of its own.
+    """
+
+    job_id: str
+    attempt: int
+    result: bytes | None = None
+    error: Failure | None = None
+    log: str = ""
+    retry: Retry | None = None
+
+
+class Reports(Message, frozen=True):
+    """RESULTS from a worker, with the number of jobs it may be given at a time from now on."""
+
+    window: int
+    reports: tuple[Report, ...]
+
+
+class Returned(Message, frozen=True):
+    """RETURN: jobs the worker has not done and gives back."""
+
+    window: int
+    jobs: tuple[Held, ...]
+    reason: str
+
+
+class Advance(Message, frozen=True):
+    """How far one run has come."""
+
+    job_id: str
+    attempt: int
+    done: float
+    total: float | None = None
+
+
+class Advances(Message, frozen=True):
+    """PROGRESS: all that is new."""
+
+    advances: tuple[Advance, ...]
+
+
+class CancelOrders(Message, frozen=True):
+    """CANCEL to a worker: stop these runs and report how they ended."""
+
+    jobs: tuple[Held, ...]
+
+
+# ---- a client and its dispatcher; each answer repeats the number of its request
+
+
+class Submission(Message, frozen=True):
+    """A job that a client wants done. What is None is decided by the handler's defaults."""
+
+    id: str
+    type: str
+    payload: bytes
+    priority: int | None = None
+    timeout: float | None = None
+    retry: Retry | None = None
+    delay: float | None = None
+    not_before: float | None = None
+    unique_key: str | None = None
+    workflow: str | None = None
+    run: str | None = None
+    callback: Callback | None = None
+    reply: bool = True
+
+
+class Submit(Message, frozen=True):
+    """SUBMIT: jobs to accept, all in one commit."""
+
+    request: int
+    jobs: tuple[Submission, ...]
+
+
+class Receipt(Message, frozen=True):
+    """What became of one submission: the id of its job, or the field at fault and the reason."""
+
+    job_id: str
+    field: str = ""
+    reason: str = ""
+
+
+class Accepted(Message, frozen=True):
+    """ACCEPTED: the jobs are committed (those without a reason).
+
+    `unserved` names the types that no worker known to this dispatcher does.
+    """
+
+    request: int
+    receipts: tuple[Receipt, ...]
+    unserved: tuple[str, ...] = ()
+
+
+class Outcome(Message, frozen=True):
+    """How a job ended."""
+
+    job_id: str
+    status: Status
+    result: bytes | None = None
+    error: Failure | None = None
+
+
+class Outcomes(Message, frozen=True):
+    """RESULTS to a client. A hint: what is not delivered can always be fetched."""
+
+    outcomes: tuple[Outcome, ...]
+
+
+class Fetch(Message, frozen=True):
+    """FETCH: ask for outcomes. The answer, RESULTS, names those jobs that have ended."""
+
+    request: int
+    job_ids: tuple[str, ...]
+
+
+class Fetched(Message, frozen=True):
+    """FETCH's answer: outcomes of those that have ended, and the ids that nobody knows."""
+
+    request: int
+    outcomes: tuple[Outcome, ...]
+    unknown: tuple[str, ...] = ()
+
+
+class Cancel(Message, frozen=True):
+    """CANCEL from a client; answered like a submission, with a receipt for each job."""
+
+    request: int
+    job_ids: tuple[str, ...]
+
+
+class JobsAsked(Message, frozen=True):
+    """LIST: which jobs to show; with ids, exactly those, in full."""
+
+    request: int
+    job_ids: tuple[str, ...] = ()
+    status: Status | None = None
+    type: str | None = None
+    worker_id: str | None = None
+    before: str | None = None
+    limit: int = 50
+
+
+class JobsListed(Message, frozen=True):
+    """LIST's answer."""
+
+    request: int
+    jobs: tuple[Job, ...]
+
+
+class Asked(Message, frozen=True):
+    """WORKERS or STATUS: a question without details."""
+
+    request: int
+
+
+class WorkersListed(Message, frozen=True):
+    """WORKERS' answer."""
+
+    request: int
+    workers: tuple[Worker, ...]
+
+
+class Standing(Message, frozen=True):
+    """STATUS's answer: counts by type and status, and what this dispatcher has counted."""
+
+    request: int
+    dispatcher_id: str
+    backlog: tuple[tuple[str, Status, int], ...]
+    counters: dict[str, int]
+
+
+class Refusal(Message, frozen=True):
+    """ERROR: the request could not be served; `request` is 0 where it could not be read."""
+
+    request: int
+    reason: str
+
+
+M = TypeVar("M", bound=Message)
+
+encode = msgspec.msgpack.Encoder().encode
+_decoders: dict[type[Message], msgspec.msgpack.Decoder[Message]] = {}
+
+
+def decode(body: bytes, expected: type[M]) -> M:
+    """Read a body as the given message, or raise a ProtocolError that says what is wrong."""
+    decoder = _decoders.get(expected)
+    if decoder is None:
+        decoder = _decoders[expected] = msgspec.msgpack.Decoder(expected)
+    try:
+        return decoder.decode(body)  # type: ignore[return-value]
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise ProtocolError(f"body is not a {expected.__name__}: {error}") from None
