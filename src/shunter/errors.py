@@ -13,6 +13,7 @@
         ├── InvalidTransition    the transition table has no such step
         │   └── JobFinal         the job has ended; ended jobs never change
         ├── StaleAttempt         the report is about a run that is no longer the current one
+        ├── LeaseLost            the reporter does not hold the job
         ├── JobFailed            raised to a client that asked for the result
         ├── JobCancelled         likewise
         └── ResultTimeout        likewise, the job is still under way
@@ -116,6 +117,18 @@ class StaleAttempt(JobError):
             "drop the result, the current attempt will report its own",
         )
         self.reported, self.current = reported, current
+
+
+class LeaseLost(JobError):
+    """A worker reported on a job that another worker holds."""
+
+    def __init__(self, job_id: str, reporter: str, holder: str) -> None:
+        super().__init__(
+            job_id,
+            f"a report from {reporter} is refused, the job is held by {holder}; "
+            f"drop the result, {holder} will report its own",
+        )
+        self.reporter, self.holder = reporter, holder
 
 
 class JobFailed(JobError):

@@ -13,7 +13,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from shunter.errors import InvalidTransition, JobFinal, StaleAttempt
+from shunter.errors import InvalidTransition, JobFinal, LeaseLost, StaleAttempt
 from shunter.model.job import Dispatch, ErrorKind, Failure, Job, PastAttempt, Progress, Status
 from shunter.model.retry import AFTER_LOSS, NO_RETRY, Retry, backoff
 
@@ -77,6 +77,12 @@ def fence(job: Job, attempt: int) -> None:
         raise StaleAttempt(job.id, attempt, job.attempt)
 
 
+def check_holder(job: Job, worker_id: str) -> None:
+    """Raise unless this worker runs the job."""
+    if job.status is Status.IN_PROGRESS and job.execution.worker_id != worker_id:
+        raise LeaseLost(job.id, worker_id, job.execution.worker_id or "nobody")
+
+
 def claim_expiry(now: float, cooldown: float) -> float:
     """Return until when a claim made now holds."""
     return now + cooldown + CLAIM_GRACE_SECONDS
@@ -88,18 +94,30 @@ def claimed(job: Job, *, dispatcher_id: str, now: float, cooldown: float = 0.0) 
     return _moved(job, Event.CLAIMED, now, dispatcher=dispatch)
 
 
-def started(job: Job, *, worker_id: str, now: float, expiry_grace: float = 0.0) -> Job:
+def started(
+    job: Job,
+    *,
+    worker_id: str,
+    now: float,
+    expiry_grace: float = 0.0,
+    presumed_dead_after: float | None = None,
+) -> Job:
     """The job is handed to a worker; this raises the attempt.
 
     `expiry_grace` is the time that a worker which enforces time-outs itself gets to do so.
+    `presumed_dead_after` is for a worker that is silent while it works.
     """
-    timeout = job.execution.timeout
+    spans = []
+    if job.execution.timeout is not None:
+        spans.append(job.execution.timeout + expiry_grace)
+    if presumed_dead_after is not None:
+        spans.append(presumed_dead_after)
     execution = replace(
         job.execution,
         worker_id=worker_id,
         started=now,
         ended=None,
-        expiry=None if timeout is None else now + timeout + expiry_grace,
+        expiry=now + min(spans) if spans else None,
     )
     return _moved(job, Event.STARTED, now, execution=execution, attempt=job.attempt + 1)
 
@@ -153,7 +171,8 @@ def failed(
     step(job, Event.FAILED)
     fence(job, attempt)
     if error.kind is ErrorKind.CANCELLED or job.cancel_requested:
-        return _ended_run(job, Event.CANCELLED, error, now, log=log)
+        stopped = replace(error, kind=ErrorKind.CANCELLED)
+        return _ended_run(job, Event.CANCELLED, stopped, now, log=log)
     policy = job.retry or retry or NO_RETRY
     failures = job.failures + 1
     if error.kind is ErrorKind.EXCEPTION and failures <= policy.limit:
@@ -196,15 +215,24 @@ def returned(job: Job, attempt: int, reason: str, *, now: float) -> Job:
     """A worker gives back a job that it has not done; nobody is to blame."""
     step(job, Event.RETURNED)
     fence(job, attempt)
-    error = Failure(ErrorKind.LOST, reason)
-    event = Event.CANCELLED if job.cancel_requested else Event.RETURNED
-    return _ended_run(job, event, error, now)
+    if job.cancel_requested:
+        error = Failure(ErrorKind.CANCELLED, f"cancelled; {reason}")
+        return _ended_run(job, Event.CANCELLED, error, now)
+    return _ended_run(job, Event.RETURNED, Failure(ErrorKind.LOST, reason), now)
 
 
-def expired(job: Job, *, now: float) -> Job:
-    """The job ran past its expiry."""
-    timeout = job.execution.timeout or 0.0
-    message = f"ran past its time-out of {timeout:g} s; its worker was told to stop"
+def expired(job: Job, *, now: float, spread: float, max_losses: int) -> Job:
+    """The job is past its expiry: timed out, or its silent worker is presumed dead."""
+    step(job, Event.EXPIRED)
+    if job.cancel_requested:
+        error = Failure(ErrorKind.CANCELLED, "cancelled; its worker did not say how it ended")
+        return _ended_run(job, Event.CANCELLED, error, now)
+    run = job.execution
+    ran_for = now - (run.started or now)
+    if run.timeout is None or ran_for < run.timeout:
+        reason = f"worker {run.worker_id} was silent for {ran_for:.1f} s and is presumed dead"
+        return lost(job, job.attempt, reason, now=now, spread=spread, max_losses=max_losses)
+    message = f"ran past its time-out of {run.timeout:g} s; its worker was told to stop"
     return _ended_run(job, Event.EXPIRED, Failure(ErrorKind.TIMEOUT, message), now)
 
 

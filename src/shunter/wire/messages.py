@@ -28,6 +28,7 @@ class Kind(StrEnum):
     PONG = "PONG"
     JOBS = "JOBS"
     RESULTS = "RESULTS"
+    TAKEN = "TAKEN"
     RETURN = "RETURN"
     PROGRESS = "PROGRESS"
     CANCEL = "CANCEL"
@@ -117,10 +118,20 @@ class Report(Message, frozen=True):
 
 
 class Reports(Message, frozen=True):
-    """RESULTS from a worker, with the number of jobs it may be given at a time from now on."""
+    """RESULTS from a worker, which keeps them until TAKEN names their `batch`.
 
+    `window` is how many jobs the worker may be given at a time from now on.
+    """
+
+    batch: int
     window: int
     reports: tuple[Report, ...]
+
+
+class Taken(Message, frozen=True):
+    """TAKEN: these batches of reports are committed, or refused for good."""
+
+    batches: tuple[int, ...]
 
 
 class Returned(Message, frozen=True):
@@ -129,6 +140,12 @@ class Returned(Message, frozen=True):
     window: int
     jobs: tuple[Held, ...]
     reason: str
+
+
+class Farewell(Message, frozen=True):
+    """RESIGN: give this worker nothing new; what it can't finish it will return."""
+
+    worker_id: str
 
 
 class Advance(Message, frozen=True):

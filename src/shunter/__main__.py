@@ -1,0 +1,5 @@
+"""`python -m shunter` is `shunter`."""
+
+from shunter.cli.main import main
+
+main()

@@ -1,0 +1,246 @@
+"""The handlers that a user declares, and how a worker finds them.
+
+An app decides which types of job exist here, with which defaults, and which function does
+each. Must not know processes, sockets or event loops: it calls functions, and an `async def`
+gives the caller an awaitable. How arguments travel is in `payload.py`.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import importlib.util
+import inspect
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Generic, ParamSpec, TypeVar, overload
+
+from msgspec.structs import replace
+
+from shunter.context import Context, Terminated
+from shunter.errors import AppError
+from shunter.model.identity import NAME_RULE, is_name
+from shunter.model.queueing import PRIORITY_LIMIT
+from shunter.model.retry import Retry
+from shunter.model.worker import Handler
+from shunter.payload import Arguments, Parameters, payload_of, result_of
+
+__all__ = [
+    "App",
+    "Context",
+    "JobFunction",
+    "Retry",
+    "Terminated",
+    "load_app",
+    "payload_of",
+    "result_of",
+]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class JobFunction(Generic[P, R]):
+    """A function that is also a type of job; calling it is a plain call, here and now."""
+
+    def __init__(self, function: Callable[P, R], handler: Handler) -> None:
+        functools.update_wrapper(self, function)
+        self.function = function
+        self.handler = handler
+        self.is_async = inspect.iscoroutinefunction(function)
+        self._parameters = Parameters(handler.type, function)
+
+    @property
+    def name(self) -> str:
+        """The type of the jobs that this function does."""
+        return self.handler.type
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        return self.function(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        return f"<job {self.name!r}: {self.function!r}>"
+
+    def arguments(self, payload: bytes, context: Context) -> Arguments:
+        """Read a payload as this function's arguments, or raise an AppError."""
+        return self._parameters.read(payload, context)
+
+
+class App:
+    """A set of handlers, each the one function for its type of job."""
+
+    def __init__(self) -> None:
+        self._functions: dict[str, JobFunction[..., Any]] = {}
+
+    @overload
+    def job(self, function: Callable[P, R], /) -> JobFunction[P, R]: ...
+
+    @overload
+    def job(
+        self,
+        function: None = None,
+        /,
+        *,
+        name: str | None = None,
+        retries: int | None = None,
+        timeout: float | None = None,
+        priority: int = 0,
+        retry: Retry | None = None,
+    ) -> Callable[[Callable[P, R]], JobFunction[P, R]]: ...
+
+    def job(
+        self,
+        function: Callable[..., Any] | None = None,
+        /,
+        *,
+        name: str | None = None,
+        retries: int | None = None,
+        timeout: float | None = None,
+        priority: int = 0,
+        retry: Retry | None = None,
+    ) -> Any:
+        """Declare a handler, as `@app.job` or `@app.job(...)`.
+
+        `retries` is the limit of `retry`; what a job itself brings along goes before both.
+        """
+
+        def declare(function: Callable[..., Any]) -> JobFunction[..., Any]:
+            if isinstance(function, JobFunction):
+                function = function.function
+            type_name = self._new_name(function, name)
+            _check_options(type_name, retries, timeout, priority)
+            policy = retry if retries is None else replace(retry or Retry(), limit=retries)
+            handler = Handler(type_name, priority=priority, timeout=timeout, retry=policy)
+            declared = JobFunction(function, handler)
+            self._functions[type_name] = declared
+            return declared
+
+        return declare if function is None else declare(function)
+
+    def handlers(self) -> tuple[Handler, ...]:
+        """Return what this app can do, in the order of declaration."""
+        return tuple(function.handler for function in self._functions.values())
+
+    def find(self, job_type: str) -> JobFunction[..., Any]:
+        """Return the function for this type, or raise an AppError that lists what there is."""
+        try:
+            return self._functions[job_type]
+        except KeyError:
+            known = ", ".join(sorted(self._functions)) or "none at all"
+            raise AppError(
+                f"no handler for jobs of type {job_type!r}; this app has: {known}"
+            ) from None
+
+    def run(self, job_type: str, payload: bytes, context: Context) -> Any:
+        """Do one job: return what its function returns, which for `async def` is awaitable."""
+        function = self.find(job_type)
+        args, kwargs = function.arguments(payload, context)
+        return function.function(*args, **kwargs)
+
+    def _new_name(self, function: Callable[..., Any], name: str | None) -> str:
+        if not callable(function):
+            raise AppError(f"{function!r} can't be a handler; decorate a function")
+        if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+            raise AppError(f"{function!r} is a generator; a handler returns its result once")
+        name = name if name is not None else getattr(function, "__name__", "")
+        if not is_name(name):
+            raise AppError(f"{name!r} can't name a handler: a name is {NAME_RULE}; pass name=…")
+        if name in self._functions:
+            taken = self._functions[name].function
+            where = f"{taken.__module__}.{getattr(taken, '__qualname__', name)}"
+            raise AppError(
+                f"two handlers are named {name!r}, the first is {where}; give one another name=…"
+            )
+        return name
+
+
+def _check_options(name: str, retries: int | None, timeout: float | None, priority: int) -> None:
+    if retries is not None and retries < 0:
+        raise AppError(f"handler {name!r}: retries is {retries}; allowed: 0 or more")
+    if timeout is not None and not timeout > 0:
+        raise AppError(f"handler {name!r}: timeout is {timeout}; allowed: seconds above 0, or None")
+    if not -PRIORITY_LIMIT <= priority <= PRIORITY_LIMIT:
+        raise AppError(
+            f"handler {name!r}: priority is {priority}; "
+            f"allowed: {-PRIORITY_LIMIT} to {PRIORITY_LIMIT}"
+        )
+
+
+def load_app(spec: str) -> App:
+    """Import the app that `module:attribute` or `path/to/file.py:attribute` names.
+
+    Without the attribute it is `app`, or else the only App in there. The current folder is put
+    on `sys.path` for a module, the file's folder for a file.
+    """
+    place, _, attribute = spec.rpartition(":") if ":" in spec else (spec, "", "")
+    if not place or spec.endswith(":"):
+        raise AppError(
+            f"{spec!r} names no app; write module:attribute or path/to/file.py:attribute"
+        )
+    is_file = place.endswith(".py") or "/" in place
+    module = _import_file(Path(place)) if is_file else _import_module(place)
+    return _app_in(module, place, attribute)
+
+
+def _import_module(name: str) -> ModuleType:
+    _put_on_path(Path.cwd())
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is not None and (name == error.name or name.startswith(f"{error.name}.")):
+            raise AppError(
+                f"there is no module {name!r} in {Path.cwd()} or on sys.path; "
+                "check the name, or name a file: path/to/file.py"
+            ) from None
+        raise _import_failed(name, error) from error
+    except (Exception, SystemExit) as error:
+        raise _import_failed(name, error) from error
+
+
+def _import_file(path: Path) -> ModuleType:
+    path = path.resolve()
+    if not path.is_file():
+        raise AppError(f"there is no file {path}; check the path of the app")
+    known = sys.modules.get(path.stem)
+    if known is not None and getattr(known, "__file__", None) == str(path):
+        return known
+    _put_on_path(path.parent)
+    name = path.stem if known is None else f"shunter_app_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise AppError(f"{path} is not a Python file; name one that ends in .py")
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except (Exception, SystemExit) as error:
+        del sys.modules[name]
+        raise _import_failed(str(path), error) from error
+    return module
+
+
+def _import_failed(place: str, error: BaseException) -> AppError:
+    return AppError(f"importing {place} raised {type(error).__name__}: {error}; correct it there")
+
+
+def _put_on_path(folder: Path) -> None:
+    if str(folder) not in sys.path:
+        sys.path.insert(0, str(folder))
+
+
+def _app_in(module: ModuleType, place: str, attribute: str) -> App:
+    apps = {name: value for name, value in vars(module).items() if isinstance(value, App)}
+    there = f"apps in there: {', '.join(apps)}" if apps else "there is no App in there"
+    if attribute:
+        found = getattr(module, attribute, None)
+        if isinstance(found, App):
+            return found
+        fact = "is missing" if found is None else f"is a {type(found).__name__}, not an App"
+        raise AppError(f"{place}: {attribute!r} {fact}; {there}")
+    if "app" in apps:
+        return apps["app"]
+    if len({id(app) for app in apps.values()}) == 1:
+        return next(iter(apps.values()))
+    remedy = f"say which: {place}:{next(iter(apps))}" if apps else "write app = shunter.App()"
+    raise AppError(f"{place}: {there}; {remedy}")

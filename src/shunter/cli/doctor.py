@@ -1,0 +1,88 @@
+"""`shunter doctor`: what is missing on this machine, and how to get it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+
+import msgspec
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from shunter.cli import addresses, machine
+from shunter.cli.finding import Finding, State, Surroundings
+from shunter.errors import SettingsError
+from shunter.settings import Settings
+from shunter.settings_sources import load_settings
+
+Check = Callable[[Surroundings], Finding | Iterable[Finding]]
+
+CHECKS: tuple[Check, ...] = (
+    machine.system,
+    machine.python,
+    machine.packages,
+    machine.java,
+    machine.sqlite,
+    addresses.store,
+    addresses.listening,
+    machine.open_files,
+    machine.shared_memory,
+    machine.clock,
+)
+
+COLOURS = {State.OK: "green", State.WARN: "yellow", State.MISSING: "red"}
+
+
+def run(
+    path: Path | None,
+    *,
+    environ: Mapping[str, str],
+    as_json: bool = False,
+    console: Console | None = None,
+    checks: Iterable[Check] = CHECKS,
+) -> int:
+    """Examine this machine, print the findings, and return 1 if something needed is missing."""
+    console = console or Console()
+    findings = examine(path, environ, checks)
+    if as_json:
+        console.print_json(json.dumps(msgspec.to_builtins(findings)))
+    else:
+        console.print(_table(findings))
+        console.print(_verdict(findings))
+    return 1 if any(finding.state is State.MISSING for finding in findings) else 0
+
+
+def examine(
+    path: Path | None, environ: Mapping[str, str], checks: Iterable[Check] = CHECKS
+) -> list[Finding]:
+    """Return all findings; where the settings are wrong, the rest goes by the defaults."""
+    findings, settings = [], Settings()
+    try:
+        settings = load_settings(path, environ, {}).settings
+    except SettingsError as error:
+        remedy = f"correct {error.key} in {error.source}"
+        findings.append(Finding("settings", State.MISSING, str(error), remedy))
+    else:
+        findings.append(Finding("settings", State.OK, "can be read; see: shunter config"))
+    surroundings = Surroundings(settings, environ)
+    for check in checks:
+        found = check(surroundings)
+        findings += [found] if isinstance(found, Finding) else found
+    return findings
+
+
+def _table(findings: Iterable[Finding]) -> Table:
+    table = Table("", "what", "found", "remedy")
+    for finding in findings:
+        state = f"[{COLOURS[finding.state]}]{finding.state}[/]"
+        table.add_row(state, finding.name, escape(finding.fact), escape(finding.remedy))
+    return table
+
+
+def _verdict(findings: Iterable[Finding]) -> str:
+    missing = [finding.name for finding in findings if finding.state is State.MISSING]
+    if missing:
+        return f"[red]Something is missing: {', '.join(missing)}.[/]"
+    return "[green]Nothing that is needed is missing.[/]"

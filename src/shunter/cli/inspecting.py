@@ -1,0 +1,236 @@
+"""`shunter jobs`, `job`, `workers` and `cancel`: what is there, told to people or programs."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import msgspec
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from shunter.client import Client
+from shunter.errors import SettingsError
+from shunter.model.job import Job, Status
+
+_COLOURS = {
+    Status.COMPLETED: "green",
+    Status.FAILED: "red",
+    Status.CANCELLED: "yellow",
+    Status.IN_PROGRESS: "cyan",
+}
+
+
+def jobs(
+    dispatchers: tuple[str, ...],
+    *,
+    status: str | None,
+    job_type: str | None,
+    worker_id: str | None,
+    limit: int,
+    before: str | None,
+    as_json: bool,
+) -> int:
+    """List jobs; return the exit code."""
+    console = Console()
+    with Client(*dispatchers) as client:
+        found = client.jobs(
+            status=_status(status),
+            type=job_type,
+            worker_id=worker_id,
+            limit=limit,
+            before=before,
+        )
+        if as_json:
+            console.print_json(_json([document(job) for job in found]))
+            return 0
+        backlog = client.standing().backlog
+    now = time.time()
+    table = Table("id", "type", "status", "attempt", "priority", "created", "took", "worker")
+    for job in found:
+        run = job.execution
+        took = "" if run.started is None else _span((run.ended or now) - run.started)
+        table.add_row(
+            job.id,
+            escape(job.type),
+            _coloured(job.status),
+            str(job.attempt),
+            str(job.priority),
+            _ago(job.created, now),
+            took,
+            escape(run.worker_id or ""),
+        )
+    console.print(table)
+    totals: dict[Status, int] = {}
+    for _, state, count in backlog:
+        totals[state] = totals.get(state, 0) + count
+    counted = ", ".join(f"{totals[state]:,} {state.word}" for state in Status if state in totals)
+    console.print(counted or "no jobs yet")
+    return 0
+
+
+def job(dispatchers: tuple[str, ...], job_id: str, *, as_json: bool) -> int:
+    """Tell one job's story; return the exit code."""
+    console = Console()
+    with Client(*dispatchers) as client:
+        found = client.job(job_id)
+    if as_json:
+        console.print_json(_json(document(found)))
+        return 0
+    console.print(_story(found))
+    _print_attempts(console, found)
+    for title, text in (
+        ("error", found.error.traceback if found.error else ""),
+        ("log", found.log),
+    ):
+        if text:
+            console.rule(title, align="left")
+            console.print(text.rstrip(), markup=False, highlight=False)
+    return 0
+
+
+def workers(dispatchers: tuple[str, ...], *, as_json: bool) -> int:
+    """List workers; return the exit code."""
+    console = Console()
+    with Client(*dispatchers) as client:
+        found = client.workers()
+    if as_json:
+        console.print_json(_json([msgspec.to_builtins(worker) for worker in found]))
+        return 0
+    now = time.time()
+    table = Table("id", "level", "state", "slots", "jobs", "heard", "does", "last error")
+    for worker in sorted(found, key=lambda worker: (worker.state != "alive", worker.id)):
+        table.add_row(
+            escape(worker.id),
+            worker.kind,
+            worker.state,
+            str(worker.max_jobs),
+            str(len(worker.jobs)),
+            _ago(worker.last_pinged, now),
+            escape(", ".join(handler.type for handler in worker.handlers)),
+            escape(worker.last_error),
+        )
+    console.print(table)
+    return 0
+
+
+def cancel(dispatchers: tuple[str, ...], job_ids: list[str], *, as_json: bool) -> int:
+    """Cancel jobs; return 0 if all of them could be."""
+    console = Console()
+    with Client(*dispatchers) as client:
+        receipts = client.cancel(job_ids)
+    if as_json:
+        rows = [{"id": r.job_id, "cancelled": not r.reason, "reason": r.reason} for r in receipts]
+        console.print_json(_json(rows))
+    else:
+        for receipt in receipts:
+            console.print(escape(receipt.reason or f"{receipt.job_id}: cancelled"))
+    return 1 if any(receipt.reason for receipt in receipts) else 0
+
+
+def document(job: Job) -> dict[str, Any]:
+    """Write a job for programs: payload and result decoded, its status as letter and word."""
+    shown: dict[str, Any] = msgspec.to_builtins(job)
+    for field in ("payload", "result"):
+        packed = getattr(job, field)
+        shown[field] = None if packed is None else msgspec.msgpack.decode(packed)
+    return {"id": job.id, "status": job.status, "word": job.status.word, **shown}
+
+
+def _story(job: Job) -> Table:
+    now, run = time.time(), job.execution
+    story = Table.grid(padding=(0, 2))
+    rows: list[tuple[str, str]] = [
+        ("job", job.id),
+        ("type", escape(job.type)),
+        ("status", _coloured(job.status)),
+        ("priority", str(job.priority)),
+        ("attempt", f"{job.attempt} ({job.failures} failures, {job.losses} losses)"),
+        ("created", _when(job.created, now)),
+    ]
+    if job.wait_until:
+        rows.append(("waits until", _when(job.wait_until, now)))
+    if job.unique_key:
+        rows.append(("unique key", escape(job.unique_key)))
+    if job.dispatcher:
+        rows.append(("dispatcher", f"{job.dispatcher.id}, {_when(job.dispatcher.date, now)}"))
+    if run.worker_id:
+        rows.append(("worker", escape(run.worker_id)))
+    if run.started:
+        rows.append(("started", _when(run.started, now)))
+    if run.ended:
+        took = f", took {_span(run.ended - run.started)}" if run.started else ""
+        rows.append(("ended", _when(run.ended, now) + took))
+    if job.progress:
+        total = "" if job.progress.total is None else f" of {job.progress.total:g}"
+        rows.append(("progress", f"{job.progress.done:g}{total}"))
+    if job.payload is not None:
+        rows.append(("payload", _short(job.payload)))
+    if job.result is not None:
+        rows.append(("result", _short(job.result)))
+    if job.error:
+        ended_by = f" (ended by {job.error.ended_by})" if job.error.ended_by else ""
+        rows.append(("error", escape(f"{job.error.kind}: {job.error.message}{ended_by}")))
+    for name, text in rows:
+        story.add_row(f"[dim]{name}[/dim]", text)
+    return story
+
+
+def _print_attempts(console: Console, job: Job) -> None:
+    if not job.history:
+        return
+    attempts = Table("attempt", "worker", "started", "took", "outcome", "message")
+    now = time.time()
+    for past in job.history:
+        attempts.add_row(
+            str(past.attempt),
+            escape(past.worker_id or ""),
+            "" if past.started is None else _when(past.started, now),
+            "" if past.started is None else _span(past.ended - past.started),
+            past.outcome,
+            escape(past.message),
+        )
+    console.print(attempts)
+
+
+def _status(word: str | None) -> Status | None:
+    if word is None:
+        return None
+    for status in Status:
+        if word in (status.value, status.word, status.word.replace(" ", "-")):
+            return status
+    words = ", ".join(status.word.replace(" ", "-") for status in Status)
+    raise SettingsError("the command line", "--status", repr(word), words)
+
+
+def _coloured(status: Status) -> str:
+    colour = _COLOURS.get(status)
+    return f"[{colour}]{status.word}[/{colour}]" if colour else status.word
+
+
+def _short(packed: bytes) -> str:
+    text = repr(msgspec.msgpack.decode(packed))
+    return escape(text if len(text) <= 200 else f"{text[:200]}… ({len(packed):,} bytes)")
+
+
+def _when(at: float, now: float) -> str:
+    return f"{time.strftime('%Y-%m-%d %H:%M:%S', time.localtime(at))} ({_ago(at, now)})"
+
+
+def _ago(at: float, now: float) -> str:
+    return f"{_span(now - at)} ago" if at <= now else f"in {_span(at - now)}"
+
+
+def _span(seconds: float) -> str:
+    if seconds < 1:
+        return f"{max(0.0, seconds) * 1000:.0f} ms"
+    if seconds < 120:
+        return f"{seconds:.1f} s"
+    if seconds < 7200:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.0f} h" if seconds < 172800 else f"{seconds / 86400:.0f} days"
+
+
+def _json(value: Any) -> str:
+    return msgspec.json.encode(value).decode()

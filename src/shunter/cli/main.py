@@ -1,0 +1,245 @@
+"""The `shunter` command: what people type, and which module answers.
+
+Exit codes: 0 all went well; 1 a job failed or was cancelled, or something needed is missing;
+2 the command or a setting is wrong; 3 no dispatcher answers; 4 the wait was over before the job.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from shunter.cli import config, doctor, inspecting, serving, submitting
+from shunter.errors import (
+    AppError,
+    JobRefused,
+    ResultTimeout,
+    SettingsError,
+    ShunterError,
+    Unreachable,
+)
+from shunter.settings_sources import load_settings
+
+app = typer.Typer(
+    name="shunter",
+    help="Gets jobs to workers and events to stages.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+    rich_markup_mode=None,
+)
+
+EXIT_CODES: list[tuple[type[ShunterError], int]] = [
+    (Unreachable, 3),
+    (ResultTimeout, 4),
+    (SettingsError, 2),
+    (AppError, 2),
+    (JobRefused, 2),
+    (ShunterError, 1),
+]
+
+ConfigOption = Annotated[
+    Path | None,
+    typer.Option("--config", help="A TOML file; ./shunter.toml is used where there is one."),
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+DispatcherOption = Annotated[
+    list[str] | None,
+    typer.Option("--dispatcher", help="Where a dispatcher listens for us; may be repeated."),
+]
+AppOption = Annotated[
+    str | None,
+    typer.Option("--app", help="Where the handlers are: module:app or path/to/file.py:app."),
+]
+StoreOption = Annotated[str | None, typer.Option("--store", help="Where jobs are kept: a URL.")]
+SlotsOption = Annotated[
+    int | None, typer.Option("--max-jobs", help="Slots: how many jobs run at the same time.")
+]
+
+
+@app.command()
+def up(
+    app_spec: AppOption = None,
+    workers: Annotated[int, typer.Option(min=0, help="How many worker processes.")] = 1,
+    max_jobs: SlotsOption = None,
+    store: StoreOption = None,
+    config_file: ConfigOption = None,
+) -> None:
+    """Run a dispatcher and workers here, with the embedded store."""
+    flags = {"worker.max_jobs": max_jobs, "store.url": store}
+    loaded = load_settings(config_file, os.environ, flags)
+    raise typer.Exit(serving.up(loaded, app_spec=app_spec, workers=workers))
+
+
+@app.command()
+def dispatcher(
+    config_file: ConfigOption = None,
+    store: StoreOption = None,
+    frontend: Annotated[str | None, typer.Option(help="Where clients connect.")] = None,
+    backend: Annotated[str | None, typer.Option(help="Where workers connect.")] = None,
+    http_host: Annotated[str | None, typer.Option(help="Where HTTP listens.")] = None,
+    http_port: Annotated[int | None, typer.Option(help="Where HTTP listens.")] = None,
+) -> None:
+    """Run a dispatcher."""
+    flags = {
+        "store.url": store,
+        "zmq.frontend": frontend,
+        "zmq.backend": backend,
+        "http.host": http_host,
+        "http.port": http_port,
+    }
+    loaded = load_settings(config_file, os.environ, flags)
+    raise typer.Exit(serving.dispatcher(loaded.settings))
+
+
+@app.command()
+def worker(
+    app_spec: Annotated[
+        str, typer.Option("--app", help="Where the handlers are: module:app or file.py:app.")
+    ],
+    dispatchers: DispatcherOption = None,
+    max_jobs: SlotsOption = None,
+    config_file: ConfigOption = None,
+) -> None:
+    """Run a worker that does the jobs of an app."""
+    flags = {"worker.dispatchers": dispatchers, "worker.max_jobs": max_jobs}
+    loaded = load_settings(config_file, os.environ, flags)
+    raise typer.Exit(serving.worker(loaded.settings, app_spec))
+
+
+@app.command()
+def submit(
+    job_type: Annotated[str, typer.Argument(metavar="TYPE", help="The type of the job.")],
+    arguments: Annotated[
+        list[str] | None,
+        typer.Argument(help="Arguments: JSON or plain text; name=value for a named one."),
+    ] = None,
+    payload: Annotated[str | None, typer.Option(help="The payload as JSON instead.")] = None,
+    priority: Annotated[int | None, typer.Option(help="Higher goes first.")] = None,
+    timeout: Annotated[float | None, typer.Option(help="Seconds the job may run.")] = None,
+    retries: Annotated[int | None, typer.Option(help="How often to try again.")] = None,
+    delay: Annotated[float | None, typer.Option(help="Seconds to wait before it starts.")] = None,
+    unique_key: Annotated[
+        str | None, typer.Option(help="The same key and payload is the same job.")
+    ] = None,
+    wait: Annotated[bool, typer.Option("--wait", help="Wait for the result.")] = False,
+    wait_timeout: Annotated[
+        float | None, typer.Option(help="Wait so many seconds at most.")
+    ] = None,
+    dispatchers: DispatcherOption = None,
+    config_file: ConfigOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Submit a job, and wait for it if you like."""
+    loaded = load_settings(config_file, os.environ, {"client.dispatchers": dispatchers})
+    document = submitting.payload_from(arguments or [], payload)
+    options = submitting.options_from(
+        priority=priority, timeout=timeout, retries=retries, delay=delay, unique_key=unique_key
+    )
+    raise typer.Exit(
+        submitting.submit(
+            loaded.settings.client_dispatchers,
+            job_type,
+            document,
+            options,
+            wait=wait or wait_timeout is not None,
+            wait_timeout=wait_timeout,
+            as_json=as_json,
+        )
+    )
+
+
+@app.command()
+def jobs(
+    status: Annotated[
+        str | None, typer.Option(help="queued, dispatching, in-progress, completed, ...")
+    ] = None,
+    job_type: Annotated[str | None, typer.Option("--type", help="Only this type.")] = None,
+    worker_id: Annotated[str | None, typer.Option("--worker", help="Only this worker's.")] = None,
+    limit: Annotated[int, typer.Option(min=1, max=1000, help="How many at most.")] = 20,
+    before: Annotated[str | None, typer.Option(help="Go on after this id.")] = None,
+    dispatchers: DispatcherOption = None,
+    config_file: ConfigOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """List jobs, newest first, and count them."""
+    loaded = load_settings(config_file, os.environ, {"client.dispatchers": dispatchers})
+    raise typer.Exit(
+        inspecting.jobs(
+            loaded.settings.client_dispatchers,
+            status=status,
+            job_type=job_type,
+            worker_id=worker_id,
+            limit=limit,
+            before=before,
+            as_json=as_json,
+        )
+    )
+
+
+@app.command()
+def job(
+    job_id: Annotated[str, typer.Argument(metavar="ID")],
+    dispatchers: DispatcherOption = None,
+    config_file: ConfigOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Tell a job's whole story: who, when, attempts, log."""
+    loaded = load_settings(config_file, os.environ, {"client.dispatchers": dispatchers})
+    raise typer.Exit(inspecting.job(loaded.settings.client_dispatchers, job_id, as_json=as_json))
+
+
+@app.command()
+def cancel(
+    job_ids: Annotated[list[str], typer.Argument(metavar="ID...")],
+    dispatchers: DispatcherOption = None,
+    config_file: ConfigOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Stop jobs: waiting ones at once, running ones by request, SIGTERM, SIGKILL."""
+    loaded = load_settings(config_file, os.environ, {"client.dispatchers": dispatchers})
+    raise typer.Exit(
+        inspecting.cancel(loaded.settings.client_dispatchers, job_ids, as_json=as_json)
+    )
+
+
+@app.command()
+def workers(
+    dispatchers: DispatcherOption = None,
+    config_file: ConfigOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """List workers, what they do and what they hold."""
+    loaded = load_settings(config_file, os.environ, {"client.dispatchers": dispatchers})
+    raise typer.Exit(inspecting.workers(loaded.settings.client_dispatchers, as_json=as_json))
+
+
+@app.command("config")
+def show_config(config_file: ConfigOption = None, as_json: JsonOption = False) -> None:
+    """Print every setting, its value, and where it came from."""
+    raise typer.Exit(config.show(config_file, environ=os.environ, as_json=as_json))
+
+
+@app.command("doctor")
+def examine(config_file: ConfigOption = None, as_json: JsonOption = False) -> None:
+    """Look what is missing on this machine, and say how to get it."""
+    raise typer.Exit(doctor.run(config_file, environ=os.environ, as_json=as_json))
+
+
+def main() -> None:
+    """Run the command; an error of ours is one line and an exit code, not a traceback."""
+    try:
+        app()
+    except ShunterError as error:
+        Console(stderr=True).print(f"[red]shunter:[/red] {escape(str(error))}", soft_wrap=True)
+        sys.exit(next(code for kind, code in EXIT_CODES if isinstance(error, kind)))
+
+
+if __name__ == "__main__":
+    main()

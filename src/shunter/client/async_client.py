@@ -1,0 +1,381 @@
+"""The asynchronous client. The synchronous one is a face over it.
+
+A job's id is made here, before it is sent: so a submission may be repeated, by us or by the
+user, and remains one job. Results are pushed by the dispatcher; what was missed is asked for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import secrets
+import time
+import weakref
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import asdict, replace
+
+from shunter.app import JobFunction, payload_of
+from shunter.client.session import Session
+from shunter.errors import JobCancelled, JobFailed, JobNotFound, JobRefused, ResultTimeout
+from shunter.model.identity import timed_id
+from shunter.model.job import Callback, Job, Status
+from shunter.model.retry import Retry
+from shunter.model.worker import Worker
+from shunter.wire.messages import (
+    Accepted,
+    Asked,
+    Cancel,
+    Fetch,
+    Fetched,
+    JobsAsked,
+    JobsListed,
+    Kind,
+    Outcome,
+    Receipt,
+    Standing,
+    Submission,
+    Submit,
+    WorkersListed,
+)
+
+DEFAULT_ADDRESS = "tcp://127.0.0.1:5560"
+BATCH_JOBS = 500
+BATCH_BYTES = 1024 * 1024
+BATCHES_UNDER_WAY = 4
+FETCH_AT_ONCE = 500
+
+JobType = str | JobFunction[..., Any]
+
+
+class JobOptions(Struct, frozen=True, kw_only=True):
+    """What a submission may say beside type and arguments. None leaves it to the handler."""
+
+    priority: int | None = None
+    timeout: float | None = None
+    retry: Retry | None = None
+    delay: float | None = None
+    not_before: float | None = None
+    unique_key: str | None = None
+    workflow: str | None = None
+    run: str | None = None
+    callback: Callback | None = None
+    reply: bool = True
+
+
+class AsyncJob:
+    """A job that was submitted, or is about to be."""
+
+    def __init__(self, client: AsyncClient, job_id: str, job_type: str) -> None:
+        self.id = job_id
+        self.type = job_type
+        self.outcome: Outcome | None = None
+        self._client = client
+        self._waiter: asyncio.Future[Outcome] | None = None
+
+    def __repr__(self) -> str:
+        word = self.outcome.status.word if self.outcome else "under way"
+        return f"<job {self.id} ({self.type}): {word}>"
+
+    @property
+    def is_done(self) -> bool:
+        """Tell whether the outcome is known here; `status()` asks the dispatcher."""
+        return self.outcome is not None
+
+    async def result(self, timeout: float | None = None) -> Any:
+        """Wait for the result; raise JobFailed, JobCancelled or ResultTimeout."""
+        return value_of(await self.wait(timeout))
+
+    async def wait(self, timeout: float | None = None) -> Outcome:
+        """Wait until the job has ended, however it ended."""
+        if self.outcome is not None:
+            return self.outcome
+        if self._waiter is None:
+            self._waiter = asyncio.get_running_loop().create_future()
+            self._client.wants(self)
+        try:
+            return await asyncio.wait_for(asyncio.shield(self._waiter), timeout)
+        except TimeoutError:
+            raise ResultTimeout(self.id, timeout or 0.0) from None
+
+    async def status(self) -> Status:
+        return (await self._client.job(self.id)).status
+
+    async def cancel(self) -> None:
+        await self._client.cancel([self.id])
+
+    def settle(self, outcome: Outcome) -> None:
+        """Take note of how the job ended."""
+        self.outcome = outcome
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(outcome)
+
+    def is_lost(self) -> None:
+        """Take note that the dispatcher does not know the job."""
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_exception(JobNotFound(self.id))
+
+
+class AsyncClient:
+    """Submits jobs to dispatchers. Use it with `async with`."""
+
+    def __init__(
+        self,
+        *addresses: str,
+        timeout: float = 10.0,
+        options: JobOptions = JobOptions(),  # noqa: B008
+    ) -> None:
+        self._handles: weakref.WeakValueDictionary[str, AsyncJob] = weakref.WeakValueDictionary()
+        self._wanted: dict[str, AsyncJob] = {}
+        self._settled_at = 0.0
+        self._poller: asyncio.TimerHandle | None = None
+        self._polls: set[asyncio.Task[None]] = set()
+        self._options = options
+        self._session = Session(
+            addresses or (DEFAULT_ADDRESS,), timeout=timeout, on_outcomes=self._settle
+        )
+        self.unserved: tuple[str, ...] = ()
+
+    async def __aenter__(self) -> AsyncClient:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        if self._poller is not None:
+            self._poller.cancel()
+        for poll in list(self._polls):
+            poll.cancel()
+        await asyncio.gather(*self._polls, return_exceptions=True)
+        self._session.close()
+
+    def with_options(self, **options: Any) -> AsyncClient:
+        """Return this client with other options for what it submits: priority, delay, ..."""
+        view = AsyncClient.__new__(AsyncClient)
+        view.__dict__ = {**self.__dict__}
+        view._options = replace(self._options, **options)
+        return view
+
+    # ---- submitting
+
+    async def submit(self, job: JobType, *args: Any, **kwargs: Any) -> AsyncJob:
+        """Submit one job; when this returns, it is stored."""
+        wish = self._wish(job, payload_of(*args, **kwargs))
+        handle = self._handle(wish)
+        await self._send([wish], [handle])
+        return handle
+
+    async def submit_many(self, job: JobType, calls: Iterable[Any]) -> list[AsyncJob]:
+        """Submit a job for each call; return when all are stored.
+
+        A call is a tuple or list of positional arguments, a dict of named ones, or one argument.
+        """
+        return [handle async for batch in self.submitting(job, calls) for handle in batch]
+
+    async def submitting(self, job: JobType, calls: Iterable[Any]) -> AsyncIterator[list[AsyncJob]]:
+        """Submit a job for each call, yielding handles batch by batch as they are stored."""
+        under_way: list[tuple[list[AsyncJob], asyncio.Task[None]]] = []
+        async with asyncio.TaskGroup() as group:
+            for wishes in _batches(self._wish(job, _payload_of_call(call)) for call in calls):
+                handles = [self._handle(wish) for wish in wishes]
+                under_way.append((handles, group.create_task(self._send(wishes, handles))))
+                if len(under_way) >= BATCHES_UNDER_WAY:
+                    ready, task = under_way.pop(0)
+                    await task
+                    yield ready
+            for ready, task in under_way:
+                await task
+                yield ready
+
+    async def submit_raw(self, job_type: str, payload: bytes, *, job_id: str = "") -> AsyncJob:
+        """Submit a payload that is a msgpack document already, perhaps under an id of yours."""
+        wish = self._wish(job_type, payload)
+        wish = replace(wish, id=job_id) if job_id else wish
+        handle = self._handle(wish)
+        await self._send([wish], [handle])
+        return handle
+
+    def _wish(self, job: JobType, payload: bytes) -> Submission:
+        job_type, options = (job, self._options)
+        if isinstance(job, JobFunction):
+            handler = job.handler
+            job_type = handler.type
+            options = replace(
+                options,
+                priority=handler.priority if options.priority is None else options.priority,
+                timeout=handler.timeout if options.timeout is None else options.timeout,
+                retry=handler.retry if options.retry is None else options.retry,
+            )
+        assert isinstance(job_type, str)
+        job_id = timed_id(time.time(), secrets.randbits(80))
+        return Submission(job_id, job_type, payload, **asdict(options))
+
+    def _handle(self, wish: Submission) -> AsyncJob:
+        handle = self._handles.get(wish.id)
+        if handle is None:
+            handle = self._handles[wish.id] = AsyncJob(self, wish.id, wish.type)
+        return handle
+
+    async def _send(self, wishes: Sequence[Submission], handles: list[AsyncJob]) -> None:
+        answer = await self._session.ask(Kind.SUBMIT, lambda n: Submit(n, tuple(wishes)))
+        assert isinstance(answer, Accepted)
+        self.unserved = answer.unserved
+        for handle, receipt in zip(handles, answer.receipts, strict=True):
+            _raise_refusal(receipt)
+            if receipt.job_id != handle.id:
+                self._handles.pop(handle.id, None)
+                handle.id = receipt.job_id
+                self._handles[handle.id] = handle
+
+    # ---- outcomes
+
+    def job_handle(self, job_id: str, job_type: str = "") -> AsyncJob:
+        """Return a handle for a job that was submitted elsewhere."""
+        handle = self._handles.get(job_id)
+        if handle is None:
+            handle = self._handles[job_id] = AsyncJob(self, job_id, job_type)
+        return handle
+
+    async def as_completed(
+        self, jobs: Iterable[AsyncJob], timeout: float | None = None
+    ) -> AsyncIterator[AsyncJob]:
+        """Yield jobs as they end; raise ResultTimeout if that takes longer than `timeout`."""
+        deadline = None if timeout is None else time.monotonic() + timeout
+        done: asyncio.Queue[AsyncJob] = asyncio.Queue()
+        left = 0
+        for job in jobs:
+            left += 1
+            if job.outcome is not None:
+                done.put_nowait(job)
+                continue
+            if job._waiter is None:
+                job._waiter = asyncio.get_running_loop().create_future()
+                self.wants(job)
+            job._waiter.add_done_callback(functools.partial(_note, done, job))
+        for _ in range(left):
+            remaining = None if deadline is None else deadline - time.monotonic()
+            try:
+                yield await asyncio.wait_for(done.get(), remaining)
+            except TimeoutError:
+                raise ResultTimeout("(several)", timeout or 0.0) from None
+
+    def wants(self, job: AsyncJob) -> None:
+        """See to it that the job's outcome arrives."""
+        self._wanted[job.id] = job
+        if self._poller is None:
+            self._poll_later()
+
+    def _settle(self, outcomes: tuple[Outcome, ...]) -> None:
+        self._settled_at = time.monotonic()
+        for outcome in outcomes:
+            self._wanted.pop(outcome.job_id, None)
+            if handle := self._handles.get(outcome.job_id):
+                handle.settle(outcome)
+
+    def _poll_later(self) -> None:
+        self._poller = asyncio.get_running_loop().call_later(1.0, self._poll)
+
+    def _poll(self) -> None:
+        self._poller = None
+        if not self._wanted:
+            return
+        if time.monotonic() - self._settled_at >= 1.0 and not self._polls:
+            poll = asyncio.get_running_loop().create_task(self._fetch_wanted())
+            self._polls.add(poll)
+            poll.add_done_callback(self._polls.discard)
+        self._poll_later()
+
+    async def _fetch_wanted(self) -> None:
+        """Ask for outcomes that were not pushed: the push is a hint, the store is the truth."""
+        ids = list(self._wanted)
+        for start in range(0, len(ids), FETCH_AT_ONCE):
+            part = tuple(ids[start : start + FETCH_AT_ONCE])
+            asked = functools.partial(Fetch, job_ids=part)
+            answer = await self._session.ask(Kind.FETCH, asked)
+            assert isinstance(answer, Fetched)
+            self._settle(answer.outcomes)
+            for job_id in answer.unknown:
+                if job := self._wanted.pop(job_id, None):
+                    job.is_lost()
+
+    # ---- questions and orders
+
+    async def cancel(self, job_ids: Sequence[str]) -> list[Receipt]:
+        """Ask for jobs to be stopped; a receipt with a reason says why one can't be."""
+        answer = await self._session.ask(Kind.CANCEL, lambda n: Cancel(n, tuple(job_ids)))
+        assert isinstance(answer, Accepted)
+        return list(answer.receipts)
+
+    async def job(self, job_id: str) -> Job:
+        """Return a job's whole record."""
+        found = await self.jobs(job_ids=(job_id,))
+        if not found:
+            raise JobNotFound(job_id)
+        return found[0]
+
+    async def jobs(self, **query: Any) -> list[Job]:
+        """List jobs, newest first: by status, type, worker_id, before, limit; or by job_ids."""
+        answer = await self._session.ask(Kind.LIST, lambda n: JobsAsked(n, **query))
+        assert isinstance(answer, JobsListed)
+        return list(answer.jobs)
+
+    async def workers(self) -> list[Worker]:
+        answer = await self._session.ask(Kind.WORKERS, Asked)
+        assert isinstance(answer, WorkersListed)
+        return list(answer.workers)
+
+    async def standing(self) -> Standing:
+        """Return counts of jobs by type and status, and what the dispatcher has counted."""
+        answer = await self._session.ask(Kind.STATUS, Asked)
+        assert isinstance(answer, Standing)
+        return answer
+
+
+def value_of(outcome: Outcome) -> Any:
+    """Return the result in an outcome, or raise what went wrong."""
+    match outcome.status:
+        case Status.COMPLETED:
+            return None if outcome.result is None else msgspec.msgpack.decode(outcome.result)
+        case Status.CANCELLED:
+            message = outcome.error.message if outcome.error else "cancelled"
+            raise JobCancelled(outcome.job_id, message)
+        case _:
+            error = outcome.error
+            if error is None:
+                raise JobFailed(outcome.job_id, "unknown", "no reason was recorded")
+            raise JobFailed(outcome.job_id, error.kind, error.message, error.traceback)
+
+
+def _note(done: asyncio.Queue[AsyncJob], job: AsyncJob, _: asyncio.Future[Outcome]) -> None:
+    done.put_nowait(job)
+
+
+def _raise_refusal(receipt: Receipt) -> None:
+    if receipt.reason:
+        prefix = f"job {receipt.job_id}: {receipt.field}: "
+        raise JobRefused(receipt.job_id, receipt.field, receipt.reason.removeprefix(prefix))
+
+
+def _payload_of_call(call: Any) -> bytes:
+    if isinstance(call, dict):
+        return payload_of(**call)
+    if isinstance(call, (tuple, list)):
+        return payload_of(*call)
+    return payload_of(call)
+
+
+def _batches(wishes: Iterable[Submission]) -> Iterator[list[Submission]]:
+    batch: list[Submission] = []
+    size = 0
+    for wish in wishes:
+        if batch and (len(batch) >= BATCH_JOBS or size + len(wish.payload) > BATCH_BYTES):
+            yield batch
+            batch, size = [], 0
+        batch.append(wish)
+        size += len(wish.payload)
+    if batch:
+        yield batch

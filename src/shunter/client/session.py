@@ -1,0 +1,156 @@
+"""A client's conversation with whichever dispatcher answers.
+
+One socket at a time. A request that is not answered in a while is sent again, to the next
+address if there is one: every request may be repeated without harm, since jobs are named by
+their sender. Knows messages and sockets, nothing of handles.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import secrets
+import time
+from collections.abc import Callable
+
+import zmq
+from msgspec import Struct
+
+from shunter.errors import ProtocolError, ShunterError, Unreachable
+from shunter.transport import LoopSocket, ZmqContext, connected_dealer
+from shunter.wire import frames
+from shunter.wire.frames import Full, full
+from shunter.wire.messages import (
+    Accepted,
+    Fetched,
+    JobsListed,
+    Kind,
+    Message,
+    Outcome,
+    Outcomes,
+    Refusal,
+    Standing,
+    WorkersListed,
+    decode,
+)
+
+Answer = Accepted | Fetched | JobsListed | WorkersListed | Standing
+
+_ANSWERS: dict[Kind, type[Answer]] = {
+    Kind.ACCEPTED: Accepted,
+    Kind.FETCH: Fetched,
+    Kind.LIST: JobsListed,
+    Kind.WORKERS: WorkersListed,
+    Kind.STATUS: Standing,
+}
+
+
+class _Question(Struct):
+    frames: list[bytes]
+    answer: asyncio.Future[Answer]
+    sent_at: float
+
+
+class Session:
+    """Questions and answers over a connection that comes back by itself."""
+
+    RESEND_SECONDS = 1.0
+
+    def __init__(
+        self,
+        addresses: tuple[str, ...],
+        *,
+        timeout: float,
+        on_outcomes: Callable[[tuple[Outcome, ...]], None],
+    ) -> None:
+        self.addresses = addresses
+        self.heard_at = 0.0
+        self._timeout = timeout
+        self._on_outcomes = on_outcomes
+        self._identity = b"c-" + secrets.token_bytes(12)
+        self._context: ZmqContext = zmq.Context()
+        self._turn = 0
+        self._last = 0
+        self._questions: dict[int, _Question] = {}
+        self._socket: LoopSocket | None = None
+
+    def close(self) -> None:
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+        self._context.term()
+
+    async def ask(self, kind: Kind, body: Callable[[int], Message]) -> Answer:
+        """Send a request, again and elsewhere if need be, and return its answer."""
+        if self._socket is None:
+            self._connect()
+        self._last += 1
+        number, now = self._last, time.monotonic()
+        question = _Question(
+            full(kind, body(number)), asyncio.get_running_loop().create_future(), now
+        )
+        self._questions[number] = question
+        self._send(question)
+        try:
+            return await self._wait(question, started=now)
+        finally:
+            del self._questions[number]
+
+    async def _wait(self, question: _Question, *, started: float) -> Answer:
+        while True:
+            with contextlib.suppress(TimeoutError):
+                return await asyncio.wait_for(asyncio.shield(question.answer), self.RESEND_SECONDS)
+            now = time.monotonic()
+            if now - started >= self._timeout:
+                raise Unreachable(", ".join(self.addresses), self._timeout)
+            if now - max(self.heard_at, question.sent_at) >= self.RESEND_SECONDS:
+                self._move_on()
+
+    def _connect(self) -> None:
+        address = self.addresses[self._turn % len(self.addresses)]
+        self._socket = connected_dealer(
+            self._context, address, self._receive, identity=self._identity
+        )
+
+    def _move_on(self) -> None:
+        """Give this dispatcher up, turn to the next, and ask it all that is unanswered."""
+        if self._socket is not None:
+            self._socket.close()
+        self._turn += 1
+        self._connect()
+        for question in self._questions.values():
+            self._send(question)
+
+    def _send(self, question: _Question) -> None:
+        assert self._socket is not None
+        question.sent_at = time.monotonic()
+        self._socket.send(question.frames)
+
+    def _receive(self, batch: list[list[bytes]]) -> None:
+        self.heard_at = time.monotonic()
+        for message in batch:
+            with contextlib.suppress(ProtocolError):
+                match frames.read(message):
+                    case Full(Kind.RESULTS, body):
+                        self._on_outcomes(decode(body, Outcomes).outcomes)
+                    case Full(Kind.ERROR, body):
+                        self._refused(body)
+                    case Full(kind, body) if kind in _ANSWERS:
+                        answer = decode(body, _ANSWERS[kind])
+                        question = self._questions.get(answer.request)
+                        if question is not None and not question.answer.done():
+                            question.answer.set_result(answer)
+
+    def _refused(self, body: bytes) -> None:
+        try:
+            refusal = decode(body, Refusal)
+        except ProtocolError:
+            refusal = Refusal(0, body.decode(errors="replace"))
+        concerned = (
+            [self._questions[refusal.request]]
+            if refusal.request in self._questions
+            else list(self._questions.values())
+        )
+        for question in concerned:
+            if not question.answer.done():
+                question.answer.set_exception(ShunterError(refusal.reason))

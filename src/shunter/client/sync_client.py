@@ -1,0 +1,146 @@
+"""The synchronous client: the asynchronous one on a thread of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Coroutine, Iterable, Iterator, Sequence
+from typing import Any, TypeVar
+
+from shunter.client.async_client import AsyncClient, AsyncJob, JobType, value_of
+from shunter.model.job import Job, Status
+from shunter.model.worker import Worker
+from shunter.wire.messages import Outcome, Receipt, Standing
+
+T = TypeVar("T")
+
+
+class SubmittedJob:
+    """A job that was submitted."""
+
+    def __init__(self, client: Client, job: AsyncJob) -> None:
+        self._client = client
+        self._job = job
+
+    def __repr__(self) -> str:
+        return repr(self._job)
+
+    @property
+    def id(self) -> str:
+        return self._job.id
+
+    @property
+    def is_done(self) -> bool:
+        """Tell whether the outcome is known here; `status()` asks the dispatcher."""
+        return self._job.is_done
+
+    def result(self, timeout: float | None = None) -> Any:
+        """Wait for the result; raise JobFailed, JobCancelled or ResultTimeout."""
+        return value_of(self.wait(timeout))
+
+    def wait(self, timeout: float | None = None) -> Outcome:
+        """Wait until the job has ended, however it ended."""
+        return self._job.outcome or self._client._do(self._job.wait(timeout))
+
+    def status(self) -> Status:
+        return self._client._do(self._job.status())
+
+    def cancel(self) -> None:
+        self._client._do(self._job.cancel())
+
+
+class Client:
+    """Submits jobs to dispatchers. Use it with `with`, from any thread."""
+
+    def __init__(self, *addresses: str, timeout: float = 10.0) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(
+            target=self._loop.run_forever, name="shunter-client", daemon=True
+        )
+        self._thread.start()
+        self._async: AsyncClient = self._do(_made(addresses, timeout))
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        if self._loop.is_closed():
+            return
+        self._do(self._async.close())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    def with_options(self, **options: Any) -> Client:
+        """Return this client with other options for what it submits: priority, delay, ..."""
+        view = Client.__new__(Client)
+        view.__dict__ = {**self.__dict__, "_async": self._async.with_options(**options)}
+        return view
+
+    @property
+    def unserved(self) -> tuple[str, ...]:
+        """The types last submitted that no worker does yet."""
+        return self._async.unserved
+
+    def submit(self, job: JobType, *args: Any, **kwargs: Any) -> SubmittedJob:
+        """Submit one job; when this returns, it is stored."""
+        return SubmittedJob(self, self._do(self._async.submit(job, *args, **kwargs)))
+
+    def submit_many(self, job: JobType, calls: Iterable[Any]) -> list[SubmittedJob]:
+        """Submit a job for each call; return when all are stored.
+
+        A call is a tuple or list of positional arguments, a dict of named ones, or one argument.
+        """
+        jobs = self._do(self._async.submit_many(job, calls))
+        return [SubmittedJob(self, handle) for handle in jobs]
+
+    def submit_raw(self, job_type: str, payload: bytes, *, job_id: str = "") -> SubmittedJob:
+        """Submit a payload that is a msgpack document already, perhaps under an id of yours."""
+        work = self._async.submit_raw(job_type, payload, job_id=job_id)
+        return SubmittedJob(self, self._do(work))
+
+    def as_completed(
+        self, jobs: Iterable[SubmittedJob], timeout: float | None = None
+    ) -> Iterator[SubmittedJob]:
+        """Yield jobs as they end; raise ResultTimeout if that takes longer than `timeout`."""
+        by_handle = {id(job._job): job for job in jobs}
+        completed = self._async.as_completed([job._job for job in by_handle.values()], timeout)
+        while (handle := self._do(_next(completed))) is not None:
+            yield by_handle[id(handle)]
+
+    def job_handle(self, job_id: str) -> SubmittedJob:
+        """Return a handle for a job that was submitted elsewhere."""
+        return SubmittedJob(self, self._async.job_handle(job_id))
+
+    def cancel(self, job_ids: Sequence[str]) -> list[Receipt]:
+        """Ask for jobs to be stopped; a receipt with a reason says why one can't be."""
+        return self._do(self._async.cancel(job_ids))
+
+    def job(self, job_id: str) -> Job:
+        """Return a job's whole record."""
+        return self._do(self._async.job(job_id))
+
+    def jobs(self, **query: Any) -> list[Job]:
+        """List jobs, newest first: by status, type, worker_id, before, limit; or by job_ids."""
+        return self._do(self._async.jobs(**query))
+
+    def workers(self) -> list[Worker]:
+        return self._do(self._async.workers())
+
+    def standing(self) -> Standing:
+        """Return counts of jobs by type and status, and what the dispatcher has counted."""
+        return self._do(self._async.standing())
+
+    def _do(self, work: Coroutine[Any, Any, T]) -> T:
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+
+async def _made(addresses: tuple[str, ...], timeout: float) -> AsyncClient:
+    return AsyncClient(*addresses, timeout=timeout)
+
+
+async def _next(jobs: AsyncIterator[AsyncJob]) -> AsyncJob | None:
+    return await anext(jobs, None)

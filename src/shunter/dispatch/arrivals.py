@@ -1,0 +1,121 @@
+"""What has come in since the last turn: the dispatcher's inbox, by kind. Values only."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from msgspec import Struct
+
+from shunter.model.job import Job, ReplyTo
+from shunter.model.worker import Worker
+from shunter.wire.messages import Advance, Held, Receipt, Report, Submission
+
+Receipts = Callable[[list[Receipt]], None]
+
+
+class WorkerLink(Protocol):
+    """How a dispatcher speaks to workers of one gateway; calls never block and never raise."""
+
+    def send_jobs(self, worker_id: str, jobs: Sequence[Job]) -> None:
+        """Hand over jobs that are committed as started on this worker."""
+
+    def send_cancels(self, worker_id: str, jobs: Sequence[Held]) -> None:
+        """Ask the worker to stop these runs."""
+
+    def send_taken(self, worker_id: str, batches: Sequence[int]) -> None:
+        """Say that these batches of reports are committed."""
+
+    def send_pong(self, worker_id: str, beat: int) -> None:
+        """Answer a heartbeat whose renewal is committed."""
+
+
+class ClientLink(Protocol):
+    """How a dispatcher tells clients of one gateway; what can't be delivered may be fetched."""
+
+    def deliver(self, jobs: Sequence[Job]) -> None:
+        """Tell each job's `reply_to` how it ended."""
+
+
+class Submitted(Struct, frozen=True):
+    wishes: Sequence[Submission]
+    reply_to: ReplyTo | None
+    answer: Receipts
+
+
+class Introduced(Struct, frozen=True):
+    """A worker came, or came back; `held` is all that it still has."""
+
+    worker: Worker
+    link: WorkerLink
+    held: frozenset[Held]
+    window: int
+    beat: int | None
+
+
+class Beaten(Struct, frozen=True):
+    """A heartbeat; `held` is what the worker has from this dispatcher."""
+
+    worker_id: str
+    held: frozenset[Held]
+    window: int
+    beat: int
+
+
+class CancelAsked(Struct, frozen=True):
+    job_ids: Sequence[str]
+    answer: Receipts
+
+
+class Reported(Struct, frozen=True):
+    worker_id: str
+    report: Report
+    tries: int = 0
+
+
+class GivenBack(Struct, frozen=True):
+    """The worker does not have the job; `blame` tells whether that counts as a loss."""
+
+    worker_id: str
+    held: Held
+    reason: str
+    blame: bool = False
+    tries: int = 0
+
+
+class Unasked(Struct, frozen=True):
+    """A result from a worker that names no job; the store may know what it had."""
+
+    worker_id: str
+    result: bytes
+
+
+class Arrivals:
+    """One turn's worth of work."""
+
+    def __init__(self) -> None:
+        self.submitted: list[Submitted] = []
+        self.reported: list[Reported] = []
+        self.batches: defaultdict[str, list[int]] = defaultdict(list)
+        self.given_back: list[GivenBack] = []
+        self.advanced: list[tuple[str, Advance]] = []
+        self.introduced: list[Introduced] = []
+        self.beaten: dict[str, Beaten] = {}
+        self.unasked: list[Unasked] = []
+        self.heard: set[str] = set()
+        self.resigned: list[str] = []
+        self.cancel_asked: list[CancelAsked] = []
+        self.due: dict[str, Job] = {}
+        self.held_in_store: dict[str, list[Job]] = {}
+
+    def __bool__(self) -> bool:
+        return any(vars(self).values())
+
+    def mentioned(self) -> set[str]:
+        """Return the ids of the jobs that workers and clients speak of."""
+        ids = {arrival.report.job_id for arrival in self.reported}
+        ids.update(arrival.held.job_id for arrival in self.given_back)
+        ids.update(held.job_id for beat in self.beaten.values() for held in beat.held)
+        ids.update(job_id for ask in self.cancel_asked for job_id in ask.job_ids)
+        return ids

@@ -1,0 +1,75 @@
+"""What a dispatcher believes: who is connected, who runs what, which types may be waiting.
+
+Only a hint. The store is the truth, and every write that follows from the desk is compared
+with it; a dispatcher that loses its desk loses nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from shunter.dispatch.arrivals import WorkerLink
+from shunter.dispatch.roster import Roster, Types
+from shunter.model.job import Job, Status
+from shunter.model.worker import Worker, WorkerKind
+
+PLAIN_PREFIX = "plain:"
+"""Ids of workers that know only the plain level begin so; they can't be told to stop."""
+
+
+class Member(Struct):
+    """A worker that is connected to this dispatcher."""
+
+    worker: Worker
+    link: WorkerLink
+    heard_at: float
+
+
+class Desk:
+    """The memory of one dispatcher. Bounded by what its workers may hold."""
+
+    def __init__(self) -> None:
+        self.roster = Roster()
+        self.members: dict[str, Member] = {}
+        self.running: dict[str, Job] = {}
+        self.claimed: dict[str, Job] = {}
+        self.waiting: set[str] = set()
+
+    def adopt(self, job: Job) -> None:
+        """Note a job in progress, without its payload."""
+        worker_id = job.execution.worker_id
+        assert job.status is Status.IN_PROGRESS
+        assert worker_id is not None
+        self.running[job.id] = replace(job, payload=None) if job.payload is not None else job
+        self.roster.hold(worker_id, job.id)
+
+    def forget(self, job_id: str) -> None:
+        """Drop what is believed about a job, whoever ran it."""
+        job = self.running.pop(job_id, None)
+        if job is not None and job.execution.worker_id is not None:
+            self.roster.drop(job.execution.worker_id, job_id)
+
+    def remove(self, worker_id: str) -> None:
+        """Forget a worker, and with it what it ran."""
+        self.members.pop(worker_id, None)
+        for job_id in self.roster.remove(worker_id):
+            self.running.pop(job_id, None)
+
+    def is_stoppable(self, worker_id: str | None) -> bool:
+        """Tell whether a worker can be asked to stop a job."""
+        if worker_id is None:
+            return False
+        if member := self.members.get(worker_id):
+            return member.worker.kind is not WorkerKind.PLAIN
+        return not worker_id.startswith(PLAIN_PREFIX)
+
+    def wanted(self) -> Iterator[tuple[Types, int]]:
+        """Yield the types of which jobs may be waiting, and for how many there is room."""
+        for opening in self.roster.openings():
+            if types := opening.types & self.waiting:
+                under_way = sum(job.type in opening.types for job in self.claimed.values())
+                if opening.free > under_way:
+                    yield types, opening.free - under_way

@@ -1,0 +1,336 @@
+"""The dispatcher: everything that arrived in one turn becomes one commit, then its effects.
+
+Gateways put arrivals into the inbox; a turn lets the planner decide on all of them, commits the
+plan in one batch, and only then acknowledges, hands out jobs and delivers results. While one
+commit is under way the next batch gathers: that is the group commit.
+Knows no sockets and no clock: gateways, time and randomness are given to it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Sequence
+
+from msgspec.structs import replace
+
+from shunter.dispatch.arrivals import (
+    Arrivals,
+    Beaten,
+    CancelAsked,
+    ClientLink,
+    GivenBack,
+    Introduced,
+    Receipts,
+    Reported,
+    Submitted,
+    Unasked,
+)
+from shunter.dispatch.desk import Desk
+from shunter.dispatch.plan import Change, Insertion, Plan
+from shunter.dispatch.planner import Planner, Rules
+from shunter.errors import JobError, UniqueKeyTaken
+from shunter.model.job import Job, ReplyTo, Status
+from shunter.store.port import Claim, Store
+from shunter.wire.messages import Advance, Held, Report, Submission
+
+IDLE_SECONDS = 0.01
+"""How long to wait when all there is to do is to wait, for a cooldown or a free place."""
+
+MAX_TRIES = 5
+"""How often an arrival is decided again after losing a compare-and-swap."""
+
+
+class Dispatcher:
+    """One of any number of dispatchers over one store."""
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        dispatcher_id: str,
+        rules: Rules,
+        now: Callable[[], float],
+        spread: Callable[[], float],
+        on_refused: Callable[[str, JobError], None] = lambda worker_id, error: None,
+    ) -> None:
+        self.id = dispatcher_id
+        self.store = store
+        self.rules = rules
+        self.now = now
+        self.counters: Counter[str] = Counter()
+        self.desk = Desk()
+        self._planner = Planner(
+            dispatcher_id,
+            self.desk,
+            rules,
+            spread=spread,
+            counters=self.counters,
+            on_refused=on_refused,
+        )
+        self._clients: dict[str, ClientLink] = {}
+        self._inbox = Arrivals()
+        self._wishes_waiting = 0
+        self._wake = asyncio.Event()
+        self._drained: list[Callable[[], None]] = []
+
+    # ---- what gateways and sweeps tell; nothing here waits
+
+    def serve_clients(self, gateway: str, link: ClientLink) -> None:
+        """Let results for clients of this gateway go out by `link`."""
+        self._clients[gateway] = link
+
+    def submit(
+        self, wishes: Sequence[Submission], reply_to: ReplyTo | None, answer: Receipts
+    ) -> None:
+        self._inbox.submitted.append(Submitted(wishes, reply_to, answer))
+        self._wishes_waiting += len(wishes)
+        self._wake.set()
+
+    def introduce(self, arrival: Introduced) -> None:
+        self._inbox.introduced.append(arrival)
+        self._wake.set()
+
+    def beat(self, arrival: Beaten) -> None:
+        self._inbox.beaten[arrival.worker_id] = arrival
+        self._wake.set()
+
+    def report(
+        self, worker_id: str, reports: Iterable[Report], *, batch: int | None = None
+    ) -> None:
+        """Pass on how runs ended; `batch` is confirmed to the worker after the commit."""
+        if batch is not None:
+            self._inbox.batches[worker_id].append(batch)
+        self._inbox.reported.extend(Reported(worker_id, report) for report in reports)
+        self._wake.set()
+
+    def report_unasked(self, worker_id: str, result: bytes) -> None:
+        """Pass on a result that names no job, from a worker this dispatcher gave none."""
+        self._inbox.unasked.append(Unasked(worker_id, result))
+        self._wake.set()
+
+    def give_back(
+        self, worker_id: str, jobs: Iterable[Held], reason: str, *, blame: bool = False
+    ) -> None:
+        """Say that the worker does not have these jobs; `blame` counts it as a loss."""
+        self._inbox.given_back.extend(GivenBack(worker_id, job, reason, blame) for job in jobs)
+        self._wake.set()
+
+    def heard(self, worker_ids: Iterable[str]) -> None:
+        """Record a sign of life from workers that hold no lease."""
+        self._inbox.heard.update(worker_ids)
+        self._wake.set()
+
+    def advance(self, worker_id: str, advances: Iterable[Advance]) -> None:
+        self._inbox.advanced.extend((worker_id, advance) for advance in advances)
+        self._wake.set()
+
+    def resize(self, worker_id: str, window: int) -> None:
+        self.desk.roster.adjust(worker_id, window=window)
+        self._wake.set()
+
+    def resign(self, worker_id: str) -> None:
+        self._inbox.resigned.append(worker_id)
+        self._wake.set()
+
+    def cancel(self, job_ids: Sequence[str], answer: Receipts) -> None:
+        self._inbox.cancel_asked.append(CancelAsked(job_ids, answer))
+        self._wake.set()
+
+    def look_at(self, jobs: Iterable[Job]) -> None:
+        """Decide on jobs whose alarm has come."""
+        self._inbox.due.update((job.id, job) for job in jobs)
+        self._wake.set()
+
+    def expect_waiting(self) -> None:
+        """Look into the store's queue again: others may have put jobs there."""
+        self.desk.waiting |= self.desk.roster.types()
+        self._wake.set()
+
+    @property
+    def is_full(self) -> bool:
+        """Tell whether gateways should stop reading clients for now."""
+        return self._wishes_waiting >= 2 * self.rules.intake_limit
+
+    def when_drained(self, resume: Callable[[], None]) -> None:
+        """Call `resume` once, when there is room for submissions again."""
+        self._drained.append(resume)
+
+    @property
+    def has_work(self) -> bool:
+        return bool(self._inbox) or bool(self.desk.claimed) or any(self.desk.wanted())
+
+    # ---- turns
+
+    async def run(self) -> None:
+        """Take turns for ever."""
+        while True:
+            if not self.has_work:
+                self._wake.clear()
+                await self._wake.wait()
+            if not await self.turn() and not self._inbox:
+                await asyncio.sleep(IDLE_SECONDS)
+
+    async def turn(self) -> bool:
+        """Decide on all that has arrived, commit it, and perform what follows from it.
+
+        Return whether there was anything to commit: a claim may have to wait for its cooldown.
+        """
+        arrivals = self._take_inbox()
+        stored = await self._read(arrivals)
+        plan = self._planner.plan(arrivals, stored, now=self.now())
+        inserted, replaced, claimed = await self._commit(plan)
+        started: defaultdict[str, list[Job]] = defaultdict(list)
+        ended: list[Job] = []
+        for change, was_written in zip(plan.changes.values(), replaced, strict=True):
+            if was_written:
+                self._settle(change.job, started, ended)
+            else:
+                self._lost_race(change)
+        answers = iter(inserted)
+        for insertion in plan.insertions:
+            stored_now = [next(answers) for _ in insertion.jobs]
+            self._inserted(insertion, stored_now, started, ended)
+            insertion.answer(plan.outcome_of(insertion, stored_now))
+        for claim, jobs in zip(plan.claims, claimed, strict=True):
+            self._claimed(claim, jobs)
+        for worker_id, batches in arrivals.batches.items():
+            if member := self.desk.members.get(worker_id):
+                member.link.send_taken(worker_id, batches)
+        self._perform(plan, started, ended)
+        return bool(plan.changes or plan.insertions or plan.claims or arrivals)
+
+    def _take_inbox(self) -> Arrivals:
+        """Take all that has arrived, but no more submissions than one commit should hold."""
+        taken, self._inbox = self._inbox, Arrivals()
+        room = self.rules.intake_limit
+        for index, submitted in enumerate(taken.submitted):
+            room -= len(submitted.wishes)
+            if room <= 0:
+                self._inbox.submitted = taken.submitted[index + 1 :]
+                taken.submitted = taken.submitted[: index + 1]
+                break
+        self._wishes_waiting = sum(len(s.wishes) for s in self._inbox.submitted)
+        return taken
+
+    async def _read(self, arrivals: Arrivals) -> dict[str, Job]:
+        """Ask the store about jobs that arrivals speak of and the desk does not know."""
+        running = self.desk.running
+        ids = {job_id for job_id in arrivals.mentioned() if job_id not in running}
+        for beat in arrivals.beaten.values():
+            has = {held.job_id for held in beat.held}
+            ids.update(
+                job_id for job_id in self.desk.roster.held(beat.worker_id) if job_id not in has
+            )
+        workers = {arrival.worker.id for arrival in arrivals.introduced}
+        workers.update(arrival.worker_id for arrival in arrivals.unasked)
+        if workers:
+            for job in await self.store.held_by(workers):
+                assert job.execution.worker_id is not None
+                arrivals.held_in_store.setdefault(job.execution.worker_id, []).append(job)
+        if not ids:
+            return {}
+        return {job.id: job for job in await self.store.get(sorted(ids)) if job is not None}
+
+    async def _commit(
+        self, plan: Plan
+    ) -> tuple[list[Job | UniqueKeyTaken], list[bool], list[list[Job]]]:
+        """Write the plan; calls made together share one commit."""
+        store, jobs = self.store, plan.inserted_jobs()
+        changes = [change.job for change in plan.changes.values()]
+        if changes and not (jobs or plan.claims or plan.workers or plan.renewed):
+            return [], await store.replace(changes), []
+        if jobs and not (changes or plan.claims or plan.workers or plan.renewed):
+            return await store.insert(jobs), [], []
+        async with asyncio.TaskGroup() as group:
+            inserted = group.create_task(store.insert(jobs))
+            replaced = group.create_task(store.replace(changes))
+            claimed = [group.create_task(store.claim(claim)) for claim in plan.claims]
+            if plan.workers:
+                group.create_task(store.put_workers(plan.workers))
+            if plan.renewed:
+                group.create_task(store.renew(plan.renewed, now=plan.now))
+        return inserted.result(), replaced.result(), [task.result() for task in claimed]
+
+    # ---- after the commit
+
+    def _settle(self, job: Job, started: defaultdict[str, list[Job]], ended: list[Job]) -> None:
+        """Bring the desk up to date with a job that was written."""
+        if job.status is Status.IN_PROGRESS:
+            if job.payload is not None:
+                assert job.execution.worker_id is not None
+                started[job.execution.worker_id].append(job)
+            self.desk.adopt(job)
+            return
+        self.desk.running.pop(job.id, None)
+        if job.status is Status.QUEUED and job.wait_until is None:
+            self.desk.waiting.add(job.type)
+        elif job.status.is_final:
+            self.counters[f"jobs_{job.status.word}"] += 1
+            ended.append(job)
+
+    def _lost_race(self, change: Change) -> None:
+        """Another write came first: believe the store, and decide again on what was reported."""
+        job, cause = change.job, change.cause
+        self.counters["writes_refused"] += 1
+        self.desk.forget(job.id)
+        if job.execution.worker_id is not None:
+            self.desk.roster.drop(job.execution.worker_id, job.id)
+        if cause is None or cause.tries >= MAX_TRIES:
+            return
+        again = replace(cause, tries=cause.tries + 1)
+        if isinstance(again, Reported):
+            self._inbox.reported.append(again)
+        else:
+            self._inbox.given_back.append(again)
+
+    def _inserted(
+        self,
+        insertion: Insertion,
+        stored_now: list[Job | UniqueKeyTaken],
+        started: defaultdict[str, list[Job]],
+        ended: list[Job],
+    ) -> None:
+        for job, stored in zip(insertion.jobs, stored_now, strict=True):
+            if stored is job:
+                self.counters["jobs_accepted"] += 1
+                if job.status is Status.IN_PROGRESS:
+                    self._settle(job, started, ended)
+                continue
+            if job.execution.worker_id is not None:
+                self.desk.roster.drop(job.execution.worker_id, job.id)
+            if isinstance(stored, Job) and stored.status.is_final:
+                ended.append(replace(stored, reply_to=job.reply_to))
+
+    def _claimed(self, claim: Claim, jobs: list[Job]) -> None:
+        self.counters["jobs_claimed"] += len(jobs)
+        self.desk.claimed.update((job.id, job) for job in jobs)
+        if len(jobs) < claim.limit:
+            self.desk.waiting.difference_update(claim.types)
+
+    def _perform(self, plan: Plan, started: defaultdict[str, list[Job]], ended: list[Job]) -> None:
+        members = self.desk.members
+        for worker_id, jobs in started.items():
+            if member := members.get(worker_id):
+                member.link.send_jobs(worker_id, jobs)
+            else:
+                held = [Held(job.id, job.attempt) for job in jobs]
+                self.give_back(worker_id, held, "its worker left before it could be sent")
+        for worker_id, orders in plan.cancels.items():
+            if member := members.get(worker_id):
+                member.link.send_cancels(worker_id, orders)
+        for link, worker_id, beat in plan.pongs:
+            link.send_pong(worker_id, beat)
+        for answer, receipts in plan.receipts:
+            answer(receipts)
+        by_gateway: defaultdict[str, list[Job]] = defaultdict(list)
+        for job in ended:
+            if job.reply_to is not None:
+                by_gateway[job.reply_to.gateway].append(job)
+        for gateway, jobs in by_gateway.items():
+            if client := self._clients.get(gateway):
+                client.deliver(jobs)
+        if self._drained and not self.is_full:
+            resume, self._drained = self._drained, []
+            for call in resume:
+                call()

@@ -1,0 +1,64 @@
+"""One turn's decisions: what is to be committed, and what is to follow once it is."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from msgspec import Struct
+
+from shunter.dispatch.arrivals import GivenBack, Receipts, Reported, WorkerLink
+from shunter.errors import UniqueKeyTaken
+from shunter.model.job import Job, ReplyTo
+from shunter.model.worker import Worker
+from shunter.store.port import Claim
+from shunter.wire.messages import Held, Receipt
+
+
+class Change(Struct, frozen=True):
+    """A job as it is to be. `cause` is decided again should another write come first."""
+
+    job: Job
+    cause: Reported | GivenBack | None = None
+
+
+class Insertion(Struct):
+    """The jobs of one submission; `receipts` has a refusal for each that was not admitted."""
+
+    jobs: list[Job]
+    receipts: list[Receipt | None]
+    reply_to: ReplyTo | None
+    answer: Receipts
+
+
+class Plan:
+    """Filled by the planner, committed and performed by the dispatcher."""
+
+    def __init__(self, now: float) -> None:
+        self.now = now
+        self.changes: dict[str, Change] = {}
+        self.insertions: list[Insertion] = []
+        self.claims: list[Claim] = []
+        self.renewed: set[str] = set()
+        self.workers: list[Worker] = []
+        self.pongs: list[tuple[WorkerLink, str, int]] = []
+        self.cancels: defaultdict[str, list[Held]] = defaultdict(list)
+        self.receipts: list[tuple[Receipts, list[Receipt]]] = []
+
+    def inserted_jobs(self) -> list[Job]:
+        return [job for insertion in self.insertions for job in insertion.jobs]
+
+    def outcome_of(self, insertion: Insertion, stored: list[Job | UniqueKeyTaken]) -> list[Receipt]:
+        """Write the receipts of one submission, in the order of its wishes."""
+        answers = iter(stored)
+        receipts = []
+        for refused in insertion.receipts:
+            if refused is not None:
+                receipts.append(refused)
+                continue
+            answer = next(answers)
+            receipts.append(
+                Receipt(answer.job_id, answer.field, answer.reason)
+                if isinstance(answer, UniqueKeyTaken)
+                else Receipt(answer.id)
+            )
+        return receipts

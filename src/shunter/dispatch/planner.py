@@ -1,0 +1,410 @@
+"""All that a dispatcher decides in a turn, without waiting for anything.
+
+Given what arrived, what the store says about the jobs concerned, and the desk, it fills a plan.
+It changes the desk only where a fact is certain without a commit: a worker that reports a job
+has a free place. Pure: no clock, no store, no sockets. Rules: docs/spec/jobs.md.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from typing import TypeGuard
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from shunter.dispatch.arrivals import (
+    Arrivals,
+    Beaten,
+    CancelAsked,
+    GivenBack,
+    Introduced,
+    Reported,
+    Submitted,
+    Unasked,
+)
+from shunter.dispatch.desk import Desk, Member
+from shunter.dispatch.intake import IntakeRules, admit
+from shunter.dispatch.plan import Change, Insertion, Plan
+from shunter.errors import JobError, JobNotFound, JobRefused
+from shunter.model import lifecycle
+from shunter.model.job import ErrorKind, Job, Status
+from shunter.model.lease import LeaseTerms
+from shunter.model.worker import WorkerKind
+from shunter.store.port import Claim
+from shunter.wire.messages import Advance, Held, Receipt, Report, Submission
+
+
+class Rules(Struct, frozen=True, kw_only=True):
+    """What a dispatcher goes by; spans in seconds."""
+
+    intake: IntakeRules = IntakeRules()
+    lease: LeaseTerms = LeaseTerms()
+    cooldown: float = 0.0
+    max_losses: int = 5
+    resend_after: float = 60.0
+    expiry_grace: float = 5.0
+    forgotten_after: float = 3.0
+    silent_after: float = 3.0
+    retention: float = 7 * 86400.0
+    claim_limit: int = 512
+    intake_limit: int = 4096
+
+
+Refused = Callable[[str, JobError], None]
+
+
+class Planner:
+    """Decides for one dispatcher."""
+
+    def __init__(
+        self,
+        dispatcher_id: str,
+        desk: Desk,
+        rules: Rules,
+        *,
+        spread: Callable[[], float],
+        counters: Counter[str],
+        on_refused: Refused,
+    ) -> None:
+        self._id = dispatcher_id
+        self._desk = desk
+        self._rules = rules
+        self._spread = spread
+        self._counters = counters
+        self._on_refused = on_refused
+
+    def plan(self, arrivals: Arrivals, stored: Mapping[str, Job], *, now: float) -> Plan:
+        """Decide on all arrivals. `stored` is what the store says of jobs not on the desk."""
+        plan = Plan(now)
+        for arrival in arrivals.introduced:
+            self._introduce(arrival, plan)
+        for reported in arrivals.reported:
+            self._report(reported, stored, plan)
+        for unasked in arrivals.unasked:
+            self._attribute(unasked, arrivals, stored, plan)
+        for given_back in arrivals.given_back:
+            self._take_back(given_back, stored, plan)
+        for arrival in arrivals.introduced:
+            self._reconcile_all(arrival, arrivals, plan)
+        for beaten in arrivals.beaten.values():
+            self._beat(beaten, stored, plan)
+        plan.renewed |= arrivals.heard
+        for worker_id in arrivals.resigned:
+            self._resign(worker_id, plan)
+        for job in arrivals.due.values():
+            self._look_at(job, plan)
+        for ask in arrivals.cancel_asked:
+            self._cancel(ask, stored, plan)
+        for worker_id, advance in arrivals.advanced:
+            self._advance(worker_id, advance, plan)
+        self._start_claimed(plan)
+        for submitted in arrivals.submitted:
+            self._insert(submitted, plan)
+        plan.claims = list(self._claims(now))
+        return plan
+
+    # ---- workers
+
+    def _introduce(self, arrival: Introduced, plan: Plan) -> None:
+        worker, desk = arrival.worker, self._desk
+        desk.members[worker.id] = Member(worker, arrival.link, plan.now)
+        desk.roster.enlist(worker.id, worker.handlers, arrival.window)
+        desk.waiting |= {handler.type for handler in worker.handlers}
+        plan.workers.append(worker)
+        if arrival.beat is not None:
+            plan.pongs.append((arrival.link, worker.id, arrival.beat))
+
+    def _reconcile_all(self, arrival: Introduced, arrivals: Arrivals, plan: Plan) -> None:
+        """Compare all that the store says the worker has with all that it has."""
+        worker_id = arrival.worker.id
+        believed = {job.id: job for job in arrivals.held_in_store.get(worker_id, ())}
+        for job in believed.values():
+            if job.id in plan.changes:
+                continue
+            if Held(job.id, job.attempt) in arrival.held:
+                self._desk.adopt(job)
+            else:
+                reason = f"worker {worker_id} came back without it"
+                self._lose(job, worker_id, reason, plan)
+        for held in arrival.held:
+            has = believed.get(held.job_id)
+            if (has is None or has.attempt != held.attempt) and held.job_id not in plan.changes:
+                plan.cancels[worker_id].append(held)
+
+    def _beat(self, arrival: Beaten, stored: Mapping[str, Job], plan: Plan) -> None:
+        worker_id, desk = arrival.worker_id, self._desk
+        member = desk.members.get(worker_id)
+        if member is None:
+            return
+        member.heard_at = plan.now
+        desk.roster.adjust(worker_id, window=arrival.window, is_open=True)
+        plan.renewed.add(worker_id)
+        plan.pongs.append((member.link, worker_id, arrival.beat))
+        has = {held.job_id for held in arrival.held}
+        for job_id in list(desk.roster.held(worker_id)):
+            job = desk.running.get(job_id)
+            if job is None or job_id in has or job_id in plan.changes:
+                continue
+            if plan.now - (job.execution.started or plan.now) < self._rules.forgotten_after:
+                continue
+            in_store = stored.get(job_id)
+            if _is_run_of(in_store, worker_id, Held(job_id, job.attempt)):
+                self._lose(in_store, worker_id, f"worker {worker_id} does not know of it", plan)
+            else:
+                desk.forget(job_id)
+        for held in arrival.held:
+            if held.job_id in desk.running or held.job_id in plan.changes:
+                continue
+            in_store = stored.get(held.job_id)
+            if _is_run_of(in_store, worker_id, held):
+                desk.adopt(in_store)
+            else:
+                plan.cancels[worker_id].append(held)
+
+    def _resign(self, worker_id: str, plan: Plan) -> None:
+        if member := self._desk.members.get(worker_id):
+            member.worker = replace(member.worker, is_resigned=True, last_pinged=plan.now)
+            plan.workers.append(member.worker)
+            self._desk.roster.adjust(worker_id, window=0)
+
+    # ---- reports
+
+    def _report(self, arrival: Reported, stored: Mapping[str, Job], plan: Plan) -> None:
+        worker_id, report = arrival.worker_id, arrival.report
+        job = self._desk.running.get(report.job_id) or stored.get(report.job_id)
+        if job is None:
+            self._refuse(worker_id, JobNotFound(report.job_id))
+            return
+        if report.job_id in plan.changes:
+            self._refuse(worker_id, JobError(report.job_id, "reported twice at once"))
+            return
+        try:
+            lifecycle.check_holder(job, worker_id)
+            changed = self._ended(job, report, plan.now)
+        except JobError as error:
+            self._refuse(worker_id, error)
+            return
+        self._change(changed, plan, arrival)
+
+    def _attribute(
+        self, arrival: Unasked, arrivals: Arrivals, stored: Mapping[str, Job], plan: Plan
+    ) -> None:
+        """Find the job of a result that came without one: a plain worker has one at most."""
+        worker_id = arrival.worker_id
+        match arrivals.held_in_store.get(worker_id, []):
+            case [job] if job.id not in plan.changes:
+                report = Report(job.id, job.attempt, result=arrival.result)
+                self._report(Reported(worker_id, report), {**stored, job.id: job}, plan)
+            case _:
+                self._refuse(worker_id, JobError("(unknown)", "a result nobody waits for"))
+
+    def _ended(self, job: Job, report: Report, now: float) -> Job:
+        """Decide what a run's end makes of its job."""
+        error = report.error
+        if error is None:
+            result = report.result if report.result is not None else b"\xc0"
+            return lifecycle.completed(job, report.attempt, result=result, log=report.log, now=now)
+        if error.kind is ErrorKind.LOST:
+            return lifecycle.lost(
+                job,
+                report.attempt,
+                error.message,
+                now=now,
+                spread=self._spread(),
+                max_losses=self._rules.max_losses,
+                log=report.log,
+            )
+        return lifecycle.failed(
+            job,
+            report.attempt,
+            error,
+            now=now,
+            spread=self._spread(),
+            log=report.log,
+            retry=report.retry,
+        )
+
+    def _take_back(self, arrival: GivenBack, stored: Mapping[str, Job], plan: Plan) -> None:
+        held, worker_id = arrival.held, arrival.worker_id
+        job = self._desk.running.get(held.job_id) or stored.get(held.job_id)
+        if job is None or held.job_id in plan.changes:
+            return
+        try:
+            lifecycle.check_holder(job, worker_id)
+            lifecycle.fence(job, held.attempt)
+            if arrival.blame:
+                self._lose(job, worker_id, arrival.reason, plan, arrival)
+            else:
+                back = lifecycle.returned(job, held.attempt, arrival.reason, now=plan.now)
+                self._change(back, plan, arrival)
+        except JobError as error:
+            self._refuse(worker_id, error)
+
+    def _lose(
+        self,
+        job: Job,
+        worker_id: str,
+        reason: str,
+        plan: Plan,
+        cause: GivenBack | None = None,
+    ) -> None:
+        cause = cause or GivenBack(worker_id, Held(job.id, job.attempt), reason, True)
+        again = lifecycle.lost(
+            job,
+            job.attempt,
+            reason,
+            now=plan.now,
+            spread=self._spread(),
+            max_losses=self._rules.max_losses,
+        )
+        self._counters["jobs_lost"] += 1
+        self._change(again, plan, cause)
+
+    def _advance(self, worker_id: str, advance: Advance, plan: Plan) -> None:
+        job = self._desk.running.get(advance.job_id)
+        if job is None or job.id in plan.changes or job.execution.worker_id != worker_id:
+            return
+        if job.attempt == advance.attempt:
+            moved = lifecycle.progressed(
+                job, advance.attempt, done=advance.done, total=advance.total, now=plan.now
+            )
+            plan.changes[job.id] = Change(moved)
+
+    # ---- what time and people ask for
+
+    def _look_at(self, job: Job, plan: Plan) -> None:
+        """Act on an alarm: waited long enough, claimed too long, or ran too long."""
+        if job.id in plan.changes or job.id in self._desk.claimed:
+            return
+        match job.status:
+            case Status.QUEUED:
+                plan.changes[job.id] = Change(lifecycle.came_due(job, now=plan.now))
+            case Status.DISPATCHING:
+                self._counters["claims_released"] += 1
+                plan.changes[job.id] = Change(lifecycle.released(job, now=plan.now))
+            case Status.IN_PROGRESS:
+                over = lifecycle.expired(
+                    job,
+                    now=plan.now,
+                    spread=self._spread(),
+                    max_losses=self._rules.max_losses,
+                )
+                self._counters["jobs_expired"] += 1
+                if job.execution.worker_id is not None:
+                    plan.cancels[job.execution.worker_id].append(Held(job.id, job.attempt))
+                self._change(over, plan)
+
+    def _cancel(self, ask: CancelAsked, stored: Mapping[str, Job], plan: Plan) -> None:
+        receipts = []
+        for job_id in ask.job_ids:
+            planned = plan.changes.get(job_id)
+            job = self._desk.running.get(job_id) or stored.get(job_id)
+            try:
+                if planned is not None:
+                    raise JobRefused(job_id, "status", "it is changing right now; ask again")
+                if job is None:
+                    raise JobNotFound(job_id)
+                stoppable = self._desk.is_stoppable(job.execution.worker_id)
+                stopped = lifecycle.cancelled(job, now=plan.now, stoppable=stoppable)
+            except JobError as error:
+                receipts.append(Receipt(job_id, "id" if job is None else "status", str(error)))
+                continue
+            receipts.append(Receipt(job_id))
+            self._desk.claimed.pop(job_id, None)
+            if job.execution.worker_id is not None:
+                plan.cancels[job.execution.worker_id].append(Held(job.id, job.attempt))
+            self._change(stopped, plan)
+        plan.receipts.append((ask.answer, receipts))
+
+    # ---- jobs on their way to workers
+
+    def _start_claimed(self, plan: Plan) -> None:
+        """Seat the jobs that were claimed, once their cooldown is over."""
+        for job in list(self._desk.claimed.values()):
+            assert job.dispatcher is not None
+            if plan.now < job.dispatcher.date + self._rules.cooldown:
+                continue
+            if job.id in plan.changes:
+                continue
+            worker_id = self._desk.roster.place(job.type, job.id)
+            if worker_id is not None:
+                plan.changes[job.id] = Change(self._started(job, worker_id, plan.now))
+            elif plan.now > job.dispatcher.date + self._rules.cooldown + 1.0:
+                plan.changes[job.id] = Change(lifecycle.released(job, now=plan.now))
+            else:
+                continue
+            del self._desk.claimed[job.id]
+
+    def _insert(self, submitted: Submitted, plan: Plan) -> None:
+        insertion = Insertion([], [], submitted.reply_to, submitted.answer)
+        for wish in submitted.wishes:
+            try:
+                job = self._admit(wish, submitted, plan.now)
+            except JobRefused as refusal:
+                self._counters["submissions_refused"] += 1
+                insertion.receipts.append(Receipt(wish.id, refusal.field, str(refusal)))
+            else:
+                insertion.jobs.append(job)
+                insertion.receipts.append(None)
+        plan.insertions.append(insertion)
+
+    def _admit(self, wish: Submission, submitted: Submitted, now: float) -> Job:
+        roster = self._desk.roster
+        job = admit(
+            wish,
+            rules=self._rules.intake,
+            handler=roster.handler(wish.type),
+            known_types=roster.types() if self._rules.intake.refuse_unknown_types else set(),
+            reply_to=submitted.reply_to,
+            now=now,
+        )
+        if job.wait_until is not None or self._rules.cooldown or job.type in self._desk.waiting:
+            return job
+        worker_id = roster.place(job.type, job.id)
+        if worker_id is None:
+            self._desk.waiting.add(job.type)
+            return job
+        mine = lifecycle.claimed(job, dispatcher_id=self._id, now=now)
+        return self._started(mine, worker_id, now)
+
+    def _started(self, job: Job, worker_id: str, now: float) -> Job:
+        member = self._desk.members[worker_id]
+        if member.worker.kind is WorkerKind.PLAIN:
+            silent = self._rules.resend_after
+            return lifecycle.started(job, worker_id=worker_id, now=now, presumed_dead_after=silent)
+        grace = self._rules.expiry_grace
+        return lifecycle.started(job, worker_id=worker_id, now=now, expiry_grace=grace)
+
+    def _claims(self, now: float) -> Iterable[Claim]:
+        expiry = lifecycle.claim_expiry(now, self._rules.cooldown)
+        for types, room in self._desk.wanted():
+            yield Claim(
+                dispatcher_id=self._id,
+                types=tuple(sorted(types)),
+                limit=min(room, self._rules.claim_limit),
+                now=now,
+                expiry=expiry,
+            )
+
+    # ---- shared
+
+    def _change(self, job: Job, plan: Plan, cause: Reported | GivenBack | None = None) -> None:
+        """Plan a job's next state; a run that is over frees its place at once."""
+        plan.changes[job.id] = Change(job, cause)
+        if job.status is not Status.IN_PROGRESS:
+            self._desk.forget(job.id)
+
+    def _refuse(self, worker_id: str, error: JobError) -> None:
+        self._counters["reports_refused"] += 1
+        self._on_refused(worker_id, error)
+
+
+def _is_run_of(job: Job | None, worker_id: str, held: Held) -> TypeGuard[Job]:
+    return (
+        job is not None
+        and job.status is Status.IN_PROGRESS
+        and job.execution.worker_id == worker_id
+        and job.attempt == held.attempt
+    )

@@ -1,0 +1,302 @@
+"""The workers' side of the ZeroMQ gateway: both levels of the dialogue on one ROUTER.
+
+Receives, feeds the cores (`PlainWorkers`, the dispatcher), performs what they return.
+Spec: docs/spec/ping-pong.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from shunter.dispatch.arrivals import Beaten, Introduced
+from shunter.dispatch.desk import PLAIN_PREFIX
+from shunter.dispatch.dispatcher import Dispatcher
+from shunter.errors import ProtocolError
+from shunter.gateway.complaints import Complaints, peer_name
+from shunter.model.identity import NAME_RULE, is_name
+from shunter.model.job import DEFAULT_TYPE, ErrorKind, Failure, Job
+from shunter.model.worker import Handler, Worker, WorkerKind
+from shunter.transport import LoopSocket
+from shunter.wire import frames
+from shunter.wire.frames import Full, Plain, bytes_of, document_of, full
+from shunter.wire.messages import (
+    PROTOCOL_VERSION,
+    Advances,
+    Assignment,
+    Assignments,
+    Beat,
+    CancelOrders,
+    Farewell,
+    Held,
+    Hello,
+    Kind,
+    Pong,
+    Refusal,
+    Report,
+    Reports,
+    Returned,
+    Taken,
+    decode,
+)
+from shunter.wire.pingpong import (
+    JobForgotten,
+    JoinedQueue,
+    LeftQueue,
+    PlainWorkers,
+    ResultArrived,
+    ResultUnasked,
+    SendPong,
+)
+
+BATCH_BYTES = 1024 * 1024
+PLAIN_HANDLERS = (Handler(DEFAULT_TYPE),)
+
+
+class Backend:
+    """All workers that are connected by ZeroMQ. It is the WorkerLink of each of them."""
+
+    def __init__(
+        self, dispatcher: Dispatcher, complaints: Complaints, *, worker_expire_seconds: float
+    ) -> None:
+        self._dispatcher = dispatcher
+        self._complaints = complaints
+        self._plain = PlainWorkers(expire_after=worker_expire_seconds)
+        self._identities: dict[str, bytes] = {}
+        self._workers: dict[bytes, str] = {}
+        self._answers: dict[Kind, Callable[[str, bytes], None]] = {
+            Kind.PING: self._beat,
+            Kind.RESULTS: self._reports,
+            Kind.RETURN: self._returned,
+            Kind.PROGRESS: self._advances,
+            Kind.RESIGN: self._resign,
+        }
+        self.socket: LoopSocket
+
+    # ---- receiving
+
+    def receive(self, batch: list[list[bytes]]) -> None:
+        for identity, *message in batch:
+            try:
+                match frames.read(message):
+                    case Plain(body):
+                        self._receive_plain(identity, body)
+                    case Full(kind, body):
+                        self._receive_full(identity, kind, body)
+            except ProtocolError as error:
+                self._complaints.note(peer_name(identity), "frames", str(error))
+                if identity in self._workers:
+                    self.socket.send([identity, *full(Kind.ERROR, Refusal(0, str(error)))])
+
+    def tick(self) -> None:
+        """Let time pass for plain workers."""
+        now = self._dispatcher.now()
+        self._perform(self._plain.tick(now=now))
+
+    def plain_worker_ids(self) -> Iterator[str]:
+        return (_plain_id(identity) for identity in self._plain.present())
+
+    def _receive_plain(self, identity: bytes, body: bytes) -> None:
+        if identity in self._workers and body not in (frames.READY, frames.PING):
+            raise ProtocolError("a plain result from a worker of the full level; send RESULTS")
+        now = self._dispatcher.now()
+        self._perform(self._plain.received(identity, body, now=now))
+
+    def _receive_full(self, identity: bytes, kind: Kind, body: bytes) -> None:
+        if kind is Kind.READY:
+            self._introduce(identity, decode(body, Hello))
+            return
+        worker_id = self._workers.get(identity)
+        if worker_id is None:
+            unknown = Refusal(0, "this dispatcher does not know you; say READY")
+            self.socket.send([identity, *full(Kind.ERROR, unknown)])
+            return
+        answer = self._answers.get(kind)
+        if answer is None:
+            raise ProtocolError(f"{kind} is not for a worker to send")
+        answer(worker_id, body)
+
+    def _introduce(self, identity: bytes, hello: Hello) -> None:
+        reason = _fault(hello)
+        if reason:
+            self._complaints.note(peer_name(identity), "hello", reason)
+            self.socket.send([identity, *full(Kind.ERROR, Refusal(0, reason))])
+            return
+        now = self._dispatcher.now()
+        previous = self._identities.get(hello.worker_id)
+        if previous is not None:
+            self._workers.pop(previous, None)
+        self._identities[hello.worker_id] = identity
+        self._workers[identity] = hello.worker_id
+        worker = Worker(
+            id=hello.worker_id,
+            kind=WorkerKind.FULL,
+            hostname=hello.hostname,
+            port=0,
+            handlers=hello.handlers,
+            max_jobs=hello.max_jobs,
+            incarnation=hello.incarnation,
+            registered=now,
+            last_pinged=now,
+        )
+        self._dispatcher.introduce(
+            Introduced(worker, self, frozenset(hello.held), hello.max_jobs, hello.beat)
+        )
+
+    def _beat(self, worker_id: str, body: bytes) -> None:
+        beat = decode(body, Beat)
+        self._dispatcher.beat(
+            Beaten(worker_id, frozenset(beat.held), max(0, beat.window), beat.beat)
+        )
+
+    def _reports(self, worker_id: str, body: bytes) -> None:
+        reports = decode(body, Reports)
+        self._dispatcher.report(worker_id, reports.reports, batch=reports.batch)
+        self._dispatcher.resize(worker_id, max(0, reports.window))
+
+    def _returned(self, worker_id: str, body: bytes) -> None:
+        returned = decode(body, Returned)
+        self._dispatcher.give_back(worker_id, returned.jobs, returned.reason)
+        self._dispatcher.resize(worker_id, max(0, returned.window))
+
+    def _advances(self, worker_id: str, body: bytes) -> None:
+        self._dispatcher.advance(worker_id, decode(body, Advances).advances)
+
+    def _resign(self, worker_id: str, body: bytes) -> None:
+        decode(body, Farewell)
+        self._dispatcher.resign(worker_id)
+
+    # ---- performing what the plain core returns
+
+    def _perform(self, effects: Sequence[object]) -> None:
+        dispatcher = self._dispatcher
+        for effect in effects:
+            match effect:
+                case SendPong(identity):
+                    self.socket.send([identity, frames.DELIMITER, frames.PONG])
+                case JoinedQueue(identity):
+                    self._join(identity)
+                case LeftQueue(identity):
+                    dispatcher.desk.remove(_plain_id(identity))
+                case ResultArrived(identity, held, result):
+                    report = Report(held.job_id, held.attempt, result=document_of(result))
+                    dispatcher.report(_plain_id(identity), [report])
+                case JobForgotten(identity, held, reason):
+                    dispatcher.give_back(_plain_id(identity), [held], reason, blame=True)
+                case ResultUnasked(identity, result):
+                    if identity[:1] == b"\0":
+                        detail = "a result, but it was given no job, or its job was taken away"
+                        self._complaints.note(peer_name(identity), "result", detail)
+                    else:
+                        dispatcher.report_unasked(_plain_id(identity), document_of(result))
+
+    def _join(self, identity: bytes) -> None:
+        worker_id = _plain_id(identity)
+        if worker_id in self._dispatcher.desk.members:
+            self._dispatcher.resize(worker_id, 1)
+            return
+        now = self._dispatcher.now()
+        worker = Worker(
+            id=worker_id,
+            kind=WorkerKind.PLAIN,
+            hostname="",
+            port=0,
+            handlers=PLAIN_HANDLERS,
+            max_jobs=1,
+            registered=now,
+            last_pinged=now,
+        )
+        self._identities[worker_id] = identity
+        self._dispatcher.introduce(Introduced(worker, self, frozenset(), 1, None))
+
+    # ---- WorkerLink
+
+    def send_jobs(self, worker_id: str, jobs: Sequence[Job]) -> None:
+        if worker_id.startswith(PLAIN_PREFIX):
+            for job in jobs:
+                self._send_plain(worker_id, job)
+            return
+        identity = self._identities.get(worker_id, b"")
+        for batch in _batches(jobs):
+            message = Assignments(tuple(_assignment(job) for job in batch))
+            if not self.socket.send([identity, *full(Kind.JOBS, message)]):
+                held = [Held(job.id, job.attempt) for job in batch]
+                self._dispatcher.give_back(worker_id, held, "its worker could not be reached")
+                self._dispatcher.desk.roster.adjust(worker_id, is_open=False)
+
+    def send_cancels(self, worker_id: str, jobs: Sequence[Held]) -> None:
+        identity = self._identities.get(worker_id, b"")
+        if worker_id.startswith(PLAIN_PREFIX):
+            for held in jobs:
+                if self._plain.gave_up(identity, held):
+                    self._dispatcher.desk.remove(worker_id)
+        else:
+            self.socket.send([identity, *full(Kind.CANCEL, CancelOrders(tuple(jobs)))])
+
+    def send_taken(self, worker_id: str, batches: Sequence[int]) -> None:
+        if identity := self._identities.get(worker_id):
+            self.socket.send([identity, *full(Kind.TAKEN, Taken(tuple(batches)))])
+
+    def send_pong(self, worker_id: str, beat: int) -> None:
+        if identity := self._identities.get(worker_id):
+            pong = Pong(beat, self._dispatcher.id)
+            self.socket.send([identity, *full(Kind.PONG, pong)])
+
+    def _send_plain(self, worker_id: str, job: Job) -> None:
+        assert job.payload is not None
+        identity, held = self._identities[worker_id], Held(job.id, job.attempt)
+        body = bytes_of(job.payload)
+        if body == frames.PONG:
+            error = Failure(ErrorKind.REFUSED, PONG_IS_NO_JOB)
+            self._dispatcher.report(worker_id, [Report(job.id, job.attempt, error=error)])
+        elif self.socket.send([identity, frames.DELIMITER, body]):
+            self._plain.sent(identity, held, now=self._dispatcher.now())
+        else:
+            self._plain.unsent(identity)
+            self._dispatcher.give_back(worker_id, [held], "its worker could not be reached")
+            self._dispatcher.desk.remove(worker_id)
+
+
+PONG_IS_NO_JOB = (
+    "a plain job must not be the bytes PONG, since a worker could not tell it from our answer; "
+    "send any other bytes"
+)
+
+
+def _plain_id(identity: bytes) -> str:
+    return PLAIN_PREFIX + identity.hex()
+
+
+def _assignment(job: Job) -> Assignment:
+    assert job.payload is not None
+    return Assignment(job.id, job.attempt, job.type, job.payload, job.execution.timeout, job.run)
+
+
+def _batches(jobs: Sequence[Job]) -> Iterator[list[Job]]:
+    """Split jobs into messages of a bounded size."""
+    batch: list[Job] = []
+    size = 0
+    for job in jobs:
+        weight = len(job.payload or b"")
+        if batch and size + weight > BATCH_BYTES:
+            yield batch
+            batch, size = [], 0
+        batch.append(job)
+        size += weight
+    if batch:
+        yield batch
+
+
+def _fault(hello: Hello) -> str:
+    """Say what is wrong with an introduction, or nothing."""
+    if hello.version != PROTOCOL_VERSION:
+        return (
+            f"version: found {hello.version}, this dispatcher speaks {PROTOCOL_VERSION}; "
+            "install the same version of shunter on both sides"
+        )
+    if not is_name(hello.worker_id) or hello.worker_id.startswith(PLAIN_PREFIX):
+        return f"worker_id: found {hello.worker_id[:64]!r}; send {NAME_RULE}"
+    if bad := [h.type for h in hello.handlers if not is_name(h.type)]:
+        return f"handlers: found {bad[0][:64]!r}; send {NAME_RULE}"
+    if not 1 <= hello.max_jobs <= 100_000:
+        return f"max_jobs: found {hello.max_jobs}; send 1 to 100000"
+    return ""

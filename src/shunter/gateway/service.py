@@ -1,0 +1,199 @@
+"""One dispatcher process: the store, the dispatcher, its gateways and its sweeps, in one loop."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import secrets
+import sys
+import time
+from collections.abc import Awaitable, Callable
+
+import structlog
+import zmq
+
+from shunter.dispatch import sweep
+from shunter.dispatch.dispatcher import Dispatcher
+from shunter.dispatch.intake import IntakeRules
+from shunter.dispatch.planner import Rules
+from shunter.errors import JobError, SettingsError
+from shunter.gateway.backend import Backend
+from shunter.gateway.complaints import Complaints
+from shunter.gateway.frontend import Frontend
+from shunter.gateway.health import bound_listener, http_app, http_server
+from shunter.model.identity import timed_id
+from shunter.settings import Settings
+from shunter.store.port import Store
+from shunter.transport import ZmqContext, bound_router
+
+ALARM_SECONDS = 0.1
+SWEEP_SECONDS = 1.0
+HOUSEKEEPING_SECONDS = 60.0
+PURGE_PAUSE_SECONDS = 0.05
+SWITCH_SECONDS = 0.0002
+"""The loop and the store's threads take turns this often; Python's default, 5 ms, is what a
+store thread would wait each time it comes back from SQLite while the loop is busy."""
+
+
+class Service:
+    """A dispatcher with its gateways. `run()` serves until `stop()` is called."""
+
+    def __init__(self, settings: Settings, store: Store) -> None:
+        self._settings = settings
+        self._store = store
+        self._log = structlog.get_logger("shunter.dispatcher")
+        self._stopping = asyncio.Event()
+        self.ready = asyncio.Event()
+        self.before_stop: Callable[[], Awaitable[None]] | None = None
+        self.dispatcher = Dispatcher(
+            store,
+            dispatcher_id=f"d-{new_id()}",
+            rules=rules_of(settings),
+            now=time.time,
+            spread=random.random,
+            on_refused=self._refused,
+        )
+        self._complaints = Complaints(self.dispatcher.counters)
+        self._backend = Backend(
+            self.dispatcher,
+            self._complaints,
+            worker_expire_seconds=settings.zmq.worker_expire_seconds,
+        )
+        self._frontend = Frontend(self.dispatcher, self._complaints, new_id=new_id)
+
+    def stop(self) -> None:
+        """Finish the turn under way, then return from `run()`."""
+        self._stopping.set()
+
+    async def run(self) -> None:
+        sys.setswitchinterval(SWITCH_SECONDS)
+        await self._store.open()
+        context: ZmqContext = zmq.Context()
+        try:
+            if self._settings.zmq.enabled:
+                self._bind(context)
+            await self._serve()
+        finally:
+            self.ready.clear()
+            if self._settings.zmq.enabled:
+                self._close()
+            context.term()
+            await self._store.close()
+            self._log.info("stopped", action="stop", dispatcher=self.dispatcher.id)
+
+    async def _serve(self) -> None:
+        http = self._settings.http
+        server = http_server(http_app(self.ready.is_set))
+        async with asyncio.TaskGroup() as group:
+            tasks = [
+                group.create_task(self.dispatcher.run()),
+                group.create_task(self._every(ALARM_SECONDS, self._ring_alarms)),
+                group.create_task(self._every(SWEEP_SECONDS, self._sweep)),
+                group.create_task(self._every(HOUSEKEEPING_SECONDS, self._keep_house)),
+                group.create_task(self._frontend.answer_questions()),
+            ]
+            if http.enabled:
+                listener = bound_listener(http.host, http.port)
+                group.create_task(server.serve(sockets=[listener]))
+                while not server.started:
+                    await asyncio.sleep(0.01)
+            self.ready.set()
+            self._log.info(
+                "ready",
+                action="start",
+                dispatcher=self.dispatcher.id,
+                frontend=self._settings.zmq.frontend,
+                backend=self._settings.zmq.backend,
+                store=self._settings.store.url,
+            )
+            await self._stopping.wait()
+            if self.before_stop is not None:
+                await self.before_stop()
+            server.should_exit = True
+            if self._settings.zmq.enabled:
+                self._frontend.socket.pause()
+                self._backend.socket.pause()
+            await self._settle()
+            for task in tasks:
+                task.cancel()
+
+    async def _settle(self) -> None:
+        """Give what has arrived a moment to be committed and answered."""
+        deadline = time.monotonic() + 2.0
+        while self.dispatcher.has_work and time.monotonic() < deadline:
+            await asyncio.sleep(0.01)
+
+    def _bind(self, context: ZmqContext) -> None:
+        zmq_settings = self._settings.zmq
+        for side, key, address in (
+            (self._frontend, "zmq.frontend", zmq_settings.frontend),
+            (self._backend, "zmq.backend", zmq_settings.backend),
+        ):
+            try:
+                side.socket = bound_router(
+                    context,
+                    address,
+                    side.receive,
+                    max_message_bytes=2 * zmq_settings.max_message_bytes + 1024 * 1024,
+                    high_water_mark=zmq_settings.high_water_mark,
+                )
+            except zmq.ZMQError as error:
+                raise SettingsError(
+                    "the system",
+                    key,
+                    f"{address}, which can't be bound ({error})",
+                    "an address of this machine that nothing else listens on",
+                ) from None
+
+    def _close(self) -> None:
+        for side in (self._frontend, self._backend):
+            if hasattr(side, "socket"):
+                side.socket.close()
+
+    # ---- what happens by the clock
+
+    async def _every(self, seconds: float, action: Callable[[], Awaitable[None]]) -> None:
+        while True:
+            await action()
+            await asyncio.sleep(seconds)
+
+    async def _ring_alarms(self) -> None:
+        self._backend.tick()
+        await sweep.ring_alarms(self.dispatcher)
+
+    async def _sweep(self) -> None:
+        sweep.suspend_silent(self.dispatcher)
+        self.dispatcher.expect_waiting()
+        self.dispatcher.heard(self._backend.plain_worker_ids())
+        await sweep.bury_dead(self.dispatcher)
+
+    async def _keep_house(self) -> None:
+        await sweep.forget_gone(self.dispatcher)
+        while await sweep.purge(self.dispatcher) >= sweep.PURGED_AT_ONCE:
+            await asyncio.sleep(PURGE_PAUSE_SECONDS)
+
+    def _refused(self, worker_id: str, error: JobError) -> None:
+        self._complaints.note(worker_id, type(error).__name__, str(error))
+
+
+def new_id() -> str:
+    """Make an id from the clock and randomness."""
+    return timed_id(time.time(), secrets.randbits(80))
+
+
+def rules_of(settings: Settings) -> Rules:
+    """Take from the settings what a dispatcher goes by."""
+    jobs = settings.dispatcher.jobs
+    return Rules(
+        intake=IntakeRules(
+            max_payload_bytes=settings.zmq.max_message_bytes,
+            refuse_unknown_types=jobs.unknown_types == "refuse",
+        ),
+        lease=settings.lease,
+        cooldown=jobs.cooldown_period / 1000,
+        max_losses=jobs.max_losses,
+        resend_after=settings.zmq.resend_after_seconds,
+        expiry_grace=2 * settings.worker.kill_grace_seconds + 3.0,
+        silent_after=settings.zmq.worker_expire_seconds,
+        retention=settings.store.retention_days * 86400,
+    )

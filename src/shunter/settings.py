@@ -1,0 +1,269 @@
+"""Every setting: its name, default, meaning and range.
+
+These structs are the one list; loading, `shunter config` and docs/settings.md are made from it.
+Everything listens on loopback unless told otherwise. Where values come from is decided in
+`settings_sources.py`; nothing here reads a file or the environment.
+Seconds are floats. `[dispatcher.*]` counts in milliseconds, as seed 002 does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal, get_type_hints
+
+from msgspec import Meta, Struct
+from msgspec.structs import fields
+
+from shunter.model.lease import LeaseTerms
+
+_YEAR = 365 * 24 * 3600
+_PORT = r"(6553[0-5]|655[0-2]\d|65[0-4]\d\d|6[0-4]\d{3}|[1-5]\d{4}|\d{1,4})"
+_HOST = r"([A-Za-z0-9][A-Za-z0-9_.-]*|[0-9A-Fa-f:.]*:[0-9A-Fa-f:.%a-z]*)"
+_ENDPOINT = (
+    rf"^(tcp://(\*|[A-Za-z0-9][A-Za-z0-9_.-]*|\[[0-9A-Fa-f:.%a-z]+\]):{_PORT}|ipc://.{{1,107}})\Z"
+)
+_STORE = r"^(memory://|sqlite:///.+|mongodb://[^/]+/[^/?]+(\?.*)?)\Z"
+
+# A type's title says what is allowed, in words that also stand in errors and in the docs.
+Seconds = Annotated[float, Meta(gt=0, le=_YEAR, title="seconds, above 0, at most a year")]
+Span = Annotated[float, Meta(ge=0, le=_YEAR, title="seconds, 0 or more, at most a year")]
+Days = Annotated[float, Meta(gt=0, le=36500, title="days, above 0, at most 36500")]
+Milliseconds = Annotated[
+    int, Meta(ge=1, le=_YEAR * 1000, title="whole milliseconds, 1 or more, at most a year")
+]
+Cooldown = Annotated[
+    int, Meta(ge=0, le=3_600_000, title="whole milliseconds, 0 or more, at most an hour")
+]
+Count = Annotated[int, Meta(ge=1, le=1_000_000, title="a whole number, 1 to 1000000")]
+CountOrNone = Annotated[int, Meta(ge=0, le=1_000_000_000, title="a whole number, 0 or more")]
+Slots = Annotated[int, Meta(ge=1, le=1024, title="a whole number, 1 to 1024")]
+Size = Annotated[int, Meta(ge=1024, le=2**31 - 1, title="bytes, 1024 to 2147483647")]
+Port = Annotated[int, Meta(ge=0, le=65535, title="a port, 0 to 65535 (0: the system picks)")]
+Host = Annotated[str, Meta(pattern=rf"^{_HOST}\Z", title="a host name or an IP address")]
+Endpoint = Annotated[
+    str, Meta(pattern=_ENDPOINT, title="tcp://host:port (port 0 to 65535) or ipc://path")
+]
+Endpoints = Annotated[
+    tuple[Endpoint, ...], Meta(title="a list of tcp://host:port (port 0 to 65535) or ipc://path")
+]
+StoreUrl = Annotated[
+    str,
+    Meta(pattern=_STORE, title="sqlite:///file, mongodb://host:port/database or memory://"),
+]
+Switch = Annotated[bool, Meta(title="true or false")]
+UnknownTypes = Annotated[Literal["wait", "refuse"], Meta(title='"wait" or "refuse"')]
+
+
+def says(meaning: str) -> Meta:
+    """Attach a setting's meaning to its field."""
+    return Meta(description=meaning)
+
+
+class Section(Struct, frozen=True, kw_only=True):
+    """The shape that all sections share."""
+
+
+class StoreSettings(Section, frozen=True, kw_only=True):
+    """`[store]`"""
+
+    url: Annotated[StoreUrl, says("where jobs and workers are kept")] = "sqlite:///shunter.db"
+    retention_days: Annotated[Days, says("how long ended jobs are kept")] = 7.0
+
+
+class ZmqSettings(Section, frozen=True, kw_only=True):
+    """`[zmq]`"""
+
+    enabled: Annotated[Switch, says("whether the ZeroMQ gateway starts")] = True
+    frontend: Annotated[Endpoint, says("where clients connect")] = "tcp://127.0.0.1:5560"
+    backend: Annotated[Endpoint, says("where workers connect")] = "tcp://127.0.0.1:5561"
+    worker_expire_seconds: Annotated[
+        Seconds, says("an idle plain worker silent for so long is dropped (WORKER_EXPIRE_SECONDS)")
+    ] = 3.0
+    resend_after_seconds: Annotated[
+        Seconds, says("a plain worker silent for so long on a job is taken for dead")
+    ] = 60.0
+    max_message_bytes: Annotated[Size, says("the largest payload or result")] = 16 * 1024 * 1024
+    high_water_mark: Annotated[Count, says("messages that may wait for one peer")] = 10_000
+
+    def __post_init__(self) -> None:
+        if self.frontend == self.backend and not self.frontend.endswith(":0"):
+            raise ValueError("different addresses for frontend and backend")
+
+
+class WorkerSettings(Section, frozen=True, kw_only=True):
+    """`[worker]`"""
+
+    broker_timeout: Annotated[
+        Seconds, says("how long an answer from a dispatcher may take (BROKER_TIMEOUT)")
+    ] = 1.0
+    n_timeouts: Annotated[
+        Count, says("so many silent periods and the socket is opened anew (N_TIMEOUTS)")
+    ] = 3
+    max_jobs: Annotated[Slots, says("slots: jobs that run at the same time")] = 2
+    dispatchers: Annotated[
+        Endpoints, says("backends of the dispatchers to serve; empty: `zmq.backend`")
+    ] = ()
+    grace_seconds: Annotated[
+        Span, says("after SIGTERM, how long running jobs may go on before they are given back")
+    ] = 10.0
+    kill_grace_seconds: Annotated[
+        Span, says("how long a job that must stop has before each harder signal")
+    ] = 1.0
+    max_jobs_per_child: Annotated[
+        CountOrNone, says("a child is replaced after so many jobs; 0: never")
+    ] = 0
+    max_child_megabytes: Annotated[
+        CountOrNone, says("a child that has grown so large is replaced after its job; 0: never")
+    ] = 0
+
+
+class ClientSettings(Section, frozen=True, kw_only=True):
+    """`[client]`"""
+
+    dispatchers: Annotated[
+        Endpoints, says("frontends of the dispatchers to ask; empty: `zmq.frontend`")
+    ] = ()
+
+
+_TERMS = LeaseTerms()
+
+
+class LeaseSettings(LeaseTerms, frozen=True, kw_only=True):
+    """`[lease]`: the terms of a lease, with ranges."""
+
+    heartbeat: Annotated[Seconds, says("how often a worker shows itself")] = _TERMS.heartbeat
+    worker_gives_up: Annotated[Seconds, says("unanswered for so long, a worker stops its jobs")] = (
+        _TERMS.worker_gives_up
+    )
+    kill_within: Annotated[Seconds, says("how long stopping them may take")] = _TERMS.kill_within
+    dispatcher_takes_over: Annotated[
+        Seconds, says("a worker silent for so long loses its jobs to others")
+    ] = _TERMS.dispatcher_takes_over
+
+    def __post_init__(self) -> None:
+        if self.heartbeat >= self.worker_gives_up:
+            raise ValueError("a heartbeat shorter than worker_gives_up")
+        super().__post_init__()
+
+
+class Address(Section, frozen=True, kw_only=True):
+    """A host and a port."""
+
+    host: Annotated[Host, says("where to listen")] = "127.0.0.1"
+    port: Annotated[Port, says("where to listen")] = 5555
+
+
+class UdpSettings(Section, frozen=True, kw_only=True):
+    """`[udp]`"""
+
+    enabled: Annotated[Switch, says("whether the UDP gateway starts")] = True
+    client_address: Address = Address()
+    timeout_task_placement: Annotated[
+        Seconds, says("a task that found no calculator for so long is given up")
+    ] = 120.0
+    confirm_timeout: Annotated[Seconds, says("how long a confirmation may take")] = 5.0
+    heartbeat_timeout: Annotated[
+        Seconds, says("a calculator silent for so long counts as unavailable")
+    ] = 10.0
+    task_timeout: Annotated[Seconds, says("how long a calculator may take for a task")] = 60.0
+
+
+class HttpSettings(Section, frozen=True, kw_only=True):
+    """`[http]`"""
+
+    enabled: Annotated[Switch, says("whether the HTTP gateway starts")] = True
+    host: Annotated[Host, says("where to listen")] = "127.0.0.1"
+    port: Annotated[Port, says("where to listen")] = 8081
+
+
+class JobSettings(Section, frozen=True, kw_only=True):
+    """`[dispatcher.jobs]`"""
+
+    cooldown_period: Annotated[
+        Cooldown, says("milliseconds between claiming a job and starting it")
+    ] = 0
+    job_verification_interval: Annotated[
+        Milliseconds, says("milliseconds between sweeps over all jobs and workers")
+    ] = 10_000
+    max_losses: Annotated[Count, says("a job whose worker was lost so often fails")] = 5
+    unknown_types: Annotated[
+        UnknownTypes, says("what happens to a job of a type that no known worker does")
+    ] = "wait"
+
+
+class HealthSettings(Section, frozen=True, kw_only=True):
+    """`[dispatcher.workers]`: how HTTP workers are checked."""
+
+    ping_interval: Annotated[
+        Milliseconds, says("milliseconds between health checks of an HTTP worker")
+    ] = 30_000
+    max_retries: Annotated[CountOrNone, says("failed checks until a worker counts as dead")] = 3
+    dead_worker_ping_interval: Annotated[
+        Milliseconds, says("milliseconds between checks of a dead worker")
+    ] = 60_000
+    dead_worker_max_retries: Annotated[
+        CountOrNone, says("failed checks until a dead worker is forgotten")
+    ] = 10
+
+
+class DispatcherSettings(Section, frozen=True, kw_only=True):
+    """`[dispatcher]`"""
+
+    jobs: JobSettings = JobSettings()
+    workers: HealthSettings = HealthSettings()
+
+
+class Settings(Section, frozen=True, kw_only=True):
+    """All settings."""
+
+    store: StoreSettings = StoreSettings()
+    zmq: ZmqSettings = ZmqSettings()
+    worker: WorkerSettings = WorkerSettings()
+    client: ClientSettings = ClientSettings()
+    lease: LeaseSettings = LeaseSettings()
+    udp: UdpSettings = UdpSettings()
+    http: HttpSettings = HttpSettings()
+    dispatcher: DispatcherSettings = DispatcherSettings()
+
+    @property
+    def worker_dispatchers(self) -> tuple[str, ...]:
+        """The backends that a worker connects to."""
+        return self.worker.dispatchers or (reachable(self.zmq.backend),)
+
+    @property
+    def client_dispatchers(self) -> tuple[str, ...]:
+        """The frontends that a client connects to."""
+        return self.client.dispatchers or (reachable(self.zmq.frontend),)
+
+
+class Setting(Struct, frozen=True, kw_only=True):
+    """One key: its dotted name, type and default, what is allowed and what it means."""
+
+    key: str
+    type: Any
+    default: object
+    allowed: str
+    meaning: str
+
+
+def all_settings(section: type[Struct] = Settings, prefix: str = "") -> Iterator[Setting]:
+    """Yield every key under `section`, in the order in which they are declared."""
+    hints = get_type_hints(section, include_extras=True)
+    for field in fields(section):
+        hint, key = hints[field.name], prefix + field.name
+        if isinstance(hint, type) and issubclass(hint, Struct):
+            yield from all_settings(hint, f"{key}.")
+            continue
+        notes = [note for note in hint.__metadata__ if isinstance(note, Meta)]
+        allowed, meaning = (
+            next(text for note in notes if (text := getattr(note, part)))
+            for part in ("title", "description")
+        )
+        yield Setting(key=key, type=hint, default=field.default, allowed=allowed, meaning=meaning)
+
+
+def reachable(endpoint: str) -> str:
+    """Return what to connect to where somebody listens on `endpoint` of this host."""
+    for anywhere, here in (("*", "127.0.0.1"), ("0.0.0.0", "127.0.0.1"), ("[::]", "[::1]")):  # noqa: S104
+        endpoint = endpoint.replace(f"tcp://{anywhere}:", f"tcp://{here}:")
+    return endpoint

@@ -1,0 +1,207 @@
+"""The store that forgets: jobs and workers in this process, for tests, ours and the user's.
+
+It keeps the whole contract of `port.py` by the plainest means, so that it can serve as the
+reference for the other stores. Its calls never really wait: what one of them does is done before
+any other task runs.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from msgspec.structs import replace
+
+from shunter.errors import StoreError, UniqueKeyTaken
+from shunter.model.job import Dispatch, Job, Status
+from shunter.model.queueing import alarm, rank
+from shunter.model.worker import Worker
+from shunter.store.port import Backlog, Claim, JobQuery
+
+
+class MemoryStore:
+    """Jobs and workers in dictionaries."""
+
+    def __init__(self) -> None:
+        self._is_open = False
+        self._jobs: dict[str, Job] = {}  # without payloads, in the order of insertion
+        self._seq: dict[str, int] = {}
+        self._last_seq = 0
+        self._payloads: dict[str, bytes | None] = {}
+        self._keys: dict[str, str] = {}
+        self._ready: dict[str, list[tuple[int, int, str]]] = {}  # by type: rank, seq, id
+        self._workers: dict[str, Worker] = {}
+
+    async def open(self) -> None:
+        self._is_open = True
+
+    async def close(self) -> None:
+        self._is_open = False
+
+    async def insert(self, jobs: Sequence[Job]) -> list[Job | UniqueKeyTaken]:
+        self._check_open()
+        return [self._insert(job) for job in jobs]
+
+    async def claim(self, claim: Claim) -> list[Job]:
+        self._check_open()
+        fronts = [self._ready.get(kind, [])[: max(claim.limit, 0)] for kind in set(claim.types)]
+        first = sorted(place for front in fronts for place in front)[: max(claim.limit, 0)]
+        dispatch = Dispatch(claim.dispatcher_id, claim.now, claim.expiry)
+        taken = []
+        for _, _, job_id in first:
+            queued = self._jobs[job_id]
+            job = replace(
+                queued,
+                status=Status.DISPATCHING,
+                revision=queued.revision + 1,
+                updated=claim.now,
+                dispatcher=dispatch,
+            )
+            self._write(job)
+            taken.append(self._with_payload(job))
+        return taken
+
+    async def replace(self, jobs: Sequence[Job]) -> list[bool]:
+        self._check_open()
+        return [self._replace(job) for job in jobs]
+
+    async def get(self, ids: Sequence[str], *, payload: bool = False) -> list[Job | None]:
+        self._check_open()
+        found = (self._jobs.get(job_id) for job_id in ids)
+        return [self._with_payload(job) if job and payload else job for job in found]
+
+    async def find(self, query: JobQuery) -> list[Job]:
+        self._check_open()
+        below = self._last_seq + 1 if query.before is None else self._seq.get(query.before, 0)
+        matching = (
+            replace(job, result=None)
+            for job in reversed(self._jobs.values())
+            if self._seq[job.id] < below
+            and query.status in (None, job.status)
+            and query.type in (None, job.type)
+            and query.worker_id in (None, job.execution.worker_id)
+        )
+        return [job for _, job in zip(range(query.limit), matching, strict=False)]
+
+    async def held_by(self, worker_ids: Iterable[str]) -> list[Job]:
+        self._check_open()
+        holders = set(worker_ids)
+        return [
+            job
+            for job in self._jobs.values()
+            if job.status is Status.IN_PROGRESS and job.execution.worker_id in holders
+        ]
+
+    async def alarms(self, *, now: float, limit: int) -> list[Job]:
+        self._check_open()
+        due = [(at, job_id) for at, job_id in self._alarms() if at <= now]
+        return [self._jobs[job_id] for _, job_id in sorted(due)[: max(limit, 0)]]
+
+    async def next_alarm(self) -> float | None:
+        self._check_open()
+        return min((at for at, _ in self._alarms()), default=None)
+
+    async def backlog(self) -> list[Backlog]:
+        self._check_open()
+        counts = Counter((job.type, job.status) for job in self._jobs.values())
+        return [
+            Backlog(type=kind, status=status, count=count)
+            for (kind, status), count in sorted(counts.items())
+        ]
+
+    async def purge(self, *, ended_before: float, limit: int) -> int:
+        self._check_open()
+        ended = [
+            (at, job.id)
+            for job in self._jobs.values()
+            if (at := _ended(job)) is not None and at < ended_before
+        ]
+        doomed = sorted(ended)[: max(limit, 0)]
+        for _, job_id in doomed:
+            job = self._jobs.pop(job_id)
+            del self._seq[job_id], self._payloads[job_id]
+            if job.unique_key is not None:
+                del self._keys[job.unique_key]
+        return len(doomed)
+
+    async def put_workers(self, workers: Sequence[Worker]) -> None:
+        self._check_open()
+        self._workers.update((worker.id, replace(worker, jobs=())) for worker in workers)
+
+    async def renew(self, worker_ids: Iterable[str], *, now: float) -> None:
+        self._check_open()
+        for worker_id in set(worker_ids) & self._workers.keys():
+            self._workers[worker_id] = replace(
+                self._workers[worker_id], last_pinged=now, is_dead=False
+            )
+
+    async def workers(self, ids: Sequence[str] | None = None) -> list[Worker]:
+        self._check_open()
+        wanted = sorted(self._workers) if ids is None else ids
+        held: dict[str | None, tuple[str, ...]] = {}
+        for job in await self.held_by(wanted):
+            held[job.execution.worker_id] = (*held.get(job.execution.worker_id, ()), job.id)
+        known = (self._workers[worker_id] for worker_id in wanted if worker_id in self._workers)
+        return [replace(worker, jobs=held.get(worker.id, ())) for worker in known]
+
+    async def remove_workers(self, ids: Sequence[str]) -> None:
+        self._check_open()
+        for worker_id in ids:
+            self._workers.pop(worker_id, None)
+
+    def _check_open(self) -> None:
+        if not self._is_open:
+            raise StoreError("the memory store is not open; call open() first, close() last")
+
+    def _insert(self, job: Job) -> Job | UniqueKeyTaken:
+        field, key, holder = "id", job.id, job.id if job.id in self._jobs else None
+        if holder is None and job.unique_key is not None:
+            field, key, holder = "unique_key", job.unique_key, self._keys.get(job.unique_key)
+        if holder is None:
+            self._last_seq += 1
+            self._seq[job.id] = self._last_seq
+            self._payloads[job.id] = job.payload
+            if job.unique_key is not None:
+                self._keys[job.unique_key] = job.id
+            self._write(job)
+            return job
+        earlier = self._with_payload(self._jobs[holder])
+        if (earlier.type, earlier.payload) != (job.type, job.payload):
+            return UniqueKeyTaken(job.id, field, key, holder)
+        return earlier
+
+    def _replace(self, job: Job) -> bool:
+        stored = self._jobs.get(job.id)
+        if stored is None or stored.status.is_final or stored.revision != job.revision - 1:
+            return False
+        self._write(job)
+        return True
+
+    def _write(self, job: Job) -> None:
+        """Store the job, and keep the queue of its type to those that may be claimed."""
+        before = self._jobs.get(job.id)
+        queue = self._ready.setdefault(job.type, [])
+        place = (rank(job), self._seq[job.id], job.id)
+        if before and _is_ready(before):
+            del queue[bisect_left(queue, place)]
+        if _is_ready(job):
+            insort(queue, place)
+        self._jobs[job.id] = replace(job, payload=None)
+
+    def _with_payload(self, job: Job) -> Job:
+        return replace(job, payload=self._payloads[job.id])
+
+    def _alarms(self) -> Iterable[tuple[float, str]]:
+        return ((at, job.id) for job in self._jobs.values() if (at := alarm(job)) is not None)
+
+
+def _is_ready(job: Job) -> bool:
+    return job.status is Status.QUEUED and alarm(job) is None
+
+
+def _ended(job: Job) -> float | None:
+    """When a final job ended; one that was never closed properly counts from its last change."""
+    if not job.status.is_final:
+        return None
+    return job.updated if job.execution.ended is None else job.execution.ended

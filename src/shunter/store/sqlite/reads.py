@@ -1,0 +1,85 @@
+"""What is read: functions of a connection, free of threads and loops.
+
+Each asks for one text that holds many rows, and for long lists for one after the other.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from shunter.model.job import Dispatch, Job, Status
+from shunter.model.worker import Worker
+from shunter.store.port import Backlog, JobQuery
+from shunter.store.sqlite import statements
+from shunter.store.sqlite.rows import Parameters, as_json, jobs_in, workers_in
+
+_decode_counts = msgspec.json.Decoder(list[tuple[str, Status, int]]).decode
+
+
+def jobs(
+    connection: sqlite3.Connection,
+    where: str,
+    parameters: Parameters,
+    *,
+    order: str = "jobs.seq",
+    limit: int = -1,
+    payload: bool = False,
+    result: bool = False,
+    claim: Dispatch | None = None,
+) -> list[Job]:
+    """Read the jobs that a condition holds; `claim` is one that is about to be made of them."""
+
+    def bytes_apart(column: str, seqs: list[int]) -> list[tuple[int, bytes]]:
+        return connection.execute(statements.APART[column], (as_json(seqs),)).fetchall()
+
+    text = statements.read_jobs(where, order, payload=payload, result=result)
+    return jobs_in(
+        value(connection, text, *parameters, limit), claim=claim, bytes_apart=bytes_apart
+    )
+
+
+def value(connection: sqlite3.Connection, text: str, *parameters: object) -> Any:
+    """Return the only value of the only row."""
+    return connection.execute(text, parameters).fetchone()[0]
+
+
+def get(connection: sqlite3.Connection, ids: Sequence[str], payload: bool) -> list[Job | None]:
+    found = {}
+    for start in range(0, len(ids), statements.MOST_ROWS):
+        listed = as_json(ids[start : start + statements.MOST_ROWS])
+        for job in jobs(connection, statements.WITH_ID, (listed,), payload=payload, result=True):
+            found[job.id] = job
+    return [found.get(job_id) for job_id in ids]
+
+
+def find(connection: sqlite3.Connection, query: JobQuery) -> list[Job]:
+    found: list[Job] = []
+    while (left := query.limit - len(found)) > 0:
+        limit = min(left, statements.MOST_ROWS)
+        where, parameters = statements.matching(query)
+        page = jobs(connection, where, parameters, order="jobs.seq DESC", limit=limit)
+        found += page
+        if len(page) < limit:
+            break
+        query = replace(query, before=page[-1].id)
+    return found
+
+
+def backlog(connection: sqlite3.Connection) -> list[Backlog]:
+    return [
+        Backlog(type=kind, status=status, count=count)
+        for kind, status, count in _decode_counts(value(connection, statements.BACKLOG))
+    ]
+
+
+def workers(connection: sqlite3.Connection, ids: Sequence[str] | None) -> list[Worker]:
+    if ids is None:
+        return workers_in(value(connection, statements.read_workers("true")))
+    text = statements.read_workers(f"id IN {statements.LISTED}")
+    known = {worker.id: worker for worker in workers_in(value(connection, text, as_json(ids)))}
+    return [known[worker_id] for worker_id in ids if worker_id in known]

@@ -1,0 +1,142 @@
+"""Records as rows, and back.
+
+Rows are written as tuples of parameters. They are read as one JSON text that holds many of them
+(`statements.py` says why), which msgspec turns into records in one go. What a claim or a renewal
+wrote beside the document is laid over it here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import force_setattr, replace
+
+from shunter.model.job import FINAL, Dispatch, Job, Status
+from shunter.model.queueing import alarm, rank
+from shunter.model.worker import Worker
+
+Parameters = tuple[Any, ...]
+
+APART = True
+"""Stands for bytes that are too big to travel in the text; they are fetched by themselves."""
+
+
+class JobRow(Struct, frozen=True, array_like=True):
+    """A job as it stands in the text. Bytes are hexadecimal, or APART."""
+
+    seq: int
+    revision: int
+    claim: Dispatch | None
+    job: Job
+    result: str | bool | None
+    payload: str | bool | None
+
+
+class WorkerRow(Struct, frozen=True, array_like=True):
+    """A worker as it stands in the text, with the ids of the jobs it holds."""
+
+    last_pinged: float
+    is_dead: int
+    worker: Worker
+    jobs: tuple[str, ...]
+
+
+_encode = msgspec.json.Encoder().encode
+_decode_jobs = msgspec.json.Decoder(list[JobRow]).decode
+_decode_workers = msgspec.json.Decoder(list[WorkerRow]).decode
+
+
+def as_json(value: object) -> str:
+    """Return the value as JSON text, as the statements want lists and claims."""
+    return _encode(value).decode()
+
+
+def inserted(job: Job) -> Parameters:
+    """The parameters of `statements.insert_jobs` for one job."""
+    return (
+        job.id,
+        job.revision,
+        job.status._value_,
+        job.type,
+        rank(job),
+        alarm(job),
+        job.execution.worker_id,
+        job.unique_key,
+        _ended(job),
+        _document(job),
+        job.result,
+    )
+
+
+def replaced(job: Job) -> Parameters:
+    """The parameters of `statements.replace_jobs` for one job."""
+    return (
+        job.id,
+        job.revision,
+        job.status._value_,
+        alarm(job),
+        job.execution.worker_id,
+        _ended(job),
+        _document(job),
+        job.result,
+    )
+
+
+def registered(worker: Worker) -> Parameters:
+    """The parameters of `statements.put_workers` for one worker."""
+    document = as_json(replace(worker, jobs=()))
+    return worker.id, as_json(worker.last_pinged), int(worker.is_dead), document
+
+
+def jobs_in(
+    text: str | None,
+    *,
+    claim: Dispatch | None = None,
+    bytes_apart: Callable[[str, list[int]], Iterable[tuple[int, bytes]]],
+) -> list[Job]:
+    """Read jobs from the text. `claim` is one that was made of all of them just now.
+
+    `bytes_apart` fetches what did not travel in the text, by column and seqs.
+    """
+    rows = _decode_jobs(text) if text else []
+    for row in rows:
+        job = row.job
+        if made := claim or row.claim:
+            force_setattr(job, "status", Status.DISPATCHING)
+            force_setattr(job, "revision", row.revision + 1 if claim else row.revision)
+            force_setattr(job, "updated", made.date)
+            force_setattr(job, "dispatcher", made)
+        if type(row.payload) is str:
+            force_setattr(job, "payload", bytes.fromhex(row.payload))
+        if type(row.result) is str:
+            force_setattr(job, "result", bytes.fromhex(row.result))
+    for column in ("payload", "result"):
+        apart = {row.seq: row.job for row in rows if getattr(row, column) is APART}
+        if apart:
+            for seq, body in bytes_apart(column, list(apart)):
+                force_setattr(apart[seq], column, body)
+    return [row.job for row in rows]
+
+
+def workers_in(text: str | None) -> list[Worker]:
+    """Read workers from the text."""
+    return [
+        replace(row.worker, last_pinged=row.last_pinged, is_dead=bool(row.is_dead), jobs=row.jobs)
+        for row in (_decode_workers(text) if text else [])
+    ]
+
+
+def _document(job: Job) -> str:
+    if job.payload is not None or job.result is not None:
+        job = replace(job, payload=None, result=None)
+    return _encode(job).decode()
+
+
+def _ended(job: Job) -> float | None:
+    """When a final job ended; one that was never closed properly counts from its last change."""
+    if job.status not in FINAL:
+        return None
+    return job.updated if job.execution.ended is None else job.execution.ended

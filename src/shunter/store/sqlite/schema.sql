@@ -1,0 +1,47 @@
+-- The schema of the embedded store, as the steps that lead to it. A step that was released is
+-- never edited: what comes later is a new one. `PRAGMA user_version` holds the last step taken.
+
+-- version 1
+
+-- One row a job. `doc` is the record as JSON, without payload and result; the columns beside it
+-- are those that a query needs. A claim writes columns only, and `claim` then says what `doc`
+-- does not know yet. `stamp` marks the operation that wrote the row last.
+CREATE TABLE jobs (
+    seq INTEGER PRIMARY KEY,
+    id TEXT NOT NULL UNIQUE,
+    revision INTEGER NOT NULL,
+    status TEXT NOT NULL,
+    type TEXT NOT NULL,
+    rank INTEGER NOT NULL,
+    alarm REAL,
+    worker_id TEXT,
+    unique_key TEXT,
+    ended REAL,
+    claim TEXT,
+    stamp INTEGER,
+    doc TEXT NOT NULL,
+    result BLOB
+) STRICT;
+
+-- Apart, because a job's row is written anew on each transition and its payload never is.
+CREATE TABLE payloads (
+    seq INTEGER PRIMARY KEY,
+    body BLOB
+) STRICT;
+
+-- Each index holds only the rows somebody looks for, and each ends with the seq. Together they
+-- know type and status of every job, so that counting jobs touches no table.
+CREATE INDEX ready ON jobs (type, rank) WHERE status = 'q' AND alarm IS NULL;
+CREATE INDEX alarms ON jobs (alarm, status, type) WHERE alarm IS NOT NULL;
+CREATE INDEX held ON jobs (worker_id, status, type) WHERE status = 'd' OR status = 'i';
+CREATE INDEX finished ON jobs (ended, status, type) WHERE ended IS NOT NULL;
+CREATE UNIQUE INDEX keyed ON jobs (unique_key) WHERE unique_key IS NOT NULL;
+
+-- `last_pinged` and `is_dead` count where `doc` says otherwise: a renewal writes only them.
+-- The time is text as JSON writes it, since SQLite's own text of a REAL is not exact.
+CREATE TABLE workers (
+    id TEXT PRIMARY KEY,
+    last_pinged TEXT NOT NULL,
+    is_dead INTEGER NOT NULL,
+    doc TEXT NOT NULL
+) STRICT, WITHOUT ROWID;

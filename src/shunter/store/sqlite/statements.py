@@ -1,0 +1,178 @@
+"""The SQL, and why it is shaped so.
+
+Python's sqlite3 lets go of the interpreter lock for each step of a statement, and beside a busy
+event loop each return costs up to the switch interval (5 ms). So nothing here steps row by row:
+many rows are written by one statement, and many rows are read as one JSON text. Statements for
+many rows exist in sizes of powers of two, so that few prepared ones serve every batch.
+A claim costs the same whatever waits: it reads the front of the index `ready`, and no more.
+"""
+
+# ruff: noqa: S608  Only texts of our own are joined here; what comes from outside is a parameter.
+
+from __future__ import annotations
+
+from functools import cache
+
+from shunter.model.job import Status
+from shunter.store.port import JobQuery
+from shunter.store.sqlite.rows import Parameters
+
+MOST_ROWS = 256
+"""How many rows one statement writes, or one text holds, at most."""
+
+MOST_INLINE_BYTES = 4096
+"""Longer payloads and results don't travel in the text, where they take twice their size."""
+
+MOST_COMPOUND = 100
+"""How many selects are joined at one level; SQLite has a limit of its own at 500."""
+
+LISTED = "(SELECT value FROM json_each(?))"
+
+WITH_ID = f"id IN {LISTED}"
+HELD = f"worker_id IN {LISTED} AND status = 'i'"
+DUE = "alarm <= ?"
+
+INSERTED_AFTER = """
+    SELECT json_group_array(stamp) FROM (SELECT stamp FROM jobs WHERE seq > ? ORDER BY seq)"""
+WRITTEN_BY = f"SELECT json_group_array(id) FROM jobs WHERE stamp = ? AND id IN {LISTED}"
+NEXT_ALARM = "SELECT min(alarm) FROM jobs INDEXED BY alarms WHERE alarm IS NOT NULL"
+APART = {
+    "payload": f"SELECT seq, body FROM payloads WHERE seq IN {LISTED}",
+    "result": f"SELECT seq, result FROM jobs WHERE seq IN {LISTED}",
+}
+
+BACKLOG = """
+    SELECT json_group_array(json_array(type, status, count)) FROM (
+        SELECT type, status, sum(count) AS count FROM (
+            SELECT type, 'q' AS status, count(*) AS count
+            FROM jobs INDEXED BY ready WHERE status = 'q' AND alarm IS NULL GROUP BY type
+            UNION ALL
+            SELECT type, status, count(*)
+            FROM jobs INDEXED BY alarms WHERE alarm IS NOT NULL AND status = 'q' GROUP BY type
+            UNION ALL
+            SELECT type, status, count(*)
+            FROM jobs INDEXED BY held WHERE status = 'd' OR status = 'i' GROUP BY type, status
+            UNION ALL
+            SELECT type, status, count(*)
+            FROM jobs INDEXED BY finished WHERE ended IS NOT NULL GROUP BY type, status
+        ) GROUP BY type, status ORDER BY type, status)"""
+
+_DOOMED = """
+    SELECT seq FROM jobs INDEXED BY finished
+    WHERE ended < ? ORDER BY ended, status, type, seq LIMIT ?"""
+PURGE_PAYLOADS = f"DELETE FROM payloads WHERE seq IN ({_DOOMED})"
+PURGE_JOBS = f"DELETE FROM jobs WHERE seq IN ({_DOOMED})"
+
+RENEW_WORKERS = f"UPDATE workers SET last_pinged = ?, is_dead = 0 WHERE id IN {LISTED}"
+REMOVE_WORKERS = f"DELETE FROM workers WHERE id IN {LISTED}"
+
+
+@cache
+def insert_jobs(rows: int) -> str:
+    """Each row is stamped with its place in the statement."""
+    places = ", ".join(f"({at}, {', '.join('?' * 11)})" for at in range(rows))
+    return f"""
+        INSERT INTO jobs (stamp, id, revision, status, type, rank, alarm, worker_id, unique_key,
+                          ended, doc, result)
+        VALUES {places} ON CONFLICT DO NOTHING"""
+
+
+@cache
+def insert_payloads(rows: int) -> str:
+    return f"INSERT INTO payloads (seq, body) VALUES {_places(rows, 2)}"
+
+
+@cache
+def replace_jobs(rows: int) -> str:
+    """Takes the stamp, then the rows."""
+    return f"""
+        UPDATE jobs SET stamp = ?, claim = NULL, revision = new.column2, status = new.column3,
+            alarm = new.column4, worker_id = new.column5, ended = new.column6,
+            doc = new.column7, result = new.column8
+        FROM (VALUES {_places(rows, 8)}) AS new
+        WHERE jobs.id = new.column1 AND jobs.revision = new.column2 - 1
+            AND jobs.status NOT IN ('c', 'f', 'x')"""
+
+
+@cache
+def put_workers(rows: int) -> str:
+    return f"INSERT OR REPLACE INTO workers VALUES {_places(rows, 4)}"
+
+
+@cache
+def front(types: int) -> str:
+    """The seqs of the jobs to claim next. Takes each type and the limit, then the limit."""
+    one = """
+        SELECT seq, rank FROM (
+            SELECT seq, rank FROM jobs INDEXED BY ready
+            WHERE type = ? AND status = 'q' AND alarm IS NULL ORDER BY rank, seq LIMIT ?)"""
+    selects = [one] * types
+    while len(selects) > 1:
+        selects = [
+            "SELECT * FROM (" + " UNION ALL ".join(selects[start : start + MOST_COMPOUND]) + ")"
+            for start in range(0, len(selects), MOST_COMPOUND)
+        ]
+    return f"SELECT seq FROM ({selects[0]}) ORDER BY rank, seq LIMIT ?"
+
+
+@cache
+def claim_front(types: int) -> str:
+    """Takes the claim and its expiry, then what `front` takes."""
+    return f"""
+        UPDATE jobs SET status = 'd', revision = revision + 1, claim = ?, alarm = ?
+        WHERE seq IN ({front(types)})"""
+
+
+@cache
+def read_jobs(where: str, order: str, *, payload: bool = False, result: bool = False) -> str:
+    """One text with the jobs in question. Takes the parameters of `where`, then a limit."""
+    return f"""
+        SELECT '[' || group_concat(row) || ']' FROM (
+            SELECT format('[%d,%d,%s,%s,%s,%s]', jobs.seq, revision, ifnull(claim, 'null'), doc,
+                {_hexadecimal("result") if result else "'null'"},
+                {_hexadecimal("body") if payload else "'null'"}) AS row
+            FROM jobs {"LEFT JOIN payloads ON payloads.seq = jobs.seq" if payload else ""}
+            WHERE {where} ORDER BY {order} LIMIT ?)"""
+
+
+def matching(query: JobQuery) -> tuple[str, Parameters]:
+    """The condition for a query, and its parameters."""
+    terms = ["true"]
+    parameters = []
+    if query.status in (Status.DISPATCHING, Status.IN_PROGRESS):
+        held = f"SELECT seq FROM jobs INDEXED BY held WHERE status = '{query.status}'"
+        terms.append(f"jobs.seq IN ({held})")
+    for term, value in (
+        ("status = ?", query.status),
+        ("type = ?", query.type),
+        ("worker_id = ?", query.worker_id),
+        ("jobs.seq < (SELECT seq FROM jobs WHERE id = ?)", query.before),
+    ):
+        if value is not None:
+            terms.append(term)
+            parameters.append(str(value))
+    return " AND ".join(terms), tuple(parameters)
+
+
+@cache
+def read_workers(where: str) -> str:
+    """One text with all workers `where` holds, in the order of their ids."""
+    return f"""
+        SELECT '[' || group_concat(row) || ']' FROM (
+            SELECT format('[%s,%d,%s,%s]', last_pinged, is_dead, doc, (
+                SELECT json_group_array(id) FROM (
+                    SELECT id FROM jobs INDEXED BY held
+                    WHERE worker_id = workers.id AND status = 'i' ORDER BY seq))) AS row
+            FROM workers WHERE {where} ORDER BY id)"""
+
+
+def _places(rows: int, columns: int) -> str:
+    row = f"({', '.join('?' * columns)})"
+    return ", ".join([row] * rows)
+
+
+def _hexadecimal(column: str) -> str:
+    return f"""CASE
+        WHEN {column} IS NULL THEN 'null'
+        WHEN length({column}) <= {MOST_INLINE_BYTES} THEN '"' || hex({column}) || '"'
+        ELSE 'true' END"""

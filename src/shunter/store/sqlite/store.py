@@ -1,0 +1,133 @@
+"""SQLite behind the store port: which thread does what.
+
+Records are turned into rows here, on the caller's side, so that what can't be written fails
+there and the writer has little to do in Python. Writes go through one writer with group commit.
+Reads have a thread of their own, so that a long listing holds up no dispatching; in WAL mode
+they see every write whose call has returned.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import sqlite3
+from collections.abc import Iterable, Sequence
+
+from shunter.errors import StoreError, UniqueKeyTaken
+from shunter.model.job import Job
+from shunter.model.worker import Worker
+from shunter.store.port import Backlog, Claim, JobQuery
+from shunter.store.sqlite import reads, statements, writes
+from shunter.store.sqlite.connection import connect, migrate, migrations
+from shunter.store.sqlite.lane import Lane, Operation, T
+from shunter.store.sqlite.rows import as_json, inserted, registered, replaced
+from shunter.store.sqlite.writer import Writer
+
+
+class SQLiteStore:
+    """Jobs and workers in one file."""
+
+    def __init__(self, path: str, *, busy_timeout: float = 10.0) -> None:
+        self.path = os.path.abspath(path)
+        self.writer = Writer(self.path, self._connect_writer, busy_timeout=busy_timeout)
+        self.reader = Lane(self.path, self._connect_reader)
+        self._busy_timeout = busy_timeout
+        self._is_open = False
+
+    async def open(self) -> None:
+        if self._is_open:
+            return
+        try:
+            await self.writer.start()
+            await self.reader.start()
+        except BaseException:
+            await self.close()
+            raise
+        self._is_open = True
+
+    async def close(self) -> None:
+        self._is_open = False
+        await self.reader.stop()
+        await self.writer.stop()
+
+    async def insert(self, jobs: Sequence[Job]) -> list[Job | UniqueKeyTaken]:
+        offered = tuple(jobs)
+        rows = [inserted(job) for job in offered]
+        return await self._write(lambda connection: writes.insert(connection, offered, rows))
+
+    async def claim(self, claim: Claim) -> list[Job]:
+        return await self._write(lambda connection: writes.claim(connection, claim))
+
+    async def replace(self, jobs: Sequence[Job]) -> list[bool]:
+        rows = [replaced(job) for job in jobs]
+        stamp = secrets.randbits(48)
+        return await self._write(lambda connection: writes.replace(connection, rows, stamp))
+
+    async def get(self, ids: Sequence[str], *, payload: bool = False) -> list[Job | None]:
+        wanted = tuple(ids)
+        return await self._read(lambda connection: reads.get(connection, wanted, payload))
+
+    async def find(self, query: JobQuery) -> list[Job]:
+        return await self._read(lambda connection: reads.find(connection, query))
+
+    async def held_by(self, worker_ids: Iterable[str]) -> list[Job]:
+        listed = (as_json(list(worker_ids)),)
+        return await self._read(lambda connection: reads.jobs(connection, statements.HELD, listed))
+
+    async def alarms(self, *, now: float, limit: int) -> list[Job]:
+        return await self._read(
+            lambda connection: reads.jobs(
+                connection, statements.DUE, (now,), order="alarm", limit=max(limit, 0)
+            )
+        )
+
+    async def next_alarm(self) -> float | None:
+        return await self._read(lambda connection: reads.value(connection, statements.NEXT_ALARM))
+
+    async def backlog(self) -> list[Backlog]:
+        return await self._read(reads.backlog)
+
+    async def purge(self, *, ended_before: float, limit: int) -> int:
+        return await self._write(lambda connection: writes.purge(connection, ended_before, limit))
+
+    async def put_workers(self, workers: Sequence[Worker]) -> None:
+        rows = [registered(worker) for worker in workers]
+        await self._write(lambda connection: writes.put_workers(connection, rows))
+
+    async def renew(self, worker_ids: Iterable[str], *, now: float) -> None:
+        ids = tuple(worker_ids)
+        await self._write(lambda connection: writes.renew_workers(connection, ids, now))
+
+    async def workers(self, ids: Sequence[str] | None = None) -> list[Worker]:
+        wanted = None if ids is None else tuple(ids)
+        return await self._read(lambda connection: reads.workers(connection, wanted))
+
+    async def remove_workers(self, ids: Sequence[str]) -> None:
+        removed = tuple(ids)
+        await self._write(lambda connection: writes.remove_workers(connection, removed))
+
+    async def _write(self, operation: Operation[T]) -> T:
+        self._check_open()
+        return await self.writer.submit(operation)
+
+    async def _read(self, operation: Operation[T]) -> T:
+        self._check_open()
+        return await self.reader.submit(operation)
+
+    def _check_open(self) -> None:
+        if not self._is_open:
+            raise StoreError(f"store {self.path} is not open; call open() first, close() last")
+
+    def _connect_writer(self) -> sqlite3.Connection:
+        connection = connect(self.path, busy_timeout=self._busy_timeout, cache_mebibytes=16)
+        try:
+            migrate(connection, self.path, migrations())
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _connect_reader(self) -> sqlite3.Connection:
+        connection = connect(self.path, busy_timeout=self._busy_timeout, cache_mebibytes=4)
+        connection.execute("PRAGMA query_only = ON")
+        return connection

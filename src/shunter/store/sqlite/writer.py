@@ -1,0 +1,47 @@
+"""The one thread that writes: everything that waits becomes one transaction.
+
+Callers are woken after its commit, so that an answer always speaks of what is on the disk, and
+many of them share the price of one. An operation that raises harms nobody else: the group is
+rolled back, and each of its operations gets a transaction of its own.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from shunter.store.sqlite.connection import patiently
+from shunter.store.sqlite.lane import Lane, Operation, Outcome
+
+
+class Writer(Lane):
+    """Group commit. `commits` and `operations` count what was done so far."""
+
+    def __init__(
+        self, path: str, connect: Callable[[], sqlite3.Connection], *, busy_timeout: float
+    ) -> None:
+        super().__init__(path, connect)
+        self._busy_timeout = busy_timeout
+        self.commits = 0
+        self.operations = 0
+
+    def perform(
+        self, connection: sqlite3.Connection, operations: Sequence[Operation[Any]]
+    ) -> list[Outcome]:
+        try:
+            patiently(lambda: connection.execute("BEGIN IMMEDIATE"), self._busy_timeout)
+        except Exception as error:
+            return [(None, error) for _ in operations]
+        try:
+            results = [operation(connection) for operation in operations]
+            connection.execute("COMMIT")
+        except Exception as error:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            if len(operations) == 1:
+                return [(None, error)]
+            return [self.perform(connection, [operation])[0] for operation in operations]
+        self.commits += 1
+        self.operations += len(operations)
+        return [(result, None) for result in results]

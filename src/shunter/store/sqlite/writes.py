@@ -1,0 +1,143 @@
+"""What is written: functions of a connection, free of threads and loops.
+
+A batch goes in by few statements and nearly always as a whole; where rows were refused, it is
+asked afterwards which ones, by the marks that the statement left. Nothing is done twice, and
+nothing is undone.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
+
+import msgspec
+
+from shunter.errors import UniqueKeyTaken
+from shunter.model.job import Dispatch, Job
+from shunter.store.port import Claim
+from shunter.store.sqlite import reads, statements
+from shunter.store.sqlite.rows import Parameters, as_json
+
+_decode_numbers = msgspec.json.Decoder(list[int]).decode
+_decode_ids = msgspec.json.Decoder(list[str]).decode
+
+
+def insert(
+    connection: sqlite3.Connection, jobs: Sequence[Job], rows: Sequence[Parameters]
+) -> list[Job | UniqueKeyTaken]:
+    """Insert jobs, whose rows these are, and say for each what is stored now."""
+    answers: list[Job | UniqueKeyTaken] = []
+    for start, chunk in _chunks(rows):
+        offered = jobs[start : start + len(chunk)]
+        cursor = _execute(connection, statements.insert_jobs, chunk)
+        count = cursor.rowcount
+        # Where no seq is given, SQLite takes the one after the highest: they are consecutive.
+        before = (cursor.lastrowid or 0) - count
+        new: Sequence[int] = range(len(chunk))
+        if count < len(chunk):
+            text = reads.value(connection, statements.INSERTED_AFTER, before) if count else "[]"
+            new = _decode_numbers(text)
+        bodies = [(seq, offered[at].payload) for seq, at in enumerate(new, before + 1)]
+        for _, some in _chunks(bodies):
+            _execute(connection, statements.insert_payloads, some)
+        answers += offered if count == len(chunk) else _answers(connection, offered, set(new))
+    return answers
+
+
+def claim(connection: sqlite3.Connection, wish: Claim) -> list[Job]:
+    """Take the front of the queue for a dispatcher."""
+    types = list(dict.fromkeys(wish.types))
+    if not types or wish.limit <= 0:
+        return []
+    made = Dispatch(wish.dispatcher_id, wish.now, wish.expiry)
+    front = (*chain.from_iterable((kind, wish.limit) for kind in types), wish.limit)
+    where = f"jobs.seq IN ({statements.front(len(types))})"
+    jobs = reads.jobs(connection, where, front, order="rank, jobs.seq", payload=True, claim=made)
+    if jobs:
+        text = statements.claim_front(len(types))
+        count = connection.execute(text, (as_json(made), wish.expiry, *front)).rowcount
+        assert count == len(jobs)
+    return jobs
+
+
+def replace(connection: sqlite3.Connection, rows: Sequence[Parameters], stamp: int) -> list[bool]:
+    """Compare and swap; a row's first parameter is the job's id."""
+    answers: list[bool] = []
+    is_distinct = len({row[0] for row in rows}) == len(rows)
+    for _, chunk in _chunks(rows, None if is_distinct else 1):
+        count = _execute(connection, statements.replace_jobs, chunk, stamp).rowcount
+        if count in (0, len(chunk)):
+            answers += [count > 0] * len(chunk)
+        else:
+            ids = [row[0] for row in chunk]
+            text = reads.value(connection, statements.WRITTEN_BY, stamp, as_json(ids))
+            written = set(_decode_ids(text))
+            answers += [job_id in written for job_id in ids]
+    return answers
+
+
+def purge(connection: sqlite3.Connection, ended_before: float, limit: int) -> int:
+    """Delete finished jobs, the earliest first, with their payloads."""
+    which = (ended_before, max(limit, 0))
+    connection.execute(statements.PURGE_PAYLOADS, which)
+    return connection.execute(statements.PURGE_JOBS, which).rowcount
+
+
+def put_workers(connection: sqlite3.Connection, rows: Sequence[Parameters]) -> None:
+    for _, chunk in _chunks(rows):
+        _execute(connection, statements.put_workers, chunk)
+
+
+def renew_workers(connection: sqlite3.Connection, ids: Iterable[str], now: float) -> None:
+    connection.execute(statements.RENEW_WORKERS, (as_json(now), as_json(ids)))
+
+
+def remove_workers(connection: sqlite3.Connection, ids: Iterable[str]) -> None:
+    connection.execute(statements.REMOVE_WORKERS, (as_json(ids),))
+
+
+def _answers(
+    connection: sqlite3.Connection, offered: Sequence[Job], new: set[int]
+) -> Iterator[Job | UniqueKeyTaken]:
+    """Answer a batch in which some met an earlier job; the others stand at the places `new`."""
+    refused = [job for at, job in enumerate(offered) if at not in new]
+    by_id = {job.id: job for job in _earlier(connection, "id", [job.id for job in refused])}
+    keys = [job.unique_key for job in refused if job.unique_key is not None]
+    by_key = {job.unique_key: job for job in _earlier(connection, "unique_key", keys)}
+    for at, job in enumerate(offered):
+        if at in new:
+            yield job
+            continue
+        field, key = ("id", job.id) if job.id in by_id else ("unique_key", job.unique_key or "")
+        holder = by_id.get(job.id) or by_key[job.unique_key]
+        if (holder.type, holder.payload) == (job.type, job.payload):
+            yield holder
+        else:
+            yield UniqueKeyTaken(job.id, field, key, holder.id)
+
+
+def _earlier(connection: sqlite3.Connection, column: str, keys: list[str]) -> list[Job]:
+    """Read jobs by a unique column; its values may be any text, so JSON is no way to pass them."""
+    where = f"{column} IN ({', '.join('?' * len(keys))})"
+    return reads.jobs(connection, where, tuple(keys), payload=True, result=True)
+
+
+def _chunks(
+    rows: Sequence[Parameters], most: int | None = None
+) -> Iterator[tuple[int, Sequence[Parameters]]]:
+    """Cut a batch into pieces whose sizes are powers of two, each with where it starts."""
+    start = 0
+    while left := len(rows) - start:
+        size = min(1 << left.bit_length() - 1, most or statements.MOST_ROWS)
+        yield start, rows[start : start + size]
+        start += size
+
+
+def _execute(
+    connection: sqlite3.Connection,
+    statement: Callable[[int], str],
+    rows: Sequence[Parameters],
+    *first: object,
+) -> sqlite3.Cursor:
+    return connection.execute(statement(len(rows)), (*first, *chain.from_iterable(rows)))

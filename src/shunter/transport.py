@@ -1,0 +1,124 @@
+"""A ZeroMQ socket on the event loop: batches in, single sends out, nothing that blocks.
+
+ZeroMQ's file descriptor is edge-triggered: it must be drained after each signal, and looked at
+again after each send. That, and bounds on all sizes, is all this module knows.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+import zmq
+
+MESSAGES_AT_ONCE = 512
+BYTES_AT_ONCE = 8 * 1024 * 1024
+
+ZmqContext = zmq.Context[zmq.Socket[bytes]]
+Receive = Callable[[list[list[bytes]]], None]
+
+
+class LoopSocket:
+    """One socket. `receive` is called with all messages that were waiting."""
+
+    def __init__(self, socket: zmq.Socket[bytes], receive: Receive) -> None:
+        self._socket = socket
+        self._receive = receive
+        self._loop = asyncio.get_running_loop()
+        self._is_paused = False
+        self._will_drain = False
+        fd = socket.getsockopt(zmq.FD)
+        assert isinstance(fd, int)
+        self._fd = fd
+        self._loop.add_reader(fd, self._drain)
+        self._look_again()
+
+    def send(self, frames: Sequence[bytes]) -> bool:
+        """Send a message; False where the peer is gone or takes no more."""
+        try:
+            self._socket.send_multipart(frames, zmq.NOBLOCK)
+        except zmq.ZMQError:
+            return False
+        finally:
+            self._look_again()
+        return True
+
+    def pause(self) -> None:
+        """Stop reading: the peers' own queues fill up, and they wait."""
+        self._is_paused = True
+
+    def resume(self) -> None:
+        self._is_paused = False
+        self._look_again()
+
+    def close(self) -> None:
+        if not self._socket.closed:
+            self._loop.remove_reader(self._fd)
+            self._socket.close()
+
+    def _look_again(self) -> None:
+        if not self._will_drain:
+            self._will_drain = True
+            self._loop.call_soon(self._drain)
+
+    def _drain(self) -> None:
+        self._will_drain = False
+        if self._is_paused or self._socket.closed:
+            return
+        batch: list[list[bytes]] = []
+        size = 0
+        receive = self._socket.recv_multipart
+        try:
+            while len(batch) < MESSAGES_AT_ONCE and size < BYTES_AT_ONCE:
+                frames = receive(zmq.NOBLOCK)
+                size += sum(map(len, frames))
+                batch.append(frames)
+            self._look_again()
+        except zmq.Again:
+            pass
+        if batch:
+            self._receive(batch)
+
+
+def bound_router(
+    context: ZmqContext,
+    address: str,
+    receive: Receive,
+    *,
+    max_message_bytes: int,
+    high_water_mark: int,
+) -> LoopSocket:
+    """Listen at `address`. A send to a peer that is not there fails instead of vanishing."""
+    socket = context.socket(zmq.ROUTER)
+    try:
+        socket.linger = 0
+        socket.setsockopt(zmq.ROUTER_MANDATORY, 1)
+        socket.setsockopt(zmq.ROUTER_HANDOVER, 1)
+        socket.setsockopt(zmq.MAXMSGSIZE, max_message_bytes)
+        socket.set_hwm(high_water_mark)
+        socket.bind(address)
+    except zmq.ZMQError:
+        socket.close()
+        raise
+    return LoopSocket(socket, receive)
+
+
+def connected_dealer(
+    context: ZmqContext,
+    address: str,
+    receive: Receive,
+    *,
+    identity: bytes,
+    max_message_bytes: int = -1,
+    high_water_mark: int = 10_000,
+) -> LoopSocket:
+    """Connect to `address`, now and again whenever the connection breaks."""
+    socket = context.socket(zmq.DEALER)
+    socket.linger = 0
+    socket.setsockopt(zmq.IDENTITY, identity)
+    socket.setsockopt(zmq.MAXMSGSIZE, max_message_bytes)
+    socket.setsockopt(zmq.RECONNECT_IVL, 50)
+    socket.setsockopt(zmq.RECONNECT_IVL_MAX, 1000)
+    socket.set_hwm(high_water_mark)
+    socket.connect(address)
+    return LoopSocket(socket, receive)

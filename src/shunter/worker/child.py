@@ -1,0 +1,119 @@
+"""The child process: takes jobs from the queue, one at a time, until it is told or due to leave.
+
+Started by the parent as a program of its own, with the descriptors it needs and its orders as
+arguments. It dies with its parent, and prints into its transcript.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import faulthandler
+import logging
+import os
+import socket
+import sys
+import traceback
+from time import monotonic
+
+import msgspec
+from msgspec import Struct
+
+from shunter.app import load_app
+from shunter.worker import frames
+from shunter.worker.backlog import KEY, MESSAGE_BYTES, read_beside, read_job
+from shunter.worker.board import Board
+from shunter.worker.executor import Executor
+from shunter.worker.interrupts import Interrupts
+from shunter.worker.procfs import be_killed_first, die_with_parent, resident_megabytes
+from shunter.worker.transcript import Transcript
+
+START_FAILED = 3
+"""The exit code of a child that could not load its app."""
+
+_WEIGH_EVERY_SECONDS = 0.25
+_ANCILLARY_BYTES = socket.CMSG_SPACE(4)
+
+
+class Orders(Struct, frozen=True, kw_only=True):
+    """What the parent tells a child when it starts it."""
+
+    app: str
+    parent: int
+    queue_fd: int
+    stream_fd: int
+    board_fd: int
+    max_jobs: int
+    max_megabytes: int | None
+    log_limit: int
+    result_limit: int | None
+
+
+def main(orders: Orders) -> int:
+    """Be a child; return the exit code."""
+    die_with_parent(orders.parent)
+    be_killed_first()
+    _set_up_output()
+    board = Board(orders.board_fd)
+    os.close(orders.board_fd)
+    interrupts = Interrupts(board)
+    interrupts.install()
+    queue, stream = socket.socket(fileno=orders.queue_fd), socket.socket(fileno=orders.stream_fd)
+    for inherited in (queue, stream):
+        inherited.set_inheritable(False)
+    try:
+        app = load_app(orders.app)
+    except BaseException:
+        traceback.print_exc()
+        return START_FAILED
+    transcript = Transcript(os.dup(1), limit=orders.log_limit)
+    sys.stdout.flush()
+    transcript.take()
+    executor = Executor(app, board, interrupts, transcript, result_limit=orders.result_limit)
+    # A broken pipe says that the parent has gone; the kernel is about to say so too.
+    with contextlib.suppress(BrokenPipeError):
+        stream.sendall(frames.bare(frames.Mark.READY))
+        _serve(queue, stream, board, executor, orders)
+    executor.close()
+    return 0
+
+
+def _serve(
+    queue: socket.socket, stream: socket.socket, board: Board, executor: Executor, orders: Orders
+) -> None:
+    receive, send, run, key_in = queue.recvmsg_into, stream.sendall, executor.run, KEY.unpack_from
+    message = bytearray(MESSAGE_BYTES)
+    view = memoryview(message)
+    buffers = [message]
+    left, weigh_at = orders.max_jobs, 0.0
+    while left > 0:
+        size, ancillary, _, _ = receive(buffers, _ANCILLARY_BYTES, socket.MSG_CMSG_CLOEXEC)
+        if size == 0:
+            return
+        now = monotonic()
+        key = key_in(message)[0]
+        board.begin(key, now)
+        job = read_job(view[KEY.size : size])
+        payload = read_beside(ancillary[0][2]) if ancillary else job.payload
+        send(run(key, job, payload, now))
+        board.end()
+        left -= 1
+        if orders.max_megabytes is not None and (now := monotonic()) >= weigh_at:
+            weigh_at = now + _WEIGH_EVERY_SECONDS
+            if resident_megabytes() > orders.max_megabytes:
+                break
+    send(frames.bare(frames.Mark.RETIRED))
+
+
+def _set_up_output() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(line_buffering=True, errors="backslashreplace")  # type: ignore[union-attr]
+    faulthandler.enable()
+    logging.basicConfig(
+        level=logging.INFO,
+        stream=sys.stderr,
+        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main(msgspec.json.decode(sys.argv[1], type=Orders)))

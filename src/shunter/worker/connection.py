@@ -1,0 +1,91 @@
+"""One worker's connection to one dispatcher: a DEALER socket and the watch over it.
+
+Sends, receives, and opens itself anew when the dispatcher has been silent for too long. What
+messages mean is the host's business. Spec: docs/spec/ping-pong.md.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable
+
+from shunter.errors import ProtocolError
+from shunter.transport import LoopSocket, ZmqContext, connected_dealer
+from shunter.wire import frames
+from shunter.wire.frames import Full, full
+from shunter.wire.messages import Kind, Message
+from shunter.wire.pingpong import BrokerWatch, Reopen, SendPing
+
+
+class Connection:
+    """A dispatcher, as a worker sees it."""
+
+    def __init__(
+        self,
+        context: ZmqContext,
+        address: str,
+        watch: BrokerWatch,
+        *,
+        on_open: Callable[[Connection], None],
+        on_message: Callable[[Connection, Kind, bytes], None],
+        on_fault: Callable[[Connection, str], None],
+        jitter: Callable[[], float],
+    ) -> None:
+        self.address = address
+        self.is_alive = False
+        self._context = context
+        self._watch = watch
+        self._on_open = on_open
+        self._on_message = on_message
+        self._on_fault = on_fault
+        self._jitter = jitter
+        self._socket: LoopSocket | None = None
+        self._open_at = 0.0
+
+    def tick(self) -> bool:
+        """Let time pass; True where it is time for a heartbeat."""
+        now = time.monotonic()
+        if self._socket is None:
+            if now >= self._open_at:
+                self._open(now)
+            return False
+        for effect in self._watch.tick(now=now):
+            match effect:
+                case SendPing():
+                    return True
+                case Reopen(silent_for):
+                    self._on_fault(self, f"silent for {silent_for:.1f} s; opening a new socket")
+                    self.close()
+                    self._open_at = now + self._jitter()
+        return False
+
+    def send(self, kind: Kind, body: Message) -> bool:
+        """Send a message; False where it could not even be queued."""
+        return self._socket is not None and self._socket.send(full(kind, body))
+
+    def close(self) -> None:
+        self.is_alive = False
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+
+    def _open(self, now: float) -> None:
+        self._socket = connected_dealer(
+            self._context, self.address, self._receive, identity=b"w-" + secrets.token_bytes(12)
+        )
+        self._watch.opened(now=now)
+        self._on_open(self)
+
+    def _receive(self, batch: list[list[bytes]]) -> None:
+        self._watch.heard(now=time.monotonic())
+        for message in batch:
+            try:
+                match frames.read(message):
+                    case Full(kind, body):
+                        self.is_alive = self.is_alive or kind is Kind.PONG
+                        self._on_message(self, kind, body)
+                    case _:
+                        raise ProtocolError("a plain message to a worker of the full level")
+            except ProtocolError as error:
+                self._on_fault(self, str(error))

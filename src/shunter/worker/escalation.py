@@ -1,0 +1,65 @@
+"""How a run is stopped: first a request, then SIGTERM, then SIGKILL.
+
+One `Escalation` stands for one run that shall end, because somebody cancelled it or because its
+time is over. It says what to do next and when, and what the run's outcome is worth once the
+run has ended. Pure: `now` is always an argument.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from shunter.model.job import ErrorKind, Failure
+
+
+class Push(StrEnum):
+    """What it takes; the words are what a job's record says in `ended_by`."""
+
+    REQUEST = "request"
+    SIGTERM = "SIGTERM"
+    SIGKILL = "SIGKILL"
+
+
+_ORDER = tuple(Push)
+
+
+class Escalation:
+    """One run that shall end. `grace` is the time between two pushes."""
+
+    def __init__(self, kind: ErrorKind, reason: str, *, grace: float) -> None:
+        self.kind, self.reason = kind, reason
+        self._grace = grace
+        self._pushes = 0
+        self._pushed_at = 0.0
+
+    def due(self, *, now: float) -> Push | None:
+        """Return the push that is to be made now, if any; the first one always is."""
+        if self._pushes == len(_ORDER):
+            return None
+        if self._pushes and now - self._pushed_at < self._grace:
+            return None
+        push = _ORDER[self._pushes]
+        self._pushes += 1
+        self._pushed_at = now
+        return push
+
+    @property
+    def ended_by(self) -> str:
+        """The last push so far."""
+        return _ORDER[self._pushes - 1] if self._pushes else ""
+
+    def accepts_result(self) -> bool:
+        """Tell whether a result that the run still delivered counts.
+
+        A cancel asks for the work to end, and it has. A time-out is a promise to the caller.
+        """
+        return self.kind is ErrorKind.CANCELLED
+
+    def failure(self, run: Failure | None = None) -> Failure:
+        """Return the failure to report for this run, which itself ended with `run`."""
+        if run is None:
+            return Failure(self.kind, self.reason, ended_by=self.ended_by)
+        if run.kind is ErrorKind.REFUSED:
+            return run
+        message = f"{self.reason}; it ended with {run.message}" if run.message else self.reason
+        return Failure(self.kind, message, run.traceback, self.ended_by)

@@ -1,0 +1,59 @@
+"""What an exception from a handler becomes in the job's record.
+
+Whatever a handler raises, also what can't be printed, gives a failure of bounded size.
+"""
+
+from __future__ import annotations
+
+import traceback
+from pathlib import Path
+from types import TracebackType
+
+from shunter.model.job import ErrorKind, Failure
+
+MESSAGE_LIMIT = 2_000
+TRACEBACK_LIMIT = 16 << 10
+
+_OWN_FOLDERS = (
+    str(Path(__file__).parent),
+    str(Path(traceback.__file__).parent / "asyncio"),
+)
+
+
+def failure_of(error: BaseException) -> Failure:
+    """Describe what a handler raised."""
+    return Failure(ErrorKind.EXCEPTION, _message(error), _traceback(error))
+
+
+def _message(error: BaseException) -> str:
+    name = type(error).__name__
+    try:
+        text = str(error)
+    except BaseException:
+        text = "(its message can't be printed)"
+    if isinstance(error, MemoryError):
+        text = f"out of memory; {text}" if text else "out of memory"
+    return _shortened(f"{name}: {text}" if text else name, MESSAGE_LIMIT)
+
+
+def _traceback(error: BaseException) -> str:
+    try:
+        lines = traceback.format_exception(type(error), error, _of_the_handler(error.__traceback__))
+    except BaseException:
+        return ""
+    return _shortened("".join(lines), TRACEBACK_LIMIT)
+
+
+def _of_the_handler(trace: TracebackType | None) -> TracebackType | None:
+    """Skip the frames that led to the handler."""
+    while trace is not None and trace.tb_frame.f_code.co_filename.startswith(_OWN_FOLDERS):
+        trace = trace.tb_next
+    return trace
+
+
+def _shortened(text: str, limit: int) -> str:
+    text = text.encode(errors="replace").decode()
+    if len(text) <= limit:
+        return text
+    head, tail = limit // 4, limit - limit // 4
+    return f"{text[:head]}\n[... {len(text) - limit} characters left out ...]\n{text[-tail:]}"

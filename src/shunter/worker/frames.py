@@ -1,0 +1,119 @@
+"""What a child process tells its parent, over a stream: the outcome of each run, and its own state.
+
+A frame is a fixed head and a body. The body of a plain result is the result itself, byte for
+byte, so that the most frequent frame needs no decoding at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import IntEnum
+from struct import Struct as Packer
+
+import msgspec
+from msgspec import Struct
+
+from shunter.model.job import Failure
+
+_HEAD = Packer("=IBQd")
+HEAD_BYTES = _HEAD.size
+_pack, _unpack = _HEAD.pack, _HEAD.unpack_from
+_encode = msgspec.msgpack.Encoder().encode
+
+
+class Mark(IntEnum):
+    """What a frame is about."""
+
+    READY = 0
+    RESULT = 1
+    RESULT_WITH_LOG = 2
+    FAILED = 3
+    PROGRESS = 4
+    RETIRED = 5
+
+
+class LoggedResult(Struct, frozen=True, array_like=True):
+    """The body of RESULT_WITH_LOG."""
+
+    result: bytes
+    log: str
+
+
+class LoggedFailure(Struct, frozen=True, array_like=True):
+    """The body of FAILED."""
+
+    failure: Failure
+    log: str
+
+
+class LastProgress(Struct, frozen=True, array_like=True):
+    """The body of PROGRESS: where the run was when it ended."""
+
+    done: float
+    total: float | None
+
+
+Frame = tuple[int, int, float, bytes]
+"""Mark, key of the run, seconds that it took, body."""
+
+read_logged_result = msgspec.msgpack.Decoder(LoggedResult).decode
+read_logged_failure = msgspec.msgpack.Decoder(LoggedFailure).decode
+read_last_progress = msgspec.msgpack.Decoder(LastProgress).decode
+
+_RESULT = int(Mark.RESULT)
+
+
+def bare(mark: Mark) -> bytes:
+    """A frame about the child itself."""
+    return _pack(0, mark, 0, 0.0)
+
+
+def result(key: int, seconds: float, body: bytes, log: str) -> bytes:
+    """A run completed."""
+    if log:
+        body = _encode(LoggedResult(body, log))
+        return _pack(len(body), Mark.RESULT_WITH_LOG, key, seconds) + body
+    return _pack(len(body), _RESULT, key, seconds) + body
+
+
+def failed(key: int, seconds: float, failure: Failure, log: str) -> bytes:
+    """A run ended without a result."""
+    body = _encode(LoggedFailure(failure, log))
+    return _pack(len(body), Mark.FAILED, key, seconds) + body
+
+
+def progress(key: int, done: float, total: float | None) -> bytes:
+    """Where a run was when it ended."""
+    body = _encode(LastProgress(done, total))
+    return _pack(len(body), Mark.PROGRESS, key, 0.0) + body
+
+
+class FrameReader:
+    """Cuts what arrives on the stream into frames."""
+
+    def __init__(self) -> None:
+        self._rest = bytearray()
+
+    def feed(self, data: bytes) -> Iterator[Frame]:
+        """Return all frames that are now complete; all must be taken before the next feed."""
+        if not self._rest:
+            used = yield from self._cut(data)
+            self._rest += memoryview(data)[used:]
+            return
+        self._rest += data
+        if len(self._rest) < HEAD_BYTES or len(self._rest) < HEAD_BYTES + _unpack(self._rest)[0]:
+            return
+        with memoryview(self._rest) as view:
+            used = yield from self._cut(view)
+        del self._rest[:used]
+
+    def _cut(self, data: bytes | memoryview) -> Iterator[Frame]:
+        at, end = 0, len(data)
+        while at + HEAD_BYTES <= end:
+            length, mark, key, seconds = _unpack(data, at)
+            body_at = at + HEAD_BYTES
+            if body_at + length > end:
+                break
+            at = body_at + length
+            yield mark, key, seconds, bytes(data[body_at:at])
+        return at

@@ -1,0 +1,258 @@
+"""The worker's parent process: talks to dispatchers, keeps the lease, and leads the crew.
+
+It runs no handler itself, so a handler that hogs its CPU never silences the heartbeat. When no
+dispatcher has answered for the lease's span it stops all jobs and goes on as a new incarnation:
+by then nobody else may have started them. Spec: docs/spec/ping-pong.md, docs/spec/jobs.md.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import secrets
+import socket
+import time
+from collections.abc import Iterable
+
+import structlog
+import zmq
+from msgspec import Struct
+
+from shunter.app import App
+from shunter.model.lease import LeaseTerms, WorkerLease
+from shunter.transport import ZmqContext
+from shunter.wire.messages import (
+    Advances,
+    Assignments,
+    Beat,
+    CancelOrders,
+    Farewell,
+    Held,
+    Hello,
+    Kind,
+    Pong,
+    Refusal,
+    Report,
+    Reports,
+    Returned,
+    Taken,
+    decode,
+)
+from shunter.wire.pingpong import BrokerWatch
+from shunter.worker.connection import Connection
+from shunter.worker.crew import Crew, CrewSettings
+from shunter.worker.outbox import Outbox
+
+TICK_SECONDS = 0.1
+FAREWELL_SECONDS = 2.0
+
+
+class HostSettings(Struct, frozen=True, kw_only=True):
+    """Where the dispatchers are, and how patient to be."""
+
+    dispatchers: tuple[str, ...]
+    broker_timeout: float = 1.0
+    n_timeouts: int = 3
+    grace: float = 10.0
+    lease: LeaseTerms = LeaseTerms()
+    crew: CrewSettings = CrewSettings()
+
+
+class Host:
+    """One worker. `run()` serves until `stop()` is called."""
+
+    def __init__(self, app_spec: str, app: App, settings: HostSettings) -> None:
+        self.id = f"w-{socket.gethostname()[:40]}-{os.getpid()}-{secrets.token_hex(4)}"
+        self.incarnation = 1
+        self._app = app
+        self._settings = settings
+        self._log = structlog.get_logger("shunter.worker").bind(worker=self.id)
+        self._stopping = asyncio.Event()
+        self._lease = WorkerLease(settings.lease, now=time.monotonic())
+        self._outbox = Outbox()
+        self._origins: dict[str, Connection] = {}
+        self._connections: list[Connection] = []
+        self._will_flush = False
+        self._is_resigning = False
+        self._crew = Crew(app_spec, app, settings.crew, on_output=self._output_waits)
+
+    def stop(self) -> None:
+        """Resign: finish what can be finished, give back the rest, return from `run()`."""
+        self._stopping.set()
+
+    async def run(self) -> None:
+        context: ZmqContext = zmq.Context()
+        await self._crew.start()
+        try:
+            for address in self._settings.dispatchers:
+                self._connections.append(self._connect(context, address))
+            self._log.info("started", action="start", dispatchers=self._settings.dispatchers)
+            while not self._stopping.is_set():
+                self._tick()
+                if fatal := self._crew.fatal:
+                    raise fatal
+                await asyncio.sleep(TICK_SECONDS)
+            await self._resign()
+        finally:
+            await self._crew.stop(grace=0.0)
+            for connection in self._connections:
+                connection.close()
+            context.term()
+            self._log.info("stopped", action="stop")
+
+    # ---- by the clock
+
+    def _tick(self) -> None:
+        now = time.monotonic()
+        for connection in self._connections:
+            if connection.tick():
+                self._beat(connection, now)
+        if overdue := self._crew.overdue(now):
+            self._give_back(overdue, "waited too long in its worker behind other jobs")
+        if self._lease.is_over(now=now):
+            self._self_destruct(now)
+
+    def _beat(self, connection: Connection, now: float) -> None:
+        number = self._lease.sent(now=now)
+        beat = Beat(number, self.incarnation, self._window(), tuple(self._held()))
+        connection.send(Kind.PING, beat)
+
+    def _self_destruct(self, now: float) -> None:
+        """Cut off from all dispatchers: stop everything, begin anew with nothing."""
+        dropped = self._crew.destroy_jobs()
+        if dropped or len(self._outbox):
+            self.incarnation += 1
+            self._log.error(
+                "cut off from all dispatchers, stopped all jobs",
+                action="self_destruct",
+                jobs=[held.job_id for held in dropped],
+                incarnation=self.incarnation,
+            )
+        self._outbox.clear()
+        self._origins.clear()
+        self._lease.restart(now=now)
+
+    # ---- to dispatchers
+
+    def _connect(self, context: ZmqContext, address: str) -> Connection:
+        settings = self._settings
+        watch = BrokerWatch(
+            broker_timeout=settings.broker_timeout,
+            n_timeouts=settings.n_timeouts,
+            ping_every=settings.lease.heartbeat,
+        )
+        return Connection(
+            context,
+            address,
+            watch,
+            on_open=self._say_ready,
+            on_message=self._receive,
+            on_fault=self._note_fault,
+            jitter=lambda: random.uniform(0.05, 0.5),  # noqa: S311
+        )
+
+    def _say_ready(self, connection: Connection) -> None:
+        hello = Hello(
+            self.id,
+            self.incarnation,
+            self._app.handlers(),
+            self._settings.crew.slots,
+            self._lease.sent(now=time.monotonic()),
+            hostname=socket.gethostname(),
+            pid=os.getpid(),
+            held=tuple(self._held()),
+        )
+        connection.send(Kind.READY, hello)
+        for batch, reports in self._outbox.unconfirmed():
+            connection.send(Kind.RESULTS, Reports(batch, self._window(), reports))
+
+    def _held(self) -> Iterable[Held]:
+        yield from self._crew.held()
+        yield from self._outbox.held()
+
+    def _window(self) -> int:
+        return 0 if self._is_resigning else self._crew.window
+
+    def _output_waits(self) -> None:
+        if not self._will_flush:
+            self._will_flush = True
+            asyncio.get_running_loop().call_soon(self._flush)
+
+    def _flush(self) -> None:
+        """Send all reports and progress that wait, one message to each dispatcher."""
+        self._will_flush = False
+        reports, advances = self._crew.take_output()
+        by_connection: dict[Connection, list[Report]] = {}
+        for report in reports:
+            by_connection.setdefault(self._home_of(report.job_id), []).append(report)
+            self._origins.pop(report.job_id, None)
+        for connection, mine in by_connection.items():
+            for batch, part in self._outbox.add(mine):
+                connection.send(Kind.RESULTS, Reports(batch, self._window(), part))
+        for advance in advances:
+            self._home_of(advance.job_id).send(Kind.PROGRESS, Advances((advance,)))
+
+    def _home_of(self, job_id: str) -> Connection:
+        """Return the dispatcher that a job came from, or another that lives."""
+        origin = self._origins.get(job_id, self._connections[0])
+        if origin.is_alive:
+            return origin
+        return next((c for c in self._connections if c.is_alive), origin)
+
+    def _give_back(self, jobs: Iterable[Held], reason: str) -> None:
+        by_connection: dict[Connection, list[Held]] = {}
+        for held in jobs:
+            by_connection.setdefault(self._home_of(held.job_id), []).append(held)
+            self._origins.pop(held.job_id, None)
+        for connection, mine in by_connection.items():
+            connection.send(Kind.RETURN, Returned(self._window(), tuple(mine), reason))
+
+    # ---- from dispatchers
+
+    def _receive(self, connection: Connection, kind: Kind, body: bytes) -> None:
+        match kind:
+            case Kind.JOBS:
+                jobs = decode(body, Assignments).jobs
+                if self._is_resigning:
+                    held = [Held(job.job_id, job.attempt) for job in jobs]
+                    self._give_back(held, "its worker is resigning")
+                    return
+                for job in jobs:
+                    self._origins[job.job_id] = connection
+                self._crew.give(jobs)
+            case Kind.TAKEN:
+                self._outbox.confirmed(decode(body, Taken).batches)
+            case Kind.CANCEL:
+                self._crew.cancel(decode(body, CancelOrders).jobs)
+            case Kind.PONG:
+                self._lease.answered(decode(body, Pong).beat)
+            case Kind.ERROR:
+                reason = decode(body, Refusal).reason
+                self._note_fault(connection, reason)
+                if "say READY" in reason:
+                    self._say_ready(connection)
+            case _:
+                self._note_fault(connection, f"{kind} is not for a worker to receive")
+
+    def _note_fault(self, connection: Connection, reason: str) -> None:
+        self._log.warning(reason, action="fault", dispatcher=connection.address)
+
+    # ---- leaving
+
+    async def _resign(self) -> None:
+        self._is_resigning = True
+        self._log.info("resigning", action="resign", running=self._crew.running())
+        for connection in self._connections:
+            connection.send(Kind.RESIGN, Farewell(self.id))
+        self._give_back(self._crew.recall(), "its worker is resigning")
+        async with asyncio.TaskGroup() as group:
+            stopping = group.create_task(self._crew.stop(grace=self._settings.grace))
+            while not stopping.done():
+                self._tick()
+                await asyncio.sleep(TICK_SECONDS)
+        self._flush()
+        self._give_back(stopping.result(), "its worker resigned before it was done")
+        deadline = time.monotonic() + FAREWELL_SECONDS
+        while len(self._outbox) and time.monotonic() < deadline:
+            await asyncio.sleep(0.01)

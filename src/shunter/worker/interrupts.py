@@ -1,0 +1,53 @@
+"""The signals with which the parent stops a run, on the child's side.
+
+SIGUSR1 rings the bell: look at the board, somebody wants the run stopped. SIGTERM ends the
+handler by raising `Terminated` in it. Both count only for the run that the board names, so one
+that comes late, or from a stranger, does nothing. SIGINT is the parent's business.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable
+from types import FrameType
+
+from shunter.context import Terminated
+from shunter.worker.board import Board
+
+
+class Interrupts:
+    """Whether the handler may be interrupted, and how.
+
+    `armed` is true only while a handler runs, and falls before anything is raised: an outcome
+    that is being written is never cut in two. `cancel` and `terminate` are set while a
+    coroutine runs; `terminate` tells whether raising here and now would reach it.
+    """
+
+    def __init__(self, board: Board) -> None:
+        self._board = board
+        self.armed = False
+        self.cancel: Callable[[], None] | None = None
+        self.terminate: Callable[[], bool] | None = None
+
+    def install(self) -> None:
+        signal.signal(signal.SIGUSR1, self._asked)
+        signal.signal(signal.SIGTERM, self._told)
+        signal.signal(signal.SIGINT, _ignore)
+
+    def is_asked(self) -> bool:
+        return self._board.is_asked_to_stop
+
+    def _asked(self, _signal: int, _frame: FrameType | None) -> None:
+        if self.armed and self.cancel is not None and self._board.is_asked_to_stop:
+            self.cancel()
+
+    def _told(self, _signal: int, _frame: FrameType | None) -> None:
+        if not self.armed or not self._board.is_asked_to_stop:
+            return
+        self.armed = False
+        if self.terminate is None or self.terminate():
+            raise Terminated("told to stop by SIGTERM")
+
+
+def _ignore(_signal: int, _frame: FrameType | None) -> None:
+    """Unlike SIG_IGN, this is not passed on to programs that a handler starts."""

@@ -1,0 +1,136 @@
+"""How SQLite goes about it: what must be cheap touches an index and nothing else."""
+
+from __future__ import annotations
+
+import pytest
+
+from conformance.store.given import NOW, claim, jobs, running
+from shunter.model.job import Status
+from shunter.store.port import JobQuery
+from shunter.store.sqlite import statements, writes
+
+
+def steps(run, store, text, parameters):
+    """The steps of SQLite's plan, each as a line."""
+
+    async def explain():
+        return await store.reader.submit(
+            lambda connection: connection.execute(
+                f"EXPLAIN QUERY PLAN {text}", parameters
+            ).fetchall()
+        )
+
+    return [row[3] for row in run(explain())]
+
+
+def on_tables(plan):
+    return {step for step in plan if "jobs" in step or "payloads" in step or "workers" in step}
+
+
+def test_a_claim_reads_the_front_of_the_queue_in_order(run, store):
+    one_type = statements.front(1).partition("FROM (")[2].rpartition(") ORDER BY")[0]
+
+    plan = steps(run, store, one_type, ("sum", 10))
+
+    assert on_tables(plan) == {"SEARCH jobs USING INDEX ready (type=?)"}
+    assert not any("ORDER BY" in step for step in plan), "the queue is sorted"
+
+
+@pytest.mark.parametrize("types", [1, 3, 300])
+def test_reading_and_claiming_touch_only_the_front_and_rows_by_number(run, store, types):
+    front = (*("sum", 10) * types, 10)
+    where = f"jobs.seq IN ({statements.front(types)})"
+    read = statements.read_jobs(where, "rank, jobs.seq", payload=True)
+
+    for text, parameters in (
+        (read, (*front, -1)),
+        (statements.claim_front(types), ("{}", NOW, *front)),
+    ):
+        for step in on_tables(steps(run, store, text, parameters)):
+            assert step.startswith(
+                ("SEARCH jobs USING INTEGER PRIMARY KEY", "SEARCH payloads USING INTEGER PRIMARY")
+            ) or step.endswith("INDEX ready (type=?)"), step
+
+
+@pytest.mark.parametrize("rows", [1, 64, 256])
+def test_replacing_finds_each_job_by_its_id(run, store, rows):
+    plan = steps(run, store, statements.replace_jobs(rows), (0, *[None] * 8 * rows))
+
+    assert on_tables(plan) == {"SEARCH jobs USING INDEX sqlite_autoindex_jobs_1 (id=?)"}
+
+
+@pytest.mark.parametrize(
+    ("text", "parameters", "index"),
+    [
+        (statements.read_jobs(statements.WITH_ID, "jobs.seq"), ("[]", -1), "autoindex_jobs_1"),
+        (statements.read_jobs(statements.HELD, "jobs.seq"), ("[]", -1), "held"),
+        (statements.read_jobs(statements.DUE, "alarm"), (NOW, 5), "alarms"),
+        (statements.read_jobs("unique_key IN (?, ?)", "jobs.seq"), ("a", "b", -1), "keyed"),
+        (statements.NEXT_ALARM, (), "alarms"),
+        (statements.PURGE_JOBS, (NOW, 5), "finished"),
+        (statements.PURGE_PAYLOADS, (NOW, 5), "finished"),
+    ],
+)
+def test_lookups_use_their_index_and_scan_nothing(run, store, text, parameters, index):
+    plan = on_tables(steps(run, store, text, parameters))
+
+    assert any(index in step for step in plan), plan
+    assert not any(step.startswith("SCAN") and "INDEX" not in step for step in plan), plan
+
+
+def test_counting_the_backlog_touches_no_table(run, store):
+    plan = on_tables(steps(run, store, statements.BACKLOG, ()))
+
+    # SQLite does not call `ready` covering, though it needs no column that is not in it.
+    assert len(plan) == 4
+    assert all("COVERING INDEX" in step or step.endswith("INDEX ready") for step in plan), plan
+
+
+def test_alarms_and_purges_come_out_of_their_index_in_order(run, store):
+    due = statements.read_jobs(statements.DUE, "alarm")
+
+    for text, parameters in ((due, (NOW, 5)), (statements.PURGE_JOBS, (NOW, 5))):
+        plan = steps(run, store, text, parameters)
+        assert not any("ORDER BY" in step for step in plan), plan
+
+
+def test_listing_jobs_in_progress_looks_only_at_those(run, store):
+    run(running(store, "busy"))
+    where, parameters = statements.matching(JobQuery(status=Status.IN_PROGRESS))
+    text = statements.read_jobs(where, "jobs.seq DESC")
+
+    plan = on_tables(steps(run, store, text, (*parameters, 50)))
+
+    assert plan == {
+        "SEARCH jobs USING INTEGER PRIMARY KEY (rowid=?)",
+        "SCAN jobs USING COVERING INDEX held",
+    }
+
+
+def test_a_claim_costs_no_more_in_a_long_queue_than_in_a_short_one(run, store):
+    def instructions_of_a_claim():
+        """How many instructions SQLite's machine executes: a cost that no noise can touch."""
+        count = 0
+
+        def tick():
+            nonlocal count
+            count += 1
+
+        def counted(connection):
+            connection.set_progress_handler(tick, 1)
+            taken = writes.claim(connection, claim(limit=16))
+            connection.set_progress_handler(None, 0)
+            return taken
+
+        async def submit():
+            return await store.writer.submit(counted)
+
+        assert len(run(submit())) == 16
+        return count
+
+    run(store.insert(jobs(100, "short")))
+    short = instructions_of_a_claim()
+    for part in range(10):
+        run(store.insert(jobs(2000, f"long-{part}")))
+
+    assert 1000 < instructions_of_a_claim() <= 1.05 * short

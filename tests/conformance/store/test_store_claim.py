@@ -1,0 +1,130 @@
+"""Claiming: who gets which job, in which order."""
+
+from __future__ import annotations
+
+import asyncio
+
+from msgspec.structs import replace
+
+from conformance.store.given import NOW, claim, job, jobs
+from shunter.model import lifecycle
+from shunter.model.queueing import PRIORITY_SPAN_SECONDS
+from shunter.store.port import Claim
+
+
+def test_a_claim_does_what_the_lifecycle_says(run, store):
+    given = job("one", priority=2, unique_key="k")
+    run(store.insert([given]))
+
+    taken = run(store.claim(claim(by="d-9", now=NOW + 0.1)))
+
+    expected = lifecycle.claimed(given, dispatcher_id="d-9", now=NOW + 0.1)
+    assert taken == [expected]
+    assert run(store.get(["one"], payload=True)) == [expected]
+
+
+def test_jobs_of_one_priority_leave_first_in_first_out(run, store):
+    given = jobs(50)
+    run(store.insert(given[:20]))
+    run(store.insert(given[20:]))
+
+    first = run(store.claim(claim(limit=30)))
+    rest = run(store.claim(claim(limit=30)))
+
+    assert [it.id for it in (*first, *rest)] == [it.id for it in given]
+
+
+def test_jobs_created_at_one_instant_leave_in_the_order_of_their_insertion(run, store):
+    given = [job(f"{number:03}") for number in reversed(range(100))]
+    run(store.insert(given))
+
+    assert [it.id for it in run(store.claim(claim(limit=100)))] == [it.id for it in given]
+
+
+def test_a_higher_priority_goes_first(run, store):
+    run(store.insert([job("low", priority=-1), job("normal"), job("high", priority=5)]))
+
+    assert [it.id for it in run(store.claim(claim()))] == ["high", "normal", "low"]
+
+
+def test_a_job_that_waited_long_enough_overtakes_a_higher_priority(run, store):
+    run(store.insert([job("new", priority=1, created=NOW + PRIORITY_SPAN_SECONDS + 1)]))
+    run(store.insert([job("old")]))
+
+    assert [it.id for it in run(store.claim(claim()))] == ["old", "new"]
+
+
+def test_a_claim_merges_its_types_by_rank(run, store):
+    given = jobs(30)
+    kinds = ["a", "b", "c"]
+    mixed = [replace(it, type=kinds[at % 3]) for at, it in enumerate(given)]
+    run(store.insert(mixed[::-1]))
+
+    taken = run(store.claim(claim("a", "b", "a", limit=12)))
+
+    expected = [it.id for it in mixed if it.type != "c"]
+    assert [it.id for it in taken] == expected[:12]
+
+
+def test_a_claim_may_name_a_thousand_types(run, store):
+    types = tuple(f"kind-{number}" for number in range(1000))
+    run(store.insert([job("first", type="kind-0"), job("last", type="kind-999")]))
+
+    assert [it.id for it in run(store.claim(claim(*types)))] == ["first", "last"]
+
+
+def test_a_claim_gets_nothing_of_other_types_or_without_types(run, store):
+    run(store.insert([job("one")]))
+    nothing = Claim(dispatcher_id="d", types=(), limit=5, now=NOW, expiry=NOW + 5)
+
+    assert run(store.claim(claim("product"))) == []
+    assert run(store.claim(nothing)) == []
+
+
+def test_a_released_job_may_be_claimed_again_at_its_old_place(run, store):
+    run(store.insert(jobs(3)))
+    [first] = run(store.claim(claim(limit=1)))
+
+    run(store.replace([lifecycle.released(first, now=NOW + 1)]))
+
+    assert [it.id for it in run(store.claim(claim()))] == ["job-0", "job-1", "job-2"]
+
+
+def test_a_waiting_job_is_claimed_only_after_it_came_due(run, store):
+    waiting = job("later", not_before=NOW + 10, wait_until=NOW + 10)
+    run(store.insert([waiting]))
+    assert run(store.claim(claim(now=NOW + 20))) == []
+
+    due = lifecycle.came_due(waiting, now=NOW + 20)
+    run(store.replace([due]))
+
+    assert [it.id for it in run(store.claim(claim(now=NOW + 20)))] == ["later"]
+
+
+def test_a_cancelled_job_is_never_claimed(run, store):
+    [cancelled, kept] = jobs(2)
+    run(store.insert([cancelled, kept]))
+
+    run(store.replace([lifecycle.cancelled(cancelled, now=NOW, stoppable=False)]))
+
+    assert [it.id for it in run(store.claim(claim()))] == [kept.id]
+
+
+def test_claims_made_at_once_share_no_job_and_leave_none(run, store):
+    run(store.insert(jobs(300)))
+
+    async def all_at_once():
+        return await asyncio.gather(
+            *(store.claim(claim(by=f"d-{number}", limit=7)) for number in range(60))
+        )
+
+    taken = [it for part in run(all_at_once()) for it in part]
+    assert sorted(it.id for it in taken) == sorted(it.id for it in jobs(300))
+
+
+def test_a_job_inserted_in_the_same_turn_is_there_for_the_claim_behind_it(run, store):
+    async def together():
+        return await asyncio.gather(store.insert([job("one")]), store.claim(claim()))
+
+    _, taken = run(together())
+    assert [it.id for it in taken] == ["one"]

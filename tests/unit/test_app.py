@@ -1,0 +1,222 @@
+"""How handlers are declared and called."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from shunter.app import App, Context, JobFunction, payload_of
+from shunter.errors import AppError
+from shunter.model.queueing import PRIORITY_LIMIT
+from shunter.model.retry import Retry
+from shunter.model.worker import Handler
+
+
+class Quiet:
+    """A context without a worker."""
+
+    job_id, run_id, attempt = "j-1", "r-1", 2
+
+    def progress(self, done: float, total: float | None = None) -> None: ...
+
+    def cancelled(self) -> bool:
+        return False
+
+
+def test_a_bare_decorator_names_the_job_for_its_function() -> None:
+    app = App()
+
+    @app.job
+    def resize(width: int) -> int:
+        """Make it fit."""
+        return width
+
+    assert resize.name == "resize"
+    assert resize.__doc__ == "Make it fit."
+    assert app.handlers() == (Handler("resize"),)
+
+
+def test_the_decorators_options_become_the_handlers() -> None:
+    app = App()
+
+    @app.job(name="images.resize", retries=3, timeout=2.5, priority=7)
+    def resize() -> None: ...
+
+    assert resize.handler == Handler("images.resize", priority=7, timeout=2.5, retry=Retry(limit=3))
+
+
+def test_retries_is_the_limit_of_a_retry_policy() -> None:
+    app = App()
+    policy = Retry(limit=1, delay=9.0)
+
+    @app.job(retries=4, retry=policy)
+    def both() -> None: ...
+
+    @app.job(retry=policy)
+    def one() -> None: ...
+
+    @app.job
+    def none() -> None: ...
+
+    assert both.handler.retry == Retry(limit=4, delay=9.0)
+    assert one.handler.retry == policy
+    assert none.handler.retry is None
+
+
+def test_a_declared_function_is_still_the_plain_function() -> None:
+    app = App()
+
+    @app.job
+    def add(x: int, y: int = 1) -> int:
+        return x + y
+
+    assert isinstance(add, JobFunction)
+    assert add(1) == 2
+    assert add(1, y=2) == 3
+
+
+def test_a_function_may_do_two_types_of_job() -> None:
+    app = App()
+
+    @app.job(name="second")
+    @app.job(name="first")
+    def work() -> str:
+        return "done"
+
+    assert [handler.type for handler in app.handlers()] == ["first", "second"]
+    assert app.run("first", payload_of(), Quiet()) == "done"
+    assert app.run("second", payload_of(), Quiet()) == "done"
+
+
+@pytest.mark.parametrize("name", ["", "-x", "a b", "ä", "x" * 129])
+def test_a_name_that_cannot_travel_is_refused_with_the_rule(name: str) -> None:
+    with pytest.raises(AppError, match="1 to 128 letters"):
+        App().job(name=name)(lambda: None)
+
+
+def test_a_lambda_needs_a_name() -> None:
+    with pytest.raises(AppError, match="pass name=…"):
+        App().job(lambda: None)
+
+
+def test_two_handlers_of_one_name_are_refused_with_the_first_ones_place() -> None:
+    app = App()
+
+    def work() -> None: ...
+
+    app.job(work)
+    with pytest.raises(AppError, match=r"two handlers are named 'work'.*test_app.*work"):
+        app.job(work)
+
+
+@pytest.mark.parametrize(
+    ("options", "allowed"),
+    [
+        ({"retries": -1}, "0 or more"),
+        ({"timeout": 0}, "above 0"),
+        ({"timeout": float("nan")}, "above 0"),
+        ({"priority": PRIORITY_LIMIT + 1}, f"-{PRIORITY_LIMIT} to {PRIORITY_LIMIT}"),
+    ],
+)
+def test_an_option_out_of_range_is_refused_with_what_is_allowed(
+    options: dict[str, Any], allowed: str
+) -> None:
+    with pytest.raises(AppError, match=allowed):
+        App().job(name="work", **options)(lambda: None)
+
+
+def test_a_refused_declaration_leaves_the_name_free() -> None:
+    app = App()
+    with pytest.raises(AppError):
+        app.job(name="work", timeout=-1)(lambda: None)
+
+    app.job(name="work")(lambda: None)
+
+    assert len(app.handlers()) == 1
+
+
+def test_generators_are_no_handlers() -> None:
+    def counting() -> Any:
+        yield 1
+
+    with pytest.raises(AppError, match="returns its result once"):
+        App().job(counting)
+
+
+def test_an_unknown_type_is_refused_with_what_there_is() -> None:
+    app = App()
+    app.job(name="b")(lambda: None)
+    app.job(name="a")(lambda: None)
+
+    with pytest.raises(AppError, match="no handler for jobs of type 'c'; this app has: a, b"):
+        app.run("c", payload_of(), Quiet())
+    with pytest.raises(AppError, match="none at all"):
+        App().find("c")
+
+
+def test_an_async_handler_gives_something_to_await() -> None:
+    app = App()
+
+    @app.job
+    async def later(x: int) -> int:
+        return x + 1
+
+    assert later.is_async
+    assert asyncio.run(app.run("later", payload_of(1), Quiet())) == 2
+
+
+def test_the_context_goes_to_the_parameter_that_is_annotated_with_it() -> None:
+    app = App()
+
+    @app.job
+    def between(x: int, me: Context, y: int = 5) -> tuple[int, str, int]:
+        return x, me.run_id, y
+
+    @app.job
+    def by_name(x: int, *, me: Context) -> tuple[int, int]:
+        return x, me.attempt
+
+    assert app.run("between", payload_of(1, 2), Quiet()) == (1, "r-1", 2)
+    assert app.run("between", payload_of(x=1), Quiet()) == (1, "r-1", 5)
+    assert app.run("by_name", payload_of(1), Quiet()) == (1, 2)
+
+
+def test_nobody_can_send_a_context() -> None:
+    app = App()
+
+    @app.job
+    def work(ctx: Context) -> None: ...
+
+    with pytest.raises(AppError, match="no parameter 'ctx'"):
+        app.run("work", payload_of(ctx=1), Quiet())
+
+
+def test_a_parameter_that_is_only_called_ctx_is_an_argument_like_others() -> None:
+    app = App()
+
+    @app.job
+    def work(ctx):  # type: ignore[no-untyped-def]
+        return ctx
+
+    assert app.run("work", payload_of("mine"), Quiet()) == "mine"
+
+
+@pytest.mark.parametrize(
+    ("source", "reason"),
+    [
+        ("def work(a: Context, b: Context): ...", "a second Context"),
+        ("def work(*a: Context): ...", "a parameter of its own"),
+        ("def work(a: 'Nowhere'): ...", "annotations can't be resolved"),
+        ("def work(a: dict[int, str] | dict[str, int]): ...", "can't be checked"),
+    ],
+)
+def test_a_signature_that_cannot_be_served_is_refused_when_declared(
+    source: str, reason: str
+) -> None:
+    names: dict[str, Any] = {"Context": Context}
+    exec(source, names)
+
+    with pytest.raises(AppError, match=f"handler 'work': .*{reason}"):
+        App().job(names["work"])

@@ -1,0 +1,284 @@
+"""Imports point down only, what decides is pure, and files stay readable.
+
+The tables below are the whole rule. A layer is the first part of a module's name inside
+`shunter`; an entry allows the named module and all that lies under it.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+PROJECT = Path(__file__).parents[2]
+SOURCE = PROJECT / "src" / "shunter"
+
+LAYERS = {
+    "errors": (),
+    "model": ("errors", "model"),
+    "settings": ("errors", "model"),
+    "settings_sources": ("errors", "settings"),
+    "wire": ("errors", "model", "wire"),
+    "transport": ("errors",),
+    "store": ("errors", "model", "store"),
+    "context": ("errors", "model"),
+    "payload": ("errors", "model", "context"),
+    "app": ("errors", "model", "wire", "context", "payload"),
+    "dispatch": ("errors", "model", "wire", "store.port", "dispatch"),
+    "gateway": (
+        "errors", "model", "settings", "wire", "transport", "store.port", "dispatch", "gateway",
+    ),
+    "worker": (
+        "errors", "model", "settings", "wire", "transport", "context", "payload", "app", "worker",
+    ),
+    "client": ("errors", "model", "wire", "transport", "context", "payload", "app", "client"),
+    "testing": (
+        "errors", "model", "settings", "settings_sources", "wire", "transport", "store", "context",
+        "payload", "app", "dispatch", "gateway", "worker", "client", "testing",
+    ),
+    "cli": (
+        "errors", "model", "settings", "settings_sources", "wire", "transport", "store", "context",
+        "payload", "app", "dispatch", "gateway", "worker", "client", "testing", "cli", "__init__",
+    ),
+    "__init__": ("errors", "model", "context", "payload", "app", "client"),
+    "__main__": ("cli",),
+}  # fmt: skip
+
+IO = {
+    "http", "multiprocessing", "os", "pathlib", "psutil", "pymongo", "selectors", "signal",
+    "socket", "sqlite3", "ssl", "starlette", "subprocess", "tempfile", "threading", "urllib",
+    "uvicorn", "zmq",
+}  # fmt: skip
+
+IMPURE = IO | {
+    "asyncio", "concurrent", "importlib", "logging", "random", "secrets", "shunter.settings",
+    "shunter.settings_sources", "structlog", "time", "uuid",
+}  # fmt: skip
+
+FORBIDDEN = {
+    "model": IMPURE,
+    "wire": IMPURE,
+    "dispatch.intake": IMPURE,
+    "dispatch.planner": IMPURE,
+    "dispatch.roster": IMPURE,
+    "worker.escalation": IMPURE,
+    "worker.window": IMPURE,
+    "store.memory": IO | {"shunter.settings"},
+}
+
+LONGEST_SOURCE = 600
+LONGEST_TEST = 500
+
+
+def covers(name: str, module: str) -> bool:
+    return module == name or module.startswith(f"{name}.")
+
+
+def imports_of(module: str, tree: ast.AST, *, is_package: bool = False) -> Iterator[str]:
+    """Yield the full name of all that a module imports, wherever in it that happens."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            origin = node.module or ""
+            if node.level:
+                parents = f"shunter.{module}".removesuffix(".__init__").split(".")
+                kept = len(parents) - node.level + is_package
+                origin = ".".join([*parents[:kept], *filter(None, [origin])])
+            yield from (f"{origin}.{alias.name}" for alias in node.names)
+
+
+def upward_imports(module: str, source: str, *, is_package: bool = False) -> list[str]:
+    """Say which imports of a module (named without `shunter.`) its layer may not have."""
+    layer = module.partition(".")[0]
+    if layer not in LAYERS:
+        return [f"{module}: layer {layer!r} is not in the table of layers"]
+    wrong = []
+    for imported in imports_of(module, ast.parse(source), is_package=is_package):
+        if not covers("shunter", imported):
+            continue
+        inner = imported.removeprefix("shunter").lstrip(".")
+        inner = inner if inner.partition(".")[0] in LAYERS else "__init__"
+        if not any(covers(allowed, inner) for allowed in LAYERS[layer]):
+            wrong.append(f"{module}: layer {layer!r} may not import {imported}")
+    return wrong
+
+
+def impure_imports(module: str, source: str, *, is_package: bool = False) -> list[str]:
+    """Say which imports make a module impure that must be pure."""
+    forbidden = {name for key, names in FORBIDDEN.items() if covers(key, module) for name in names}
+    return [
+        f"{module}: is pure and may not import {imported}"
+        for imported in imports_of(module, ast.parse(source), is_package=is_package)
+        if any(covers(name, imported) for name in forbidden)
+    ]
+
+
+def environment_reads(module: str, source: str) -> list[str]:
+    """Say where a module reads the environment while it is imported."""
+
+    def visited(node: ast.AST) -> Iterator[ast.AST]:
+        yield node
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            children = [*node.args.defaults, *filter(None, node.args.kw_defaults)]
+            children += getattr(node, "decorator_list", [])
+        else:
+            children = list(ast.iter_child_nodes(node))
+        for child in children:
+            yield from visited(child)
+
+    names = {"environ", "environb", "getenv", "getenvb"}
+    return [
+        f"{module}: line {node.lineno} reads the environment at import"
+        for node in visited(ast.parse(source))
+        if (
+            isinstance(node, ast.Attribute)
+            and node.attr in names
+            and ast.unparse(node.value) == "os"
+        )
+        or (isinstance(node, ast.Name) and node.id in names and isinstance(node.ctx, ast.Load))
+    ]
+
+
+def module_name(path: Path) -> str:
+    name = ".".join(path.relative_to(SOURCE).with_suffix("").parts)
+    return name.removesuffix(".__init__")
+
+
+def faults_in(path: Path) -> list[str]:
+    module, source = module_name(path), path.read_text(encoding="utf-8")
+    is_package = path.name == "__init__.py"
+    return [
+        *upward_imports(module, source, is_package=is_package),
+        *impure_imports(module, source, is_package=is_package),
+        *environment_reads(module, source),
+    ]
+
+
+def files_longer_than(limit: int, folder: Path) -> list[str]:
+    lengths = {path: len(path.read_bytes().splitlines()) for path in folder.rglob("*.py")}
+    return [f"{path.name}: {length} lines" for path, length in lengths.items() if length > limit]
+
+
+# ---- the package keeps the rules
+
+
+@pytest.mark.parametrize("path", sorted(SOURCE.rglob("*.py")), ids=module_name)
+def test_a_module_imports_only_what_its_layer_may(path: Path) -> None:
+    assert faults_in(path) == []
+
+
+@pytest.mark.parametrize(("folder", "limit"), [("src", LONGEST_SOURCE), ("tests", LONGEST_TEST)])
+def test_no_file_is_too_long_to_read(folder: str, limit: int) -> None:
+    assert files_longer_than(limit, PROJECT / folder) == []
+
+
+def test_the_table_of_layers_points_down_only() -> None:
+    for layer, allowed in LAYERS.items():
+        for name in allowed:
+            lower = name.partition(".")[0]
+            assert lower == layer or layer not in {n.partition(".")[0] for n in LAYERS[lower]}
+
+
+# ---- the rules can be broken
+
+
+@pytest.mark.parametrize(
+    ("module", "source"),
+    [
+        ("model.job", "import shunter.store.port"),
+        ("model.job", "from shunter.wire import messages"),
+        ("model.job", "from shunter import wire"),
+        ("model.job", "from ..wire import messages"),
+        ("model.job", "def late():\n    from shunter.store import port"),
+        ("model.job", "from shunter.settings import Settings"),
+        ("model.job", "import shunter"),
+        ("model.job", "from shunter import App"),
+        ("errors", "from shunter.model.job import Job"),
+        ("settings", "from shunter.settings_sources import load_settings"),
+        ("wire.frames", "from shunter.store.port import Store"),
+        ("store.sqlite.writer", "from shunter.dispatch.sweep import Sweep"),
+        ("store.sqlite.writer", "from ...dispatch import sweep"),
+        ("dispatch.board", "from shunter.store.memory import MemoryStore"),
+        ("dispatch.board", "from shunter.store import memory"),
+        ("dispatch.board", "from shunter.settings import Settings"),
+        ("gateway.zmq", "from shunter.store.memory import MemoryStore"),
+        ("worker.crew", "from shunter.dispatch.board import Board"),
+        ("client.session", "from shunter.settings import Settings"),
+        ("testing", "from shunter.cli import main"),
+        ("misc.things", "import re"),
+    ],
+)
+def test_an_import_that_points_up_is_found(module: str, source: str) -> None:
+    assert len(upward_imports(module, source)) == 1
+
+
+@pytest.mark.parametrize(
+    ("module", "source"),
+    [
+        ("model.job", "from shunter.errors import JobError\nfrom shunter.model.retry import Retry"),
+        ("model.job", "from . import retry\nfrom .retry import Retry"),
+        ("dispatch.board", "from shunter.store.port import Store\nfrom shunter.store import port"),
+        ("store.memory", "from ..model import job"),
+        ("cli.main", "import shunter\nfrom shunter import App, gateway"),
+        ("worker.crew", "import shunterly\nimport asyncio"),
+    ],
+)
+def test_an_import_that_points_down_is_left_alone(module: str, source: str) -> None:
+    assert upward_imports(module, source) == []
+
+
+def test_a_package_counts_its_dots_from_itself() -> None:
+    assert upward_imports("model", "from .job import Job", is_package=True) == []
+    assert len(upward_imports("model", "from ..wire import x", is_package=True)) == 1
+    assert upward_imports("__init__", "from .app import App", is_package=True) == []
+    assert len(upward_imports("__init__", "from .cli import main", is_package=True)) == 1
+
+
+@pytest.mark.parametrize("name", sorted(IMPURE))
+@pytest.mark.parametrize("module", ["model.job", "wire.frames", "worker.window"])
+def test_an_impure_import_is_found(module: str, name: str) -> None:
+    parent, _, last = name.rpartition(".")
+
+    assert len(impure_imports(module, f"import {name}")) == 1
+    assert len(impure_imports(module, f"from {name} import something")) == 1
+    assert len(impure_imports(module, f"def late():\n    import {name}.inner")) == 1
+    if parent:
+        assert len(impure_imports(module, f"from {parent} import {last}")) == 1
+
+
+def test_an_import_is_impure_only_where_purity_is_asked_for() -> None:
+    assert impure_imports("gateway.zmq", "import asyncio, zmq, time") == []
+    assert impure_imports("store.memory", "import asyncio") == []
+    assert len(impure_imports("store.memory", "import sqlite3")) == 1
+    assert impure_imports("model.job", "import re, timeit, typing") == []
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import os\nhome = os.environ['HOME']",
+        "import os\nhome = os.getenv('HOME')",
+        "from os import environ\nhome = environ.get('HOME')",
+        "import os\nclass Place:\n    home = os.environ['HOME']",
+        "import os\ndef place(home=os.environ['HOME']): ...",
+        "import os\nif os.environ.get('DEBUG'):\n    loud = True",
+    ],
+)
+def test_reading_the_environment_at_import_is_found(source: str) -> None:
+    assert len(environment_reads("cli.main", source)) == 1
+
+
+def test_reading_the_environment_when_called_is_left_alone() -> None:
+    source = "import os\ndef main(): return os.environ\nlater = lambda: os.getenv('HOME')"
+
+    assert environment_reads("cli.main", source) == []
+
+
+def test_a_file_that_is_too_long_is_found(tmp_path: Path) -> None:
+    (tmp_path / "short.py").write_text("x = 1\n" * 3)
+    (tmp_path / "long.py").write_text("x = 1\n" * 4)
+
+    assert files_longer_than(3, tmp_path) == ["long.py: 4 lines"]

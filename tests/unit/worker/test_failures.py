@@ -1,0 +1,59 @@
+"""What a handler raises becomes a failure that fits into a record."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from shunter.model.job import ErrorKind, Failure
+from shunter.worker.failures import MESSAGE_LIMIT, TRACEBACK_LIMIT, failure_of
+
+
+class Unprintable(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+    __repr__ = __str__
+
+
+def caught(error: BaseException) -> Failure:
+    try:
+        raise error
+    except BaseException as raised:
+        return failure_of(raised)
+
+
+def test_an_exception_is_named_with_its_message_and_traceback() -> None:
+    failure = caught(ValueError("too green"))
+
+    assert failure.kind is ErrorKind.EXCEPTION
+    assert failure.message == "ValueError: too green"
+    assert "in caught" in failure.traceback
+    assert failure.traceback.endswith("ValueError: too green\n")
+
+
+@pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt(), asyncio.CancelledError()])
+def test_what_would_end_a_program_is_an_exception_of_the_handler(error: BaseException) -> None:
+    assert caught(error).message.startswith(type(error).__name__)
+
+
+def test_a_memory_error_says_that_memory_ran_out() -> None:
+    assert caught(MemoryError()).message == "MemoryError: out of memory"
+
+
+def test_an_exception_that_cannot_be_printed_still_has_a_name() -> None:
+    assert caught(Unprintable()).message == "Unprintable: (its message can't be printed)"
+
+
+def test_long_messages_and_tracebacks_are_cut_in_the_middle() -> None:
+    failure = caught(ValueError("a" * 50_000 + "z"))
+
+    assert len(failure.message) < MESSAGE_LIMIT + 100
+    assert len(failure.traceback) < TRACEBACK_LIMIT + 100
+    assert failure.traceback.startswith("Traceback")
+    assert failure.traceback.endswith("z\n")
+
+
+def test_text_that_is_not_unicode_is_replaced() -> None:
+    assert caught(ValueError("\ud800")).message == "ValueError: ?"
