@@ -142,12 +142,12 @@ class Parameters:
         given = dict(zip(self._positional, args, strict=False))
         extra = {}
         for name, argument in kwargs.items():
-            if name in given:
-                self._refuse(f"parameter {name!r} was given twice, by position and by name")
-            if self._takes(name):
-                given[name] = argument
-            else:
+            if not self._takes(name):
                 extra[name] = argument
+            elif name in given:
+                self._refuse(f"parameter {name!r} was given twice, by position and by name")
+            else:
+                given[name] = argument
         if extra and self._extra is None:
             self._refuse(f"it has no parameter {_listed(extra)}; it has {self._signature()}")
         values = list(astuple(self._checked(self._by_name, given)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import datetime
 import inspect
@@ -172,18 +173,16 @@ def test_bad_arguments_are_refused_with_handler_parameter_and_reason(
 
 @given(st.binary(max_size=60))
 def test_no_payload_gets_anything_but_through_or_refused(payload: bytes) -> None:
-    try:
+    with contextlib.suppress(AppError):
         call(lambda x: x, payload)
-    except AppError:
-        pass
 
 
 def test_arguments_that_cannot_be_sent_are_refused_by_the_sender() -> None:
-    with pytest.raises(AppError, match="these arguments can't be sent: .*object"):
+    with pytest.raises(AppError, match=r"these arguments can't be sent: .*object"):
         payload_of(object())
 
 
-@pytest.mark.parametrize("value", [Point(1, 2), Size(3, 4), {"a": {1}}, None, b"\0"])
+@pytest.mark.parametrize("value", [Point(1, 2), Size(3, 4), {"a": [1]}, None, b"\0"])
 def test_what_msgspec_encodes_is_a_result(value: Any) -> None:
     back = msgspec.msgpack.decode(result_of(value), type=type(value))
 

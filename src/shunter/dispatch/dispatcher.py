@@ -29,13 +29,16 @@ from shunter.dispatch.arrivals import (
 from shunter.dispatch.desk import Desk
 from shunter.dispatch.plan import Change, Insertion, Plan
 from shunter.dispatch.planner import Planner, Rules
-from shunter.errors import JobError, UniqueKeyTaken
+from shunter.errors import JobError, StoreError, UniqueKeyTaken
 from shunter.model.job import Job, ReplyTo, Status
-from shunter.store.port import Claim, Store
+from shunter.store.port import Claim, Committed, Store
 from shunter.wire.messages import Advance, Held, Report, Submission
 
 IDLE_SECONDS = 0.01
 """How long to wait when all there is to do is to wait, for a cooldown or a free place."""
+
+STORE_RETRY_SECONDS = 0.1
+MAX_STORE_RETRY_SECONDS = 2.0
 
 MAX_TRIES = 5
 """How often an arrival is decided again after losing a compare-and-swap."""
@@ -53,6 +56,7 @@ class Dispatcher:
         now: Callable[[], float],
         spread: Callable[[], float],
         on_refused: Callable[[str, JobError], None] = lambda worker_id, error: None,
+        on_store_error: Callable[[StoreError], None] = lambda error: None,
     ) -> None:
         self.id = dispatcher_id
         self.store = store
@@ -68,6 +72,7 @@ class Dispatcher:
             counters=self.counters,
             on_refused=on_refused,
         )
+        self._on_store_error = on_store_error
         self._clients: dict[str, ClientLink] = {}
         self._inbox = Arrivals()
         self._wishes_waiting = 0
@@ -179,20 +184,20 @@ class Dispatcher:
         arrivals = self._take_inbox()
         stored = await self._read(arrivals)
         plan = self._planner.plan(arrivals, stored, now=self.now())
-        inserted, replaced, claimed = await self._commit(plan)
+        committed = await self._commit(plan)
         started: defaultdict[str, list[Job]] = defaultdict(list)
         ended: list[Job] = []
-        for change, was_written in zip(plan.changes.values(), replaced, strict=True):
+        for change, was_written in zip(plan.changes.values(), committed.replaced, strict=True):
             if was_written:
                 self._settle(change.job, started, ended)
             else:
                 self._lost_race(change)
-        answers = iter(inserted)
+        answers = iter(committed.inserted)
         for insertion in plan.insertions:
             stored_now = [next(answers) for _ in insertion.jobs]
             self._inserted(insertion, stored_now, started, ended)
             insertion.answer(plan.outcome_of(insertion, stored_now))
-        for claim, jobs in zip(plan.claims, claimed, strict=True):
+        for claim, jobs in zip(plan.claims, committed.claimed, strict=True):
             self._claimed(claim, jobs)
         for worker_id, batches in arrivals.batches.items():
             if member := self.desk.members.get(worker_id):
@@ -232,25 +237,18 @@ class Dispatcher:
             return {}
         return {job.id: job for job in await self.store.get(sorted(ids)) if job is not None}
 
-    async def _commit(
-        self, plan: Plan
-    ) -> tuple[list[Job | UniqueKeyTaken], list[bool], list[list[Job]]]:
-        """Write the plan; calls made together share one commit."""
-        store, jobs = self.store, plan.inserted_jobs()
-        changes = [change.job for change in plan.changes.values()]
-        if changes and not (jobs or plan.claims or plan.workers or plan.renewed):
-            return [], await store.replace(changes), []
-        if jobs and not (changes or plan.claims or plan.workers or plan.renewed):
-            return await store.insert(jobs), [], []
-        async with asyncio.TaskGroup() as group:
-            inserted = group.create_task(store.insert(jobs))
-            replaced = group.create_task(store.replace(changes))
-            claimed = [group.create_task(store.claim(claim)) for claim in plan.claims]
-            if plan.workers:
-                group.create_task(store.put_workers(plan.workers))
-            if plan.renewed:
-                group.create_task(store.renew(plan.renewed, now=plan.now))
-        return inserted.result(), replaced.result(), [task.result() for task in claimed]
+    async def _commit(self, plan: Plan) -> Committed:
+        """Write the plan. While the store can't, wait: nothing has been promised yet."""
+        batch = plan.batch()
+        delay = STORE_RETRY_SECONDS
+        while True:
+            try:
+                return await self.store.commit(batch)
+            except StoreError as error:
+                self.counters["commits_failed"] += 1
+                self._on_store_error(error)
+            await asyncio.sleep(delay)
+            delay = min(2 * delay, MAX_STORE_RETRY_SECONDS)
 
     # ---- after the commit
 

@@ -10,7 +10,7 @@ from shunter.dispatch.arrivals import GivenBack, Receipts, Reported, WorkerLink
 from shunter.errors import UniqueKeyTaken
 from shunter.model.job import Job, ReplyTo
 from shunter.model.worker import Worker
-from shunter.store.port import Claim
+from shunter.store.port import Batch, Claim
 from shunter.wire.messages import Held, Receipt
 
 
@@ -44,8 +44,16 @@ class Plan:
         self.cancels: defaultdict[str, list[Held]] = defaultdict(list)
         self.receipts: list[tuple[Receipts, list[Receipt]]] = []
 
-    def inserted_jobs(self) -> list[Job]:
-        return [job for insertion in self.insertions for job in insertion.jobs]
+    def batch(self) -> Batch:
+        """Return what is to be written."""
+        return Batch(
+            now=self.now,
+            inserts=[job for insertion in self.insertions for job in insertion.jobs],
+            replacements=[change.job for change in self.changes.values()],
+            claims=self.claims,
+            workers=self.workers,
+            renewed=tuple(self.renewed),
+        )
 
     def outcome_of(self, insertion: Insertion, stored: list[Job | UniqueKeyTaken]) -> list[Receipt]:
         """Write the receipts of one submission, in the order of its wishes."""

@@ -147,7 +147,8 @@ class Planner:
             job = desk.running.get(job_id)
             if job is None or job_id in has or job_id in plan.changes:
                 continue
-            if plan.now - (job.execution.started or plan.now) < self._rules.forgotten_after:
+            assert job.execution.started is not None
+            if plan.now - job.execution.started < self._rules.forgotten_after:
                 continue
             in_store = stored.get(job_id)
             if _is_run_of(in_store, worker_id, Held(job_id, job.attempt)):

@@ -16,7 +16,7 @@ from shunter.dispatch import sweep
 from shunter.dispatch.dispatcher import Dispatcher
 from shunter.dispatch.intake import IntakeRules
 from shunter.dispatch.planner import Rules
-from shunter.errors import JobError, SettingsError
+from shunter.errors import JobError, SettingsError, StoreError
 from shunter.gateway.backend import Backend
 from shunter.gateway.complaints import Complaints
 from shunter.gateway.frontend import Frontend
@@ -52,6 +52,7 @@ class Service:
             now=time.time,
             spread=random.random,
             on_refused=self._refused,
+            on_store_error=self._store_failed,
         )
         self._complaints = Complaints(self.dispatcher.counters)
         self._backend = Backend(
@@ -154,7 +155,10 @@ class Service:
 
     async def _every(self, seconds: float, action: Callable[[], Awaitable[None]]) -> None:
         while True:
-            await action()
+            try:
+                await action()
+            except StoreError as error:
+                self._store_failed(error)
             await asyncio.sleep(seconds)
 
     async def _ring_alarms(self) -> None:
@@ -171,6 +175,9 @@ class Service:
         await sweep.forget_gone(self.dispatcher)
         while await sweep.purge(self.dispatcher) >= sweep.PURGED_AT_ONCE:
             await asyncio.sleep(PURGE_PAUSE_SECONDS)
+
+    def _store_failed(self, error: StoreError) -> None:
+        self._log.error("the store fails, trying again", action="store", error=str(error))
 
     def _refused(self, worker_id: str, error: JobError) -> None:
         self._complaints.note(worker_id, type(error).__name__, str(error))

@@ -228,7 +228,7 @@ def expired(job: Job, *, now: float, spread: float, max_losses: int) -> Job:
         error = Failure(ErrorKind.CANCELLED, "cancelled; its worker did not say how it ended")
         return _ended_run(job, Event.CANCELLED, error, now)
     run = job.execution
-    ran_for = now - (run.started or now)
+    ran_for = now - (now if run.started is None else run.started)
     if run.timeout is None or ran_for < run.timeout:
         reason = f"worker {run.worker_id} was silent for {ran_for:.1f} s and is presumed dead"
         return lost(job, job.attempt, reason, now=now, spread=spread, max_losses=max_losses)
@@ -276,6 +276,7 @@ def _ended_run(job: Job, event: Event, error: Failure, now: float, **changes: An
         error=error,
         execution=execution,
         dispatcher=job.dispatcher if is_final else None,
+        progress=job.progress if is_final else None,
         history=(*job.history[-MAX_HISTORY + 1 :], past),
         log=log or job.log,
         **changes,

@@ -17,7 +17,7 @@ from shunter.errors import StoreError, UniqueKeyTaken
 from shunter.model.job import Dispatch, Job, Status
 from shunter.model.queueing import alarm, rank
 from shunter.model.worker import Worker
-from shunter.store.port import Backlog, Claim, JobQuery
+from shunter.store.port import Backlog, Batch, Claim, Committed, JobQuery
 
 
 class MemoryStore:
@@ -38,6 +38,14 @@ class MemoryStore:
 
     async def close(self) -> None:
         self._is_open = False
+
+    async def commit(self, batch: Batch) -> Committed:
+        await self.put_workers(batch.workers)
+        await self.renew(batch.renewed, now=batch.now)
+        replaced = await self.replace(batch.replacements)
+        inserted = await self.insert(batch.inserts)
+        claimed = [await self.claim(claim) for claim in batch.claims]
+        return Committed(inserted=inserted, replaced=replaced, claimed=claimed)
 
     async def insert(self, jobs: Sequence[Job]) -> list[Job | UniqueKeyTaken]:
         self._check_open()

@@ -46,6 +46,25 @@ class Backlog(Struct, frozen=True, kw_only=True):
     count: int
 
 
+class Batch(Struct, frozen=True, kw_only=True):
+    """All that one turn of a dispatcher wants written."""
+
+    now: float
+    inserts: Sequence[Job] = ()
+    replacements: Sequence[Job] = ()
+    claims: Sequence[Claim] = ()
+    workers: Sequence[Worker] = ()
+    renewed: Sequence[str] = ()
+
+
+class Committed(Struct, frozen=True, kw_only=True):
+    """What became of a batch, each part in its order."""
+
+    inserted: list[Job | UniqueKeyTaken]
+    replaced: list[bool]
+    claimed: list[list[Job]]
+
+
 class Store(Protocol):
     """Jobs and workers, shared by all dispatchers."""
 
@@ -54,6 +73,9 @@ class Store(Protocol):
 
     async def close(self) -> None:
         """Finish what was begun and let go of all resources."""
+
+    async def commit(self, batch: Batch) -> Committed:
+        """Write a batch by one commit: as if by put_workers, renew, replace, insert, claim."""
 
     async def insert(self, jobs: Sequence[Job]) -> list[Job | UniqueKeyTaken]:
         """Commit new jobs; where id or unique key exist already, nothing is written.
@@ -76,10 +98,13 @@ class Store(Protocol):
         """
 
     async def get(self, ids: Sequence[str], *, payload: bool = False) -> list[Job | None]:
-        """Return the jobs with these ids, None for each that is not there."""
+        """Return the jobs with these ids and their results, None for each that is not there."""
 
     async def find(self, query: JobQuery) -> list[Job]:
-        """List jobs, newest first, without payloads and results."""
+        """List jobs, newest first, without payloads and results.
+
+        Nothing follows a `before` that is not there (any more).
+        """
 
     async def held_by(self, worker_ids: Iterable[str]) -> list[Job]:
         """Return all jobs in progress on these workers, without payloads."""
@@ -100,7 +125,10 @@ class Store(Protocol):
         """Write these worker records, each as a whole, whatever stood there."""
 
     async def renew(self, worker_ids: Iterable[str], *, now: float) -> None:
-        """Record that these workers were heard from now, and are therefore not dead."""
+        """Record that these workers were heard from now, and are therefore not dead.
+
+        Workers that are not there stay so.
+        """
 
     async def workers(self, ids: Sequence[str] | None = None) -> list[Worker]:
         """Return these workers, or all of them, each with the ids of its jobs in progress."""

@@ -32,7 +32,7 @@ class Coroutines:
         """Run a handler to its end."""
         interrupts = self._interrupts
         self._is_told = False
-        interrupts.cancel, interrupts.terminate = self._cancel, self._terminate
+        interrupts.terminate = self._terminate
         try:
             return self._runner.run(self._supervise(coroutine), context=contextvars.copy_context())
         finally:
@@ -44,6 +44,7 @@ class Coroutines:
 
     async def _supervise(self, coroutine: Coroutine[Any, Any, R]) -> R:
         self._task = asyncio.current_task()
+        self._interrupts.cancel = self._cancel
         try:
             if self._interrupts.is_asked():
                 raise asyncio.CancelledError("asked to stop before it began")
@@ -75,5 +76,7 @@ class Coroutines:
             try:
                 value, step = (yield waits_for), coroutine.send
             except BaseException as error:
-                value = Terminated("told to stop by SIGTERM") if self._is_told else error
-                step = coroutine.throw
+                value, step = error, coroutine.throw
+                if self._is_told and isinstance(error, asyncio.CancelledError):
+                    self._is_told = False
+                    value = Terminated("told to stop by SIGTERM")

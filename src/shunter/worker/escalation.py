@@ -24,7 +24,7 @@ _ORDER = tuple(Push)
 
 
 class Escalation:
-    """One run that shall end. `grace` is the time between two pushes."""
+    """One run that shall end. `grace` is the time from one kind of push to the next."""
 
     def __init__(self, kind: ErrorKind, reason: str, *, grace: float) -> None:
         self.kind, self.reason = kind, reason
@@ -32,21 +32,21 @@ class Escalation:
         self._pushes = 0
         self._pushed_at = 0.0
 
-    def due(self, *, now: float) -> Push | None:
-        """Return the push that is to be made now, if any; the first one always is."""
-        if self._pushes == len(_ORDER):
-            return None
-        if self._pushes and now - self._pushed_at < self._grace:
-            return None
-        push = _ORDER[self._pushes]
-        self._pushes += 1
-        self._pushed_at = now
-        return push
+    def due(self, *, now: float) -> Push:
+        """Return the push to make now: the next one when its time has come, else the last again.
+
+        Again, since a signal that comes just before a process goes to sleep does not wake it.
+        """
+        is_next_due = self._pushes == 0 or now - self._pushed_at >= self._grace
+        if is_next_due and self._pushes < len(_ORDER):
+            self._pushes += 1
+            self._pushed_at = now
+        return _ORDER[self._pushes - 1]
 
     @property
     def ended_by(self) -> str:
         """The last push so far."""
-        return _ORDER[self._pushes - 1] if self._pushes else ""
+        return _ORDER[self._pushes - 1].value if self._pushes else ""
 
     def accepts_result(self) -> bool:
         """Tell whether a result that the run still delivered counts.

@@ -6,7 +6,7 @@ byte, so that the most frequent frame needs no decoding at all.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from enum import IntEnum
 from struct import Struct as Packer
 
@@ -107,7 +107,7 @@ class FrameReader:
             used = yield from self._cut(view)
         del self._rest[:used]
 
-    def _cut(self, data: bytes | memoryview) -> Iterator[Frame]:
+    def _cut(self, data: bytes | memoryview) -> Generator[Frame, None, int]:
         at, end = 0, len(data)
         while at + HEAD_BYTES <= end:
             length, mark, key, seconds = _unpack(data, at)

@@ -2,7 +2,8 @@
 
 SIGUSR1 rings the bell: look at the board, somebody wants the run stopped. SIGTERM ends the
 handler by raising `Terminated` in it. Both count only for the run that the board names, so one
-that comes late, or from a stranger, does nothing. SIGINT is the parent's business.
+that comes late, or from a stranger, does nothing; and both count once, though they are repeated.
+SIGINT is the parent's business.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ class Interrupts:
 
     `armed` is true only while a handler runs, and falls before anything is raised: an outcome
     that is being written is never cut in two. `cancel` and `terminate` are set while a
-    coroutine runs; `terminate` tells whether raising here and now would reach it.
+    coroutine can be reached; `terminate` tells whether raising here and now would reach it.
     """
 
     def __init__(self, board: Board) -> None:
@@ -31,6 +32,7 @@ class Interrupts:
 
     def install(self) -> None:
         signal.signal(signal.SIGUSR1, self._asked)
+        signal.siginterrupt(signal.SIGUSR1, False)
         signal.signal(signal.SIGTERM, self._told)
         signal.signal(signal.SIGINT, _ignore)
 
@@ -39,7 +41,8 @@ class Interrupts:
 
     def _asked(self, _signal: int, _frame: FrameType | None) -> None:
         if self.armed and self.cancel is not None and self._board.is_asked_to_stop:
-            self.cancel()
+            cancel, self.cancel = self.cancel, None
+            cancel()
 
     def _told(self, _signal: int, _frame: FrameType | None) -> None:
         if not self.armed or not self._board.is_asked_to_stop:

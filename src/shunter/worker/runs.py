@@ -77,12 +77,9 @@ class Runs:
 
     def pushes(self, running: Iterable[int], *, now: float) -> list[tuple[int, Push]]:
         """Return what is to be done now to which of the runs that are under way."""
-        due = []
-        for key in running if self.stopping else ():
-            escalation = self.stopping.get(key)
-            if escalation is not None and (push := escalation.due(now=now)):
-                due.append((key, push))
-        return due
+        if not self.stopping:
+            return []
+        return [(key, self.stopping[key].due(now=now)) for key in running if key in self.stopping]
 
     def advance(self, key: int, done: float, total: float | None) -> None:
         """A run has come this far."""

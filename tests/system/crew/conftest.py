@@ -17,7 +17,7 @@ def drive() -> Drive:
 
     def run(scenario: Scenario, **settings: Any) -> None:
         async def main() -> None:
-            options = {"slots": 1, "grace": 0.15} | settings
+            options = {"slots": 1, "grace": 0.25} | settings
             foreman = Foreman(CrewSettings(**options))
             await foreman.crew.start()
             children = foreman.pids()

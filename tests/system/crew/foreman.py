@@ -90,8 +90,12 @@ def is_alive(pid: int) -> bool:
 
 def is_running(pid: int) -> bool:
     """Tell whether a process does anything; one that nobody has reaped does not."""
+    return state_of(pid) not in ("", "Z")
+
+
+def state_of(pid: int) -> str:
+    """Return the letter that the kernel has for what a process does, or nothing."""
     try:
-        stat = Path(f"/proc/{pid}/stat").read_bytes()
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except OSError:
-        return False
-    return stat.rpartition(b")")[2].split()[0] != b"Z"
+        return ""

@@ -15,8 +15,7 @@ import pytest
 from shunter.errors import AppError
 from shunter.model.job import ErrorKind
 from shunter.worker.crew import CrewSettings
-from shunter.worker.procfs import is_asleep
-from system.crew.foreman import APP, Drive, Foreman, is_running
+from system.crew.foreman import APP, Drive, Foreman, is_running, state_of
 
 
 def test_a_job_whose_child_is_killed_from_outside_is_lost_with_the_cause(
@@ -62,10 +61,12 @@ def test_a_job_that_takes_its_process_down_is_lost_and_the_next_is_done(
     drive(scenario)
 
 
-def test_an_idle_child_that_dies_is_replaced_and_loses_nothing(drive: Drive) -> None:
+def test_a_child_that_died_idle_is_replaced_and_loses_nothing(drive: Drive) -> None:
     async def scenario(foreman: Foreman) -> None:
         (before,) = foreman.pids()
         os.kill(before, signal.SIGKILL)
+        while is_running(before):
+            time.sleep(0.001)
         jobs = [foreman.assign("add", n, 0) for n in range(50)]
 
         assert [await foreman.result(job) for job in jobs] == list(range(50))
@@ -81,7 +82,7 @@ def test_a_job_taken_from_the_queue_by_a_child_that_died_before_it_could_say_so_
         taker, other = foreman.crew._roster.slots
         for slot in (taker, other):
             os.kill(slot.pid, signal.SIGSTOP)
-        await foreman.until(lambda: not is_asleep(taker.pid) and not is_asleep(other.pid))
+        await foreman.until(lambda: state_of(taker.pid) == state_of(other.pid) == "T")
         vanished = foreman.assign("add", 1, 1)
         foreman.crew._backlog.drain()  # as a child does that dies in the next instant
         kept = foreman.assign("add", 2, 2)

@@ -73,6 +73,18 @@ def test_large_payloads_and_results_come_across(drive: Drive, megabytes: int) ->
     drive(scenario)
 
 
+def test_a_result_over_the_limit_is_refused_where_it_was_made(drive: Drive) -> None:
+    async def scenario(foreman: Foreman) -> None:
+        assert await foreman.do("echo", bytes(900)) == bytes(900)
+        report = await foreman.outcome(foreman.assign("echo", bytes(1001)))
+
+        assert report.error is not None
+        assert report.error.kind is ErrorKind.REFUSED
+        assert "handler 'echo': returned 1004 bytes, allowed are 1000" in report.error.message
+
+    drive(scenario, result_limit=1000)
+
+
 def test_bad_arguments_and_unknown_types_are_refused(drive: Drive) -> None:
     async def scenario(foreman: Foreman) -> None:
         bad = await foreman.outcome(foreman.assign("add", "one"))

@@ -20,11 +20,11 @@ def test_the_request_comes_at_once_then_sigterm_then_sigkill_a_grace_apart() -> 
     escalation = cancel()
 
     assert escalation.due(now=10.0) is Push.REQUEST
-    assert escalation.due(now=10.9) is None
+    assert escalation.due(now=10.9) is Push.REQUEST
     assert escalation.due(now=11.0) is Push.SIGTERM
-    assert escalation.due(now=11.9) is None
+    assert escalation.due(now=11.9) is Push.SIGTERM
     assert escalation.due(now=12.0) is Push.SIGKILL
-    assert escalation.due(now=99.0) is None
+    assert escalation.due(now=99.0) is Push.SIGKILL
 
 
 def test_a_late_look_never_skips_a_step() -> None:
@@ -33,21 +33,26 @@ def test_a_late_look_never_skips_a_step() -> None:
     assert [escalation.due(now=now) for now in (0.0, 50.0, 50.1, 51.0)] == [
         Push.REQUEST,
         Push.SIGTERM,
-        None,
+        Push.SIGTERM,
         Push.SIGKILL,
     ]
 
 
-@given(st.lists(st.floats(min_value=0, max_value=30)), st.floats(min_value=0.01, max_value=5))
-def test_each_push_is_made_once_in_order_and_never_within_the_grace(
+@given(
+    st.lists(st.floats(min_value=0, max_value=30), min_size=1),
+    st.floats(min_value=0.01, max_value=5),
+)
+def test_pushes_only_grow_stronger_and_never_within_the_grace(
     times: list[float], grace: float
 ) -> None:
     escalation = cancel(grace)
 
-    made = [(now, push) for now in sorted(times) if (push := escalation.due(now=now))]
+    made = [(escalation.due(now=now), now) for now in sorted(times)]
 
-    assert [push for _, push in made] == list(Push)[: len(made)]
-    assert all(later - now >= grace for (now, _), (later, _) in itertools.pairwise(made))
+    first_at = dict(reversed(made))
+    assert list(dict.fromkeys(push for push, _ in made)) == list(Push)[: len(first_at)]
+    starts = sorted(first_at.values())
+    assert all(later - now >= grace for now, later in itertools.pairwise(starts))
 
 
 def test_what_it_took_is_the_last_push() -> None:

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Sequence
 from shunter.errors import StoreError, UniqueKeyTaken
 from shunter.model.job import Job
 from shunter.model.worker import Worker
-from shunter.store.port import Backlog, Claim, JobQuery
+from shunter.store.port import Backlog, Batch, Claim, Committed, JobQuery
 from shunter.store.sqlite import reads, statements, writes
 from shunter.store.sqlite.connection import connect, migrate, migrations
 from shunter.store.sqlite.lane import Lane, Operation, T
@@ -49,6 +49,25 @@ class SQLiteStore:
         self._is_open = False
         await self.reader.stop()
         await self.writer.stop()
+
+    async def commit(self, batch: Batch) -> Committed:
+        workers = [registered(worker) for worker in batch.workers]
+        replacements = [replaced(job) for job in batch.replacements]
+        inserts = [inserted(job) for job in batch.inserts]
+        stamp = secrets.randbits(48)
+
+        def all_of_it(connection: sqlite3.Connection) -> Committed:
+            if workers:
+                writes.put_workers(connection, workers)
+            if batch.renewed:
+                writes.renew_workers(connection, batch.renewed, batch.now)
+            return Committed(
+                replaced=writes.replace(connection, replacements, stamp),
+                inserted=writes.insert(connection, batch.inserts, inserts),
+                claimed=[writes.claim(connection, claim) for claim in batch.claims],
+            )
+
+        return await self._write(all_of_it)
 
     async def insert(self, jobs: Sequence[Job]) -> list[Job | UniqueKeyTaken]:
         offered = tuple(jobs)

@@ -1,0 +1,158 @@
+"""A worker without processes: it runs handlers in the caller's thread, when asked to.
+
+To the dispatcher it is a worker like any other, so retries, time-outs, losses and cancels take
+the way they take in production. A time-out is seen when the handler returns, by the virtual
+clock; nothing is interrupted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import inspect
+import io
+from collections import deque
+from collections.abc import Sequence
+
+from shunter.app import App
+from shunter.dispatch.arrivals import Beaten, Introduced
+from shunter.dispatch.dispatcher import Dispatcher
+from shunter.errors import AppError
+from shunter.model.job import ErrorKind, Failure, Job
+from shunter.model.worker import Worker, WorkerKind
+from shunter.payload import result_of
+from shunter.testing.clock import VirtualClock
+from shunter.wire.messages import Advance, Held, Report
+from shunter.worker.failures import failure_of
+
+
+class InlineContext:
+    """The context of a run in a sandbox."""
+
+    def __init__(self, worker: InlineWorker, job: Job) -> None:
+        self._worker, self._job = worker, job
+
+    @property
+    def job_id(self) -> str:
+        return self._job.id
+
+    @property
+    def run_id(self) -> str:
+        return self._job.run or self._job.id
+
+    @property
+    def attempt(self) -> int:
+        return self._job.attempt
+
+    def progress(self, done: float, total: float | None = None) -> None:
+        self._worker.advance(Advance(self._job.id, self._job.attempt, done, total))
+
+    def cancelled(self) -> bool:
+        return self._worker.is_cancelled(Held(self._job.id, self._job.attempt))
+
+
+class InlineWorker:
+    """The WorkerLink of itself."""
+
+    def __init__(
+        self, worker_id: str, app: App, dispatcher: Dispatcher, clock: VirtualClock
+    ) -> None:
+        self.id = worker_id
+        self.crashes = 0
+        self._app = app
+        self._dispatcher = dispatcher
+        self._clock = clock
+        self._jobs: deque[Job] = deque()
+        self._cancelled: set[Held] = set()
+        self._beat = 0
+
+    # ---- WorkerLink
+
+    def send_jobs(self, worker_id: str, jobs: Sequence[Job]) -> None:
+        self._jobs.extend(jobs)
+
+    def send_cancels(self, worker_id: str, jobs: Sequence[Held]) -> None:
+        self._cancelled.update(jobs)
+
+    def send_pong(self, worker_id: str, beat: int) -> None: ...
+
+    def send_taken(self, worker_id: str, batches: Sequence[int]) -> None: ...
+
+    # ---- what the sandbox and contexts ask
+
+    def introduce(self) -> None:
+        """Say READY."""
+        now = self._clock()
+        worker = Worker(
+            id=self.id,
+            kind=WorkerKind.FULL,
+            hostname="sandbox",
+            port=0,
+            handlers=self._app.handlers(),
+            max_jobs=1,
+            registered=now,
+            last_pinged=now,
+        )
+        self._dispatcher.introduce(Introduced(worker, self, frozenset(), 1, None))
+
+    def beat(self) -> None:
+        """Say PING."""
+        self._beat += 1
+        held = frozenset(Held(job.id, job.attempt) for job in self._jobs)
+        self._dispatcher.beat(Beaten(self.id, held, 1, self._beat))
+
+    def advance(self, advance: Advance) -> None:
+        self._dispatcher.advance(self.id, [advance])
+
+    def is_cancelled(self, held: Held) -> bool:
+        return held in self._cancelled
+
+    def work(self) -> bool:
+        """Run the next job, and tell whether there was one."""
+        if not self._jobs:
+            return False
+        job = self._jobs.popleft()
+        self._dispatcher.report(self.id, [self._report(job)])
+        return True
+
+    def _report(self, job: Job) -> Report:
+        held = Held(job.id, job.attempt)
+        if held in self._cancelled:
+            error = Failure(ErrorKind.CANCELLED, "cancelled before it started")
+            return Report(job.id, job.attempt, error=error)
+        if self.crashes:
+            self.crashes -= 1
+            error = Failure(ErrorKind.LOST, "the sandbox let its process die")
+            return Report(job.id, job.attempt, error=error)
+        started = self._clock()
+        output = io.StringIO()
+        with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):
+            outcome = self._run(job)
+        took, timeout = self._clock() - started, job.execution.timeout
+        if timeout is not None and took > timeout:
+            message = f"ran for {took:g} s, its time-out is {timeout:g} s"
+            outcome = Failure(ErrorKind.TIMEOUT, message, ended_by="request")
+        elif isinstance(outcome, Failure) and held in self._cancelled:
+            outcome = Failure(ErrorKind.CANCELLED, outcome.message, ended_by="request")
+        retry = next((h.retry for h in self._app.handlers() if h.type == job.type), None)
+        if isinstance(outcome, Failure):
+            return Report(job.id, job.attempt, error=outcome, log=output.getvalue(), retry=retry)
+        return Report(job.id, job.attempt, result=outcome, log=output.getvalue())
+
+    def _run(self, job: Job) -> bytes | Failure:
+        assert job.payload is not None
+        try:
+            function = self._app.find(job.type)
+            args, kwargs = function.arguments(job.payload, InlineContext(self, job))
+        except AppError as error:
+            return Failure(ErrorKind.REFUSED, str(error))
+        try:
+            value = function.function(*args, **kwargs)
+            if inspect.iscoroutine(value):
+                value = asyncio.run(value)
+        except Exception as error:
+            return failure_of(error)
+        try:
+            return result_of(value)
+        except AppError as error:
+            return Failure(ErrorKind.REFUSED, f"handler {job.type!r}: {error}")

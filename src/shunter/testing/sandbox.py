@@ -1,0 +1,163 @@
+"""A whole Shunter in one object, for tests: submit, let time pass, look.
+
+with Sandbox(app) as sandbox:
+    job = sandbox.submit("add", 1, 2)
+    assert job.result() == 3
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+from shunter.app import App, JobFunction, payload_of
+from shunter.client.async_client import JobOptions, value_of
+from shunter.dispatch import sweep
+from shunter.dispatch.dispatcher import Dispatcher
+from shunter.dispatch.planner import Rules
+from shunter.errors import JobNotFound, JobRefused, ResultTimeout
+from shunter.model.identity import timed_id
+from shunter.model.job import Job, Status
+from shunter.store.memory import MemoryStore
+from shunter.testing.clock import VirtualClock
+from shunter.testing.inline_worker import InlineWorker
+from shunter.wire.messages import Outcome, Receipt, Submission
+
+T = TypeVar("T")
+
+MAX_TURNS = 100_000
+
+
+class SandboxJob:
+    """A job in a sandbox."""
+
+    def __init__(self, sandbox: Sandbox, job_id: str) -> None:
+        self.id = job_id
+        self._sandbox = sandbox
+
+    @property
+    def record(self) -> Job:
+        """The job as the store has it now."""
+        return self._sandbox.job(self.id)
+
+    @property
+    def status(self) -> Status:
+        return self.record.status
+
+    def result(self) -> Any:
+        """Run what can run now, and return the result or raise as a client would."""
+        self._sandbox.run()
+        job = self.record
+        if not job.status.is_final:
+            raise ResultTimeout(self.id, 0.0)
+        return value_of(Outcome(job.id, job.status, job.result, job.error))
+
+    def cancel(self) -> None:
+        self._sandbox.cancel(self.id)
+
+
+class Sandbox:
+    """An app, a dispatcher, a worker, a store and a clock that stands still until told."""
+
+    def __init__(self, app: App, *, rules: Rules = Rules(), seed: int = 0) -> None:  # noqa: B008
+        self.clock = VirtualClock()
+        self.store = MemoryStore()
+        self._random = random.Random(seed)  # noqa: S311
+        self.dispatcher = Dispatcher(
+            self.store,
+            dispatcher_id="d-sandbox",
+            rules=rules,
+            now=self.clock,
+            spread=self._random.random,
+        )
+        self.worker = InlineWorker("w-sandbox", app, self.dispatcher, self.clock)
+        self._options = JobOptions()
+
+    def __enter__(self) -> Sandbox:
+        _finish(self.store.open())
+        self.worker.introduce()
+        self.run()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        _finish(self.store.close())
+
+    def with_options(self, **options: Any) -> Sandbox:
+        """Return this sandbox with other options for what it submits: priority, delay, ..."""
+        view = Sandbox.__new__(Sandbox)
+        view.__dict__ = {**self.__dict__, "_options": JobOptions(**options)}
+        return view
+
+    def submit(self, job: str | JobFunction[..., Any], *args: Any, **kwargs: Any) -> SandboxJob:
+        """Submit a job; nothing runs before `run()`, `advance()` or `result()`."""
+        job_type = job if isinstance(job, str) else job.name
+        options = {name: getattr(self._options, name) for name in JobOptions.__struct_fields__}
+        job_id = timed_id(self.clock(), self._random.getrandbits(80))
+        wish = Submission(job_id, job_type, payload_of(*args, **kwargs), **options)
+        receipts: list[Receipt] = []
+        self.dispatcher.submit([wish], None, receipts.extend)
+        _finish(self.dispatcher.turn())
+        (receipt,) = receipts
+        if receipt.reason:
+            raise JobRefused(job_id, receipt.field, receipt.reason)
+        return SandboxJob(self, receipt.job_id)
+
+    def run(self) -> None:
+        """Do all that can be done without time passing."""
+        for _ in range(MAX_TURNS):
+            if _finish(sweep.ring_alarms(self.dispatcher)) or self.dispatcher.has_work:
+                _finish(self.dispatcher.turn())
+            elif not self.worker.work():
+                return
+        raise RuntimeError(f"the sandbox was still busy after {MAX_TURNS} turns")
+
+    def advance(self, seconds: float) -> None:
+        """Let time pass, stopping wherever something is due, and run what then can run."""
+        until = self.clock() + seconds
+        while True:
+            self.run()
+            due = _finish(self.store.next_alarm())
+            if due is None or due > until:
+                break
+            self.clock.advance_to(due)
+        self.clock.advance_to(until)
+        self.worker.beat()
+        self.run()
+
+    def settle(self) -> None:
+        """Let as much time pass as all waiting jobs need."""
+        self.run()
+        while (due := _finish(self.store.next_alarm())) is not None:
+            self.advance(max(0.0, due - self.clock()))
+
+    def crash_next(self, runs: int = 1) -> None:
+        """Let the processes of the next runs die, as if they had been killed."""
+        self.worker.crashes = runs
+
+    def job(self, job_id: str) -> Job:
+        """Return a job's record."""
+        (job,) = _finish(self.store.get([job_id], payload=True))
+        if job is None:
+            raise JobNotFound(job_id)
+        return job
+
+    def cancel(self, job_id: str) -> None:
+        """Ask for a job to be stopped, or raise JobRefused."""
+        receipts: list[Receipt] = []
+        self.dispatcher.cancel([job_id], receipts.extend)
+        _finish(self.dispatcher.turn())
+        (receipt,) = receipts
+        if receipt.reason:
+            raise JobRefused(job_id, receipt.field, receipt.reason)
+
+
+def _finish(work: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine that never really waits: the in-memory store answers at once."""
+    try:
+        work.send(None)
+    except StopIteration as stop:
+        result: T = stop.value
+        return result
+    work.close()
+    raise RuntimeError("a sandbox never waits, but something did")

@@ -1,0 +1,30 @@
+"""Fixtures for tests with real processes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from system.yard import Yard
+
+
+@pytest.fixture
+def yard(tmp_path: Path) -> Iterator[Yard]:
+    """A place for the processes of one test."""
+    place = Yard(tmp_path)
+    try:
+        yield place
+    finally:
+        place.close()
+
+
+@pytest.fixture(scope="module")
+def shared_yard(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Yard]:
+    """A place for processes that the tests of a module share."""
+    place = Yard(tmp_path_factory.mktemp("yard"))
+    try:
+        yield place
+    finally:
+        place.close()

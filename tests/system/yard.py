@@ -1,0 +1,238 @@
+"""Real dispatchers and workers, as processes of their own, for tests that kill them."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+from shunter.client import Client
+
+PATIENCE = 40.0
+"""How long a test waits for what must happen; the machine may be busy with other things."""
+
+WITNESS_APP = f"{Path(__file__).parent / 'witness_app.py'}:app"
+
+QUICK_LEASE = {
+    "lease.heartbeat": 0.2,
+    "lease.worker_gives_up": 1.0,
+    "lease.kill_within": 0.5,
+    "lease.dispatcher_takes_over": 2.0,
+}
+
+T = TypeVar("T")
+
+
+def until(condition: Callable[[], T], *, within: float = PATIENCE, what: str = "") -> T:
+    """Ask again until the answer is true; fail after `within` seconds."""
+    deadline = time.monotonic() + within
+    while True:
+        answer = condition()
+        if answer:
+            return answer
+        if time.monotonic() > deadline:
+            raise AssertionError(f"not within {within:g} s: {what or condition}; last: {answer!r}")
+        time.sleep(0.02)
+
+
+_given_out: set[int] = set()
+
+
+def free_port() -> int:
+    """Return a port that nothing listens on and that was not given out before."""
+    while True:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port: int = probe.getsockname()[1]
+        if port not in _given_out:
+            _given_out.add(port)
+            return port
+
+
+class Process:
+    """One process of ours, with its standard error in a file."""
+
+    def __init__(self, words: Sequence[str], folder: Path, name: str, env: dict[str, str]) -> None:
+        self.name = name
+        self.errors = folder / f"{name}.stderr"
+        with self.errors.open("ab") as errors:
+            self._popen = subprocess.Popen(
+                [sys.executable, "-m", "shunter", *words],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=errors,
+                cwd=folder,
+                env={**os.environ, **env},
+            )
+        self.was_killed = False
+
+    @property
+    def pid(self) -> int:
+        return self._popen.pid
+
+    @property
+    def is_alive(self) -> bool:
+        return self._popen.poll() is None
+
+    def signal(self, number: int) -> None:
+        self._popen.send_signal(number)
+
+    def kill(self) -> None:
+        """End it as a crash would."""
+        self.was_killed = True
+        self._popen.kill()
+        self._popen.wait(PATIENCE)
+
+    def terminate(self) -> int:
+        """Ask it to leave, and return its exit code."""
+        self._popen.terminate()
+        return self.exit_code()
+
+    def exit_code(self) -> int:
+        return self._popen.wait(PATIENCE)
+
+    def said(self) -> str:
+        return self.errors.read_text(errors="replace")
+
+    def logged(self, **fields: Any) -> list[dict[str, Any]]:
+        """Return its log lines that have these fields."""
+        found = []
+        for line in self.said().splitlines():
+            if line.startswith("{"):
+                entry = json.loads(line)
+                if all(entry.get(key) == value for key, value in fields.items()):
+                    found.append(entry)
+        return found
+
+
+class Station:
+    """A dispatcher's addresses, store and settings; its process may come and go."""
+
+    def __init__(self, yard: Yard, name: str, settings: dict[str, Any]) -> None:
+        self._yard, self.name = yard, name
+        self.http_port = free_port()
+        self.frontend = f"tcp://127.0.0.1:{free_port()}"
+        self.backend = f"tcp://127.0.0.1:{free_port()}"
+        self.settings = {
+            "store.url": f"sqlite:///{yard.folder / name}.db",
+            "zmq.frontend": self.frontend,
+            "zmq.backend": self.backend,
+            "http.port": self.http_port,
+            **settings,
+        }
+        self.process: Process
+
+    def start(self) -> Station:
+        config = self._yard.config(self.name, self.settings)
+        words = ("dispatcher", "--config", str(config))
+        self.process = self._yard.process(words, self.name)
+        until(lambda: self.health() == 200 or not self.process.is_alive, what="healthz")
+        assert self.process.is_alive, self.process.said()
+        return self
+
+    def restart(self) -> Station:
+        """Kill it in the middle of whatever it does, and start it on the same store."""
+        self.process.kill()
+        return self.start()
+
+    def health(self) -> int:
+        """Return the status of /healthz, 0 where nobody listens."""
+        url = f"http://127.0.0.1:{self.http_port}/healthz"
+        try:
+            with urllib.request.urlopen(url, timeout=5.0) as answer:
+                return int(answer.status)
+        except urllib.error.HTTPError as error:
+            error.close()
+            return error.code
+        except OSError:
+            return 0
+
+    def counters(self) -> dict[str, int]:
+        with Client(self.frontend, timeout=PATIENCE) as client:
+            return client.standing().counters
+
+
+class Yard:
+    """Starts processes in a folder, and sees to it that none outlives the test."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.witness = folder / "witness.log"
+        self._processes: list[Process] = []
+        self._clients: list[Client] = []
+        self._count = 0
+
+    def config(self, name: str, settings: dict[str, Any]) -> Path:
+        """Write settings as dotted keys."""
+        path = self.folder / f"{name}.toml"
+        lines = [f"{key} = {json.dumps(value)}\n" for key, value in settings.items()]
+        path.write_text("".join(lines))
+        return path
+
+    def process(self, words: Sequence[str], name: str) -> Process:
+        process = Process(words, self.folder, name, {"SHUNTER_WITNESS": str(self.witness)})
+        self._processes.append(process)
+        return process
+
+    def dispatcher(self, name: str = "dispatcher", **settings: Any) -> Station:
+        """Start a dispatcher; settings are dotted keys with `__` for the dot."""
+        dotted = {key.replace("__", "."): value for key, value in settings.items()}
+        return Station(self, name, dotted).start()
+
+    def worker(
+        self, *stations: Station, slots: int = 2, backends: Sequence[str] = (), **settings: Any
+    ) -> Process:
+        """Start a worker of the witness app under the lease of its first dispatcher."""
+        self._count += 1
+        name = f"worker-{self._count}"
+        lease = {k: v for k, v in stations[0].settings.items() if k.startswith("lease.")}
+        config = self.config(
+            name,
+            {
+                "worker.dispatchers": list(backends) or [s.backend for s in stations],
+                "worker.max_jobs": slots,
+                **lease,
+                **{key.replace("__", "."): value for key, value in settings.items()},
+            },
+        )
+        return self.process(("worker", "--app", WITNESS_APP, "--config", str(config)), name)
+
+    def client(self, *stations: Station) -> Client:
+        client = Client(*(station.frontend for station in stations), timeout=PATIENCE)
+        self._clients.append(client)
+        return client
+
+    def shunter(
+        self, *words: str, station: Station | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a command to its end."""
+        where = ["--dispatcher", station.frontend] if station else []
+        return subprocess.run(
+            [sys.executable, "-m", "shunter", *words, *where],
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+            cwd=self.folder,
+            stdin=subprocess.DEVNULL,
+            check=False,
+        )
+
+    def close(self) -> None:
+        """End everything; what crashed by itself is a failure of the test."""
+        for client in self._clients:
+            client.close()
+        for process in self._processes:
+            if process.is_alive:
+                process.signal(signal.SIGCONT)
+                process.kill()
+        crashed = [p.name for p in self._processes if "Traceback (most recent" in p.said()]
+        assert crashed == [], "\n".join(p.said()[-3000:] for p in self._processes)

@@ -1,0 +1,210 @@
+"""What may happen to a job, and what it is afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shunter.errors import InvalidTransition, JobError, JobFinal, LeaseLost, StaleAttempt
+from shunter.model import lifecycle
+from shunter.model.job import FINAL, ErrorKind, Execution, Failure, Job, Status
+from shunter.model.lifecycle import TRANSITIONS, Event
+from shunter.model.retry import Retry
+
+BROKEN = Failure(ErrorKind.EXCEPTION, "ValueError: no")
+
+
+def a_job(**changes: object) -> Job:
+    return Job(id="j-1", type="t", created=0.0, updated=0.0, payload=b"\xc0", **changes)  # type: ignore[arg-type]
+
+
+def claimed(job: Job) -> Job:
+    return lifecycle.claimed(job, dispatcher_id="d-1", now=1.0)
+
+
+def running(job: Job | None = None) -> Job:
+    return lifecycle.started(claimed(job or a_job()), worker_id="w-1", now=2.0)
+
+
+STEPS: dict[Event, Callable[[Job], Job]] = {
+    Event.CLAIMED: claimed,
+    Event.STARTED: lambda job: lifecycle.started(job, worker_id="w-1", now=2.0),
+    Event.RELEASED: lambda job: lifecycle.released(job, now=3.0),
+    Event.CAME_DUE: lambda job: lifecycle.came_due(job, now=3.0),
+    Event.PROGRESSED: lambda job: lifecycle.progressed(job, job.attempt, done=1, total=2, now=3.0),
+    Event.COMPLETED: lambda job: lifecycle.completed(job, job.attempt, result=b"\x01", now=3.0),
+    Event.FAILED: lambda job: lifecycle.failed(job, job.attempt, BROKEN, now=3.0, spread=0.5),
+    Event.LOST: lambda job: lifecycle.lost(
+        job, job.attempt, "gone", now=3.0, spread=0.5, max_losses=5
+    ),
+    Event.RETURNED: lambda job: lifecycle.returned(job, job.attempt, "resigned", now=3.0),
+    Event.EXPIRED: lambda job: lifecycle.expired(job, now=99.0, spread=0.5, max_losses=5),
+    Event.CANCEL_REQUESTED: lambda job: lifecycle.cancelled(job, now=3.0, stoppable=True),
+    Event.CANCELLED: lambda job: lifecycle.cancelled(job, now=3.0, stoppable=False),
+}
+
+ILLEGAL = [
+    (status, event)
+    for status in Status
+    for event in STEPS
+    if (status, event) not in TRANSITIONS
+    and not (event is Event.CANCEL_REQUESTED and (status, Event.CANCELLED) in TRANSITIONS)
+]
+
+
+@pytest.mark.parametrize(("status", "event"), ILLEGAL)
+def test_a_step_that_the_table_does_not_list_is_refused(status: Status, event: Event) -> None:
+    job = a_job(status=status, attempt=1, execution=Execution(worker_id="w-1", started=1.0))
+
+    with pytest.raises(JobFinal if status in FINAL else InvalidTransition):
+        STEPS[event](job)
+
+
+@pytest.mark.parametrize(("status", "event"), [pair for pair in TRANSITIONS if pair[1] in STEPS])
+def test_a_step_that_the_table_lists_leads_where_it_says(status: Status, event: Event) -> None:
+    timeout = 5.0 if event is Event.EXPIRED else None
+    job = a_job(
+        status=status,
+        attempt=1,
+        execution=Execution(worker_id="w-1", started=1.0, timeout=timeout),
+    )
+
+    after = STEPS[event](job)
+
+    assert after.status is TRANSITIONS[status, event]
+    assert after.revision == job.revision + 1
+
+
+def test_no_step_leads_out_of_a_final_state() -> None:
+    assert not [pair for pair in TRANSITIONS if pair[0] in FINAL]
+
+
+def test_every_state_but_the_first_can_be_reached() -> None:
+    assert set(TRANSITIONS.values()) == set(Status)
+
+
+@given(st.lists(st.sampled_from(sorted(STEPS)), max_size=30))
+def test_whatever_happens_attempts_and_revisions_only_rise_and_final_stays_final(
+    events: list[Event],
+) -> None:
+    job = a_job()
+    for event in events:
+        try:
+            after = STEPS[event](job)
+        except JobError:
+            continue
+        assert job.status not in FINAL
+        assert after.revision == job.revision + 1
+        assert after.attempt - job.attempt == (event is Event.STARTED)
+        assert len(after.history) <= lifecycle.MAX_HISTORY
+        job = after
+
+
+def test_a_report_on_an_older_attempt_is_refused() -> None:
+    again = STEPS[Event.STARTED](claimed(STEPS[Event.LOST](running())))
+
+    with pytest.raises(StaleAttempt, match="attempt 1 is refused, the job is at attempt 2"):
+        lifecycle.completed(again, 1, result=b"\x01", now=9.0)
+
+
+def test_a_report_from_a_worker_that_does_not_hold_the_job_is_refused() -> None:
+    with pytest.raises(LeaseLost, match="w-2 is refused, the job is held by w-1"):
+        lifecycle.check_holder(running(), "w-2")
+
+
+def test_a_failure_is_retried_with_growing_waits_until_the_retries_are_used_up() -> None:
+    job = running(a_job(retry=Retry(limit=2, delay=10.0, factor=3.0, jitter=0.0)))
+    waits = []
+    while job.status is Status.IN_PROGRESS:
+        job = lifecycle.failed(job, job.attempt, BROKEN, now=100.0, spread=0.5)
+        if job.wait_until is not None:
+            waits.append(job.wait_until - 100.0)
+            job = STEPS[Event.STARTED](claimed(lifecycle.came_due(job, now=200.0)))
+
+    assert waits == [10.0, 30.0]
+    assert job.status is Status.FAILED
+    assert [past.outcome for past in job.history] == ["retried", "retried", "failed"]
+    assert job.error == BROKEN
+
+
+def test_the_handlers_retry_policy_counts_where_the_job_has_none() -> None:
+    job = lifecycle.failed(
+        running(), 1, BROKEN, now=3.0, spread=0.0, retry=Retry(limit=1, delay=1.0)
+    )
+
+    assert job.status is Status.QUEUED
+
+
+@pytest.mark.parametrize("kind", [ErrorKind.TIMEOUT, ErrorKind.REFUSED])
+def test_time_outs_and_refusals_are_final_whatever_the_retries(kind: ErrorKind) -> None:
+    job = running(a_job(retry=Retry(limit=9)))
+
+    after = lifecycle.failed(job, 1, Failure(kind, "no"), now=3.0, spread=0.0)
+
+    assert after.status is Status.FAILED
+
+
+def test_a_job_whose_workers_keep_dying_is_given_up_with_that_as_its_error() -> None:
+    job = running()
+    for _ in range(4):
+        job = STEPS[Event.LOST](job)
+        assert job.status is Status.QUEUED
+        job = STEPS[Event.STARTED](claimed(job))
+    job = STEPS[Event.LOST](job)
+
+    assert job.status is Status.FAILED
+    assert job.error is not None
+    assert "5 losses (max_losses)" in job.error.message
+    assert "gone" in job.error.message
+
+
+def test_the_first_loss_queues_the_job_at_once_and_later_ones_wait() -> None:
+    once = STEPS[Event.LOST](running())
+    twice = STEPS[Event.LOST](STEPS[Event.STARTED](claimed(once)))
+
+    assert once.wait_until is None
+    assert twice.wait_until is not None
+
+
+@pytest.mark.parametrize("event", [Event.FAILED, Event.LOST, Event.RETURNED, Event.EXPIRED])
+def test_a_run_that_ends_badly_after_a_cancel_request_leaves_the_job_cancelled(
+    event: Event,
+) -> None:
+    asked = lifecycle.cancelled(running(), now=3.0, stoppable=True)
+
+    after = STEPS[event](asked)
+
+    assert after.status is Status.CANCELLED
+    assert after.error is not None
+    assert after.error.kind is ErrorKind.CANCELLED
+
+
+def test_a_run_that_completes_after_a_cancel_request_has_completed() -> None:
+    asked = lifecycle.cancelled(running(), now=3.0, stoppable=True)
+
+    assert STEPS[Event.COMPLETED](asked).status is Status.COMPLETED
+
+
+def test_expiry_gives_a_worker_that_stops_jobs_itself_time_to_do_so() -> None:
+    job = a_job(execution=Execution(timeout=10.0))
+
+    after = lifecycle.started(claimed(job), worker_id="w-1", now=100.0, expiry_grace=5.0)
+
+    assert after.execution.expiry == 115.0
+
+
+def test_a_silent_worker_loses_its_job_but_a_timed_out_job_fails() -> None:
+    silent = lifecycle.started(claimed(a_job()), worker_id="w-1", now=0.0, presumed_dead_after=60.0)
+    slow = lifecycle.started(
+        claimed(a_job(execution=Execution(timeout=30.0))),
+        worker_id="w-1",
+        now=0.0,
+        presumed_dead_after=60.0,
+    )
+
+    assert (silent.execution.expiry, slow.execution.expiry) == (60.0, 30.0)
+    assert STEPS[Event.EXPIRED](silent).status is Status.QUEUED
+    assert STEPS[Event.EXPIRED](slow).status is Status.FAILED

@@ -1,0 +1,80 @@
+"""What the wire carries, and what it refuses."""
+
+from __future__ import annotations
+
+import contextlib
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shunter.errors import ProtocolError
+from shunter.wire import messages
+from shunter.wire.frames import Full, Plain, bytes_of, document_of, full, read
+from shunter.wire.messages import Held, Kind, Message, Reports, Submission, Submit, decode
+
+BODIES = [
+    value
+    for value in vars(messages).values()
+    if isinstance(value, type) and issubclass(value, Message) and value is not Message
+]
+
+
+def test_one_frame_behind_the_delimiter_is_plain() -> None:
+    assert read([b"", b"anything\0"]) == Plain(b"anything\0")
+
+
+def test_a_kind_and_a_body_behind_the_delimiter_are_full() -> None:
+    assert read(full(Kind.CANCEL, messages.CancelOrders((Held("j", 1),)))) == Full(
+        Kind.CANCEL, messages.encode(messages.CancelOrders((Held("j", 1),)))
+    )
+
+
+@pytest.mark.parametrize(
+    "frames", [[], [b""], [b"x", b"y"], [b"", b"A", b"b", b"c"], [b"", b"NOPE", b""]]
+)
+def test_anything_else_is_refused_with_what_to_send(frames: list[bytes]) -> None:
+    with pytest.raises(ProtocolError, match="send"):
+        read(frames)
+
+
+@given(st.binary(max_size=200), st.sampled_from(BODIES))
+def test_random_bytes_are_a_protocol_error_or_a_message_but_never_a_crash(
+    body: bytes, kind: type[Message]
+) -> None:
+    with contextlib.suppress(ProtocolError):
+        assert isinstance(decode(body, kind), kind)
+
+
+def test_a_message_with_a_field_too_many_is_refused() -> None:
+    with pytest.raises(ProtocolError):
+        decode(msgspec.msgpack.encode(["j", 1, "extra"]), Held)
+
+
+def test_a_submission_survives_the_wire() -> None:
+    wish = Submission("j-1", "t", b"\x01", priority=3, unique_key="k")
+
+    assert decode(messages.encode(Submit(1, (wish,))), Submit) == Submit(1, (wish,))
+
+
+@given(st.binary())
+def test_bytes_come_out_of_a_document_as_they_went_in(raw: bytes) -> None:
+    assert bytes_of(document_of(raw)) == raw
+
+
+@pytest.mark.parametrize(
+    ("value", "plain"),
+    [
+        ("text", b"text"),
+        (None, b"null"),
+        ({"a": [1, 2.5]}, b'{"a":[1,2.5]}'),
+        ([b"x"], b'["eA=="]'),
+    ],
+)
+def test_other_values_are_text_or_json_to_a_plain_peer(value: object, plain: bytes) -> None:
+    assert bytes_of(msgspec.msgpack.encode(value)) == plain
+
+
+def test_reports_carry_their_batch() -> None:
+    assert decode(messages.encode(Reports(7, 2, ())), Reports).batch == 7
