@@ -1,19 +1,29 @@
-"""Shunter gets jobs to workers and events to stages."""
+"""Shunter gets jobs to workers and events to stages.
 
-from shunter.app import App, Context, JobFunction
-from shunter.client import AsyncClient, AsyncJob, Client, SubmittedJob
-from shunter.errors import (
-    JobCancelled,
-    JobError,
-    JobFailed,
-    JobNotFound,
-    JobRefused,
-    ResultTimeout,
-    ShunterError,
-    Unreachable,
-)
-from shunter.model.job import Job, Status
-from shunter.model.retry import Retry
+Names are imported when first used: a worker's child process needs the app, not the client.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from shunter.app import App, JobFunction
+    from shunter.client import AsyncClient, AsyncJob, Client, SubmittedJob
+    from shunter.context import Context, Terminated
+    from shunter.errors import (
+        JobCancelled,
+        JobError,
+        JobFailed,
+        JobNotFound,
+        JobRefused,
+        ResultTimeout,
+        ShunterError,
+        Unreachable,
+    )
+    from shunter.model.job import Job, Status
+    from shunter.model.retry import Retry
 
 __version__ = "0.1.0"
 
@@ -35,5 +45,31 @@ __all__ = [
     "ShunterError",
     "Status",
     "SubmittedJob",
+    "Terminated",
     "Unreachable",
 ]
+
+_HOMES = {
+    "shunter.app": ("App", "JobFunction"),
+    "shunter.client": ("AsyncClient", "AsyncJob", "Client", "SubmittedJob"),
+    "shunter.context": ("Context", "Terminated"),
+    "shunter.errors": (
+        "JobCancelled",
+        "JobError",
+        "JobFailed",
+        "JobNotFound",
+        "JobRefused",
+        "ResultTimeout",
+        "ShunterError",
+        "Unreachable",
+    ),
+    "shunter.model.job": ("Job", "Status"),
+    "shunter.model.retry": ("Retry",),
+}
+
+
+def __getattr__(name: str) -> Any:
+    for home, names in _HOMES.items():
+        if name in names:
+            return getattr(importlib.import_module(home), name)
+    raise AttributeError(f"module 'shunter' has no attribute {name!r}")

@@ -107,6 +107,7 @@ def host_settings(settings: Settings) -> HostSettings:
             grace=chosen.kill_grace_seconds,
             max_jobs_per_child=chosen.max_jobs_per_child or sys.maxsize,
             max_child_megabytes=chosen.max_child_megabytes or None,
+            result_limit=settings.zmq.max_message_bytes,
         ),
     )
 

@@ -20,9 +20,9 @@ from msgspec import Struct
 
 from shunter.app import load_app
 from shunter.worker import frames
-from shunter.worker.backlog import KEY, MESSAGE_BYTES, read_beside, read_job
 from shunter.worker.board import Board
 from shunter.worker.executor import Executor
+from shunter.worker.hopper import KEY, MESSAGE_BYTES, read_beside, read_job
 from shunter.worker.interrupts import Interrupts
 from shunter.worker.procfs import be_killed_first, die_with_parent, resident_megabytes
 from shunter.worker.transcript import Transcript

@@ -18,7 +18,6 @@ from msgspec import Struct
 from shunter.app import App
 from shunter.errors import AppError
 from shunter.wire.messages import Advance, Assignment, Held, Report
-from shunter.worker.backlog import Backlog
 from shunter.worker.escalation import Push
 from shunter.worker.frames import (
     Frame,
@@ -27,9 +26,10 @@ from shunter.worker.frames import (
     read_logged_failure,
     read_logged_result,
 )
+from shunter.worker.hopper import Hopper
 from shunter.worker.missing import Missing
+from shunter.worker.nursery import Nursery
 from shunter.worker.procfs import is_asleep
-from shunter.worker.roster import Roster
 from shunter.worker.runs import Runs
 from shunter.worker.slot import ChildSettings, Slot
 from shunter.worker.window import Window, waited_too_long
@@ -83,8 +83,8 @@ class Crew:
         """Start the children and return when all have imported the app; or raise an AppError."""
         self._loop = asyncio.get_running_loop()
         self._is_idle = asyncio.Event()
-        self._backlog = Backlog()
-        self._roster = Roster(
+        self._hopper = Hopper()
+        self._nursery = Nursery(
             self._settings.slots,
             ChildSettings(
                 app=self._spec,
@@ -93,7 +93,7 @@ class Crew:
                 log_limit=self._settings.log_limit,
                 result_limit=self._settings.result_limit,
             ),
-            self._backlog,
+            self._hopper,
             on_frames=self._take_frames,
             on_death=self._bury,
             on_fatal=self._announce,
@@ -101,7 +101,7 @@ class Crew:
         self._timer = self._loop.call_later(TICK_SECONDS, self._tick)
         self._is_started = True
         try:
-            await self._roster.start()
+            await self._nursery.start()
         except BaseException:
             await self.stop(grace=0.0)
             raise
@@ -122,18 +122,18 @@ class Crew:
                     await self._is_idle.wait()
         undone += self._drop_jobs("its worker stopped before it was done")
         if self._is_watching:
-            self._loop.remove_writer(self._backlog.entry_fd)
+            self._loop.remove_writer(self._hopper.entry_fd)
             self._is_watching = False
-        self._backlog.end()
-        await self._roster.leave(within=LEAVE_SECONDS)
+        self._hopper.end()
+        await self._nursery.leave(within=LEAVE_SECONDS)
         self._timer.cancel()
-        self._backlog.close()
+        self._hopper.close()
         return undone
 
     @property
     def fatal(self) -> AppError | None:
         """Why no more children can be started, with what the last one printed."""
-        return self._roster.fatal
+        return self._nursery.fatal
 
     @property
     def window(self) -> int:
@@ -144,7 +144,7 @@ class Crew:
         """Take these jobs on; each ends in a report unless it is recalled or destroyed."""
         now = monotonic()
         for job in jobs:
-            self._backlog.put(self._runs.add(job, now=now), job)
+            self._hopper.put(self._runs.add(job, now=now), job)
         self._pump()
 
     def held(self) -> tuple[Held, ...]:
@@ -187,9 +187,9 @@ class Crew:
         return dropped
 
     def _drop_jobs(self, reason: str) -> list[Held]:
-        waiting = self._backlog.drain()
+        waiting = self._hopper.drain()
         taken_unseen = self._runs.open.keys() - set(waiting) - self._running().keys()
-        for slot in self._roster.slots:
+        for slot in self._nursery.slots:
             if slot.board.key or (taken_unseen and not slot.is_retired):
                 slot.dismiss(reason)
         self._missing = Missing()
@@ -197,26 +197,26 @@ class Crew:
 
     def _running(self) -> dict[int, Slot]:
         open_runs = self._runs.open
-        boards = ((slot.board.key, slot) for slot in self._roster.slots)
+        boards = ((slot.board.key, slot) for slot in self._nursery.slots)
         return {key: slot for key, slot in boards if key in open_runs}
 
     def _pump(self) -> None:
         if self._is_stopping:
             return
-        must_watch = self._backlog.pump()
+        must_watch = self._hopper.pump()
         if must_watch and not self._is_watching:
-            self._loop.add_writer(self._backlog.entry_fd, self._pump)
+            self._loop.add_writer(self._hopper.entry_fd, self._pump)
         elif self._is_watching and not must_watch:
-            self._loop.remove_writer(self._backlog.entry_fd)
+            self._loop.remove_writer(self._hopper.entry_fd)
         self._is_watching = must_watch
 
     def _sift(self, wanted: Set[int]) -> tuple[list[int], list[int]]:
         """Take the wanted runs off the queue; return those it had, and those that stay in it."""
-        waiting = [key for key in self._backlog.drain() if key in self._runs.open]
+        waiting = [key for key in self._hopper.drain() if key in self._runs.open]
         taken = [key for key in waiting if key in wanted]
         left = [key for key in waiting if key not in wanted]
         for key in left:
-            self._backlog.put(key, self._runs.open[key][0])
+            self._hopper.put(key, self._runs.open[key][0])
         self._pump()
         return taken, left
 
@@ -249,12 +249,12 @@ class Crew:
                 last = read_last_progress(body)
                 self._runs.advance(key, last.done, last.total)
             case _:
-                self._roster.told(slot, mark)
+                self._nursery.told(slot, mark)
 
     def _announce_output(self) -> None:
         if self._runs.reports or self._runs.advances:
             self._announce()
-        if len(self._runs.open) == self._backlog.unsent:
+        if len(self._runs.open) == self._hopper.unsent:
             self._is_idle.set()
 
     def _announce(self) -> None:
@@ -271,11 +271,11 @@ class Crew:
         self._runs.expire(started, now=now)
         self._push(now)
         if self._ticks % 2:
-            for slot in self._roster.slots:
+            for slot in self._nursery.slots:
                 self._notice_progress(slot)
         if self._missing:
             self._look_for_missing(now)
-        self._roster.tick(now)
+        self._nursery.tick(now)
         self._pump()
         self._announce_output()
 
@@ -308,18 +308,18 @@ class Crew:
         elif key == 0 and slot.is_ready and not slot.is_retired and self._runs.open:
             in_queue = set(self._sift(set())[1])
             unseen = self._runs.open.keys() - in_queue - self._running().keys()
-            survivors = [slot.pid for slot in self._roster.slots]
+            survivors = [slot.pid for slot in self._nursery.slots]
             self._missing.died(unseen, survivors=survivors, cause=cause, now=monotonic())
         self._missing.cleared(slot.pid)
         self._announce_output()
 
     def _look_for_missing(self, now: float) -> None:
         suspects = self._missing.suspects
-        for slot in [slot for slot in self._roster.slots if slot.pid in suspects]:
+        for slot in [slot for slot in self._nursery.slots if slot.pid in suspects]:
             # In this order: what it had taken before it slept is on its board or in its stream.
             was_asleep = is_asleep(slot.pid)
             is_at_work = slot.board.key != 0
-            while self._roster.read(slot):
+            while self._nursery.read(slot):
                 pass
             if is_at_work or was_asleep or slot.is_retired or not slot.is_ready:
                 self._missing.cleared(slot.pid)

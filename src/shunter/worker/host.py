@@ -23,6 +23,7 @@ from shunter.app import App
 from shunter.model.lease import LeaseTerms, WorkerLease
 from shunter.transport import ZmqContext
 from shunter.wire.messages import (
+    Advance,
     Advances,
     Assignments,
     Beat,
@@ -183,6 +184,11 @@ class Host:
         """Send all reports and progress that wait, one message to each dispatcher."""
         self._will_flush = False
         reports, advances = self._crew.take_output()
+        progress: dict[Connection, list[Advance]] = {}
+        for advance in advances:
+            progress.setdefault(self._home_of(advance.job_id), []).append(advance)
+        for connection, news in progress.items():
+            connection.send(Kind.PROGRESS, Advances(tuple(news)))
         by_connection: dict[Connection, list[Report]] = {}
         for report in reports:
             by_connection.setdefault(self._home_of(report.job_id), []).append(report)
@@ -190,8 +196,6 @@ class Host:
         for connection, mine in by_connection.items():
             for batch, part in self._outbox.add(mine):
                 connection.send(Kind.RESULTS, Reports(batch, self._window(), part))
-        for advance in advances:
-            self._home_of(advance.job_id).send(Kind.PROGRESS, Advances((advance,)))
 
     def _home_of(self, job_id: str) -> Connection:
         """Return the dispatcher that a job came from, or another that lives."""
@@ -218,9 +222,10 @@ class Host:
                     held = [Held(job.job_id, job.attempt) for job in jobs]
                     self._give_back(held, "its worker is resigning")
                     return
-                for job in jobs:
-                    self._origins[job.job_id] = connection
-                self._crew.give(jobs)
+                known = set(self._held())
+                new = [job for job in jobs if Held(job.job_id, job.attempt) not in known]
+                self._origins.update((job.job_id, connection) for job in new)
+                self._crew.give(new)
             case Kind.TAKEN:
                 self._outbox.confirmed(decode(body, Taken).batches)
             case Kind.CANCEL:

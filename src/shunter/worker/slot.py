@@ -1,6 +1,6 @@
 """One child process as its parent sees it: its board, its stream of frames, its transcript.
 
-It performs; what to do with a child is decided in `roster.py` and `crew.py`.
+It performs; what to do with a child is decided in `nursery.py` and `crew.py`.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from collections.abc import Iterator
 import msgspec
 from msgspec import Struct
 
-from shunter.worker.backlog import Backlog
 from shunter.worker.board import Board
 from shunter.worker.child import Orders
 from shunter.worker.frames import Frame, FrameReader
+from shunter.worker.hopper import Hopper
 from shunter.worker.transcript import Transcript
 
 _READ_BYTES = 256 << 10
@@ -38,7 +38,7 @@ class ChildSettings(Struct, frozen=True, kw_only=True):
 class Slot:
     """A child process, from its start until `close`, which must follow its death."""
 
-    def __init__(self, settings: ChildSettings, backlog: Backlog, *, now: float) -> None:
+    def __init__(self, settings: ChildSettings, hopper: Hopper, *, now: float) -> None:
         with contextlib.ExitStack() as opened:
             board_fd = Board.create()
             opened.callback(os.close, board_fd)
@@ -47,7 +47,7 @@ class Slot:
             self._stream, theirs = socket.socketpair()
             opened.callback(self._stream.close)
             with theirs:
-                self._process = _start(settings, backlog, theirs, board_fd, self._transcript_fd)
+                self._process = _start(settings, hopper, theirs, board_fd, self._transcript_fd)
             opened.callback(self._process.wait)
             opened.callback(self._process.kill)
             self.pid = self._process.pid
@@ -115,7 +115,7 @@ class Slot:
 
 def _start(
     settings: ChildSettings,
-    backlog: Backlog,
+    hopper: Hopper,
     stream: socket.socket,
     board_fd: int,
     transcript_fd: int,
@@ -123,7 +123,7 @@ def _start(
     orders = Orders(
         app=settings.app,
         parent=os.getpid(),
-        queue_fd=backlog.exit_fd,
+        queue_fd=hopper.exit_fd,
         stream_fd=stream.fileno(),
         board_fd=board_fd,
         max_jobs=settings.max_jobs,
@@ -137,6 +137,6 @@ def _start(
         stdin=subprocess.DEVNULL,
         stdout=transcript_fd,
         stderr=transcript_fd,
-        pass_fds=(backlog.exit_fd, stream.fileno(), board_fd),
+        pass_fds=(hopper.exit_fd, stream.fileno(), board_fd),
         process_group=0,
     )

@@ -1,6 +1,5 @@
 """Handlers that behave, and handlers that don't; loaded by path into the children of a crew."""
 
-# ruff: noqa: T201
 
 from __future__ import annotations
 

@@ -70,10 +70,10 @@ class Foreman:
         await self.until(marker.exists)
 
     def pids(self) -> list[int]:
-        return [slot.pid for slot in self.crew._roster.slots]
+        return [slot.pid for slot in self.crew._nursery.slots]
 
     def ready(self) -> list[int]:
-        return [slot.pid for slot in self.crew._roster.slots if slot.is_ready]
+        return [slot.pid for slot in self.crew._nursery.slots if slot.is_ready]
 
 
 Scenario = Callable[[Foreman], Awaitable[None]]

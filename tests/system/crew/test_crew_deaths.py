@@ -79,16 +79,16 @@ def test_a_job_taken_from_the_queue_by_a_child_that_died_before_it_could_say_so_
     drive: Drive,
 ) -> None:
     async def scenario(foreman: Foreman) -> None:
-        taker, other = foreman.crew._roster.slots
+        taker, other = foreman.crew._nursery.slots
         for slot in (taker, other):
             os.kill(slot.pid, signal.SIGSTOP)
         await foreman.until(lambda: state_of(taker.pid) == state_of(other.pid) == "T")
         vanished = foreman.assign("add", 1, 1)
-        foreman.crew._backlog.drain()  # as a child does that dies in the next instant
+        foreman.crew._hopper.drain()  # as a child does that dies in the next instant
         kept = foreman.assign("add", 2, 2)
         os.kill(taker.pid, signal.SIGKILL)
         await foreman.until(lambda: taker.pid not in foreman.pids())
-        replacement = next(slot for slot in foreman.crew._roster.slots if slot is not other)
+        replacement = next(slot for slot in foreman.crew._nursery.slots if slot is not other)
         await foreman.until(lambda: replacement.is_ready)
 
         assert await foreman.result(kept) == 4
@@ -162,7 +162,7 @@ def test_an_app_that_cannot_be_imported_by_a_child_fails_the_start_with_its_trac
 def test_children_that_stop_starting_are_no_crash_loop_but_the_end_of_the_crew(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("shunter.worker.roster._FIRST_DELAY", 0.01)
+    monkeypatch.setattr("shunter.worker.nursery._FIRST_DELAY", 0.01)
     app = tmp_path / "fading_app.py"
     app.write_text(f"exec(open({APP.removesuffix(':app')!r}).read())")
 
@@ -198,7 +198,7 @@ async def main():
     crew = Crew(spec, load_app(spec), CrewSettings(slots=2), on_output=lambda: None)
     await crew.start()
     crew.give([Assignment("a", 1, "stubborn", payload_of(marker), None, None)])
-    print(*(slot.pid for slot in crew._roster.slots), flush=True)
+    print(*(slot.pid for slot in crew._nursery.slots), flush=True)
     await asyncio.sleep(60)
 
 asyncio.run(main())

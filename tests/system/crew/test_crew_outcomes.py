@@ -169,7 +169,7 @@ def test_of_a_long_log_the_beginning_and_the_end_are_kept(drive: Drive) -> None:
 def test_output_without_end_does_not_fill_the_memory(drive: Drive) -> None:
     async def scenario(foreman: Foreman) -> None:
         job = foreman.assign("flood", 2000)
-        slot = foreman.crew._roster.slots[0]
+        slot = foreman.crew._nursery.slots[0]
         sizes = []
         for _ in range(40):
             await asyncio.sleep(0.02)

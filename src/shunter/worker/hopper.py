@@ -33,7 +33,7 @@ _pack = KEY.pack
 read_job = msgspec.msgpack.Decoder(Assignment).decode
 
 
-class Backlog:
+class Hopper:
     """First in, first out."""
 
     def __init__(self) -> None:

@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterator
 from time import monotonic
 
 from shunter.errors import AppError
-from shunter.worker.backlog import Backlog
 from shunter.worker.exits import cause_of_death
 from shunter.worker.frames import Frame, Mark
+from shunter.worker.hopper import Hopper
 from shunter.worker.procfs import count_oom_kills
 from shunter.worker.slot import ChildSettings, Slot
 
@@ -29,20 +29,20 @@ OnFrames = Callable[[Slot, Iterator[Frame]], None]
 OnDeath = Callable[[Slot, str], None]
 
 
-class Roster:
+class Nursery:
     """The children. `fatal` is set when no more can be started."""
 
     def __init__(
         self,
         size: int,
         settings: ChildSettings,
-        backlog: Backlog,
+        hopper: Hopper,
         *,
         on_frames: OnFrames,
         on_death: OnDeath,
         on_fatal: Callable[[], None],
     ) -> None:
-        self._size, self._settings, self._backlog = size, settings, backlog
+        self._size, self._settings, self._hopper = size, settings, hopper
         self._on_frames, self._on_death, self._on_fatal = on_frames, on_death, on_fatal
         self.slots: list[Slot] = []
         self.fatal: AppError | None = None
@@ -118,7 +118,7 @@ class Roster:
 
     def _spawn(self) -> None:
         try:
-            slot = Slot(self._settings, self._backlog, now=monotonic())
+            slot = Slot(self._settings, self._hopper, now=monotonic())
         except OSError as error:
             self._start_failed(f"the system refuses it: {error}", "")
             return

@@ -1,0 +1,131 @@
+"""A dispatcher on the in-memory store, whose workers and clients only write down what they hear."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import pytest
+
+from shunter.dispatch.arrivals import Beaten, Introduced
+from shunter.dispatch.dispatcher import Dispatcher
+from shunter.dispatch.planner import Rules
+from shunter.errors import JobError
+from shunter.model.job import Job, ReplyTo
+from shunter.model.worker import Handler, Worker, WorkerKind
+from shunter.testing import MemoryStore, VirtualClock
+from shunter.testing.sandbox import _finish as finish
+from shunter.wire.messages import Held, Receipt, Report, Submission
+
+CLIENT = ReplyTo("test", b"client")
+
+
+class Recorder:
+    """WorkerLink and ClientLink of everybody."""
+
+    def __init__(self) -> None:
+        self.jobs: list[tuple[str, Job]] = []
+        self.cancels: list[tuple[str, Held]] = []
+        self.pongs: list[tuple[str, int]] = []
+        self.taken: list[tuple[str, int]] = []
+        self.delivered: list[Job] = []
+
+    def send_jobs(self, worker_id: str, jobs: Sequence[Job]) -> None:
+        self.jobs += [(worker_id, job) for job in jobs]
+
+    def send_cancels(self, worker_id: str, jobs: Sequence[Held]) -> None:
+        self.cancels += [(worker_id, held) for held in jobs]
+
+    def send_pong(self, worker_id: str, beat: int) -> None:
+        self.pongs.append((worker_id, beat))
+
+    def send_taken(self, worker_id: str, batches: Sequence[int]) -> None:
+        self.taken += [(worker_id, batch) for batch in batches]
+
+    def deliver(self, jobs: Sequence[Job]) -> None:
+        self.delivered += jobs
+
+
+class Scene:
+    """One or more dispatchers over one store, and what they did."""
+
+    def __init__(self) -> None:
+        self.clock = VirtualClock()
+        self.store = MemoryStore()
+        finish(self.store.open())
+        self.refused: list[JobError] = []
+        self.said = Recorder()
+        self.dispatcher = self.another_dispatcher("d-1")
+
+    def another_dispatcher(self, name: str, **rules: Any) -> Dispatcher:
+        dispatcher = Dispatcher(
+            self.store,
+            dispatcher_id=name,
+            rules=Rules(**rules),
+            now=self.clock,
+            spread=lambda: 0.5,
+            on_refused=lambda worker_id, error: self.refused.append(error),
+        )
+        dispatcher.serve_clients("test", self.said)
+        return dispatcher
+
+    def worker(
+        self,
+        name: str = "w-1",
+        *types: str,
+        slots: int = 1,
+        kind: WorkerKind = WorkerKind.FULL,
+        held: Iterable[Held] = (),
+        at: Dispatcher | None = None,
+    ) -> None:
+        now = self.clock()
+        worker = Worker(
+            id=name,
+            kind=kind,
+            hostname="",
+            port=0,
+            handlers=tuple(Handler(t) for t in types or ("t",)),
+            max_jobs=slots,
+            registered=now,
+            last_pinged=now,
+        )
+        arrival = Introduced(worker, self.said, frozenset(held), slots, 1)
+        (at or self.dispatcher).introduce(arrival)
+        self.turns(at)
+
+    def submit(self, *ids: str, at: Dispatcher | None = None, **wish: Any) -> list[Receipt]:
+        receipts: list[Receipt] = []
+        wishes = [Submission(job_id, **{"type": "t", "payload": b"\x01", **wish}) for job_id in ids]
+        (at or self.dispatcher).submit(wishes, CLIENT, receipts.extend)
+        self.turns(at)
+        return receipts
+
+    def report(self, worker_id: str, *reports: Report, at: Dispatcher | None = None) -> None:
+        (at or self.dispatcher).report(worker_id, reports, batch=1)
+        self.turns(at)
+
+    def beat(self, worker_id: str, *held: Held, window: int = 1) -> None:
+        self.dispatcher.beat(Beaten(worker_id, frozenset(held), window, 9))
+        self.turns()
+
+    def turns(self, at: Dispatcher | None = None) -> None:
+        """Take turns until nothing is left to do."""
+        dispatcher = at or self.dispatcher
+        for _ in range(100):
+            if not dispatcher.has_work or not finish(dispatcher.turn()):
+                return
+        raise AssertionError("the dispatcher does not come to rest")
+
+    def job(self, job_id: str) -> Job:
+        (job,) = finish(self.store.get([job_id]))
+        assert job is not None
+        return job
+
+    def runs(self) -> list[tuple[str, str]]:
+        """Return which jobs were sent to whom, in order."""
+        return [(worker_id, job.id) for worker_id, job in self.said.jobs]
+
+
+@pytest.fixture
+def scene() -> Scene:
+    return Scene()

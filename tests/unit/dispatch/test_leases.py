@@ -1,0 +1,162 @@
+"""Workers that fall silent, come back, or disagree with the store."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from shunter.dispatch import sweep
+from shunter.model.job import Status
+from shunter.testing.sandbox import _finish as finish
+from shunter.wire.messages import Held, Report
+
+J1 = Held("j-1", 1)
+
+
+def bury(scene: Any) -> None:
+    finish(sweep.bury_dead(scene.dispatcher))
+    scene.turns()
+
+
+def test_a_heartbeat_is_answered_after_the_lease_is_stored(scene: Any) -> None:
+    scene.worker()
+    scene.clock.advance(4.0)
+
+    scene.beat("w-1")
+
+    assert scene.said.pongs[-1] == ("w-1", 9)
+    (worker,) = finish(scene.store.workers(["w-1"]))
+    assert worker.last_pinged == scene.clock()
+
+
+def test_a_worker_whose_lease_has_lapsed_loses_its_jobs_to_another(scene: Any) -> None:
+    scene.worker("w-1")
+    scene.submit("j-1")
+    scene.clock.advance(9.9)
+    scene.worker("w-2")
+    bury(scene)
+    assert scene.runs() == [("w-1", "j-1")]
+
+    scene.clock.advance(0.1)
+    bury(scene)
+
+    assert scene.runs() == [("w-1", "j-1"), ("w-2", "j-1")]
+    dead = {worker.id: worker.is_dead for worker in finish(scene.store.workers())}
+    assert dead == {"w-1": True, "w-2": False}
+
+
+def test_a_silent_worker_is_given_nothing_new_until_it_beats_again(scene: Any) -> None:
+    scene.worker("w-1")
+    scene.clock.advance(3.0)
+    sweep.suspend_silent(scene.dispatcher)
+
+    scene.submit("j-1")
+    assert scene.runs() == []
+    scene.beat("w-1")
+
+    assert scene.runs() == [("w-1", "j-1")]
+
+
+def test_a_job_that_its_worker_does_not_know_of_is_queued_again(scene: Any) -> None:
+    scene.worker("w-1")
+    scene.submit("j-1")
+    scene.beat("w-1")
+    assert scene.job("j-1").attempt == 1, "it may still be on its way"
+
+    scene.clock.advance(3.0)
+    scene.beat("w-1")
+
+    assert scene.job("j-1").attempt == 2
+
+
+def test_a_job_that_is_not_its_workers_any_more_is_cancelled_there(scene: Any) -> None:
+    scene.worker("w-1")
+
+    scene.beat("w-1", Held("ghost", 3))
+
+    assert scene.said.cancels == [("w-1", Held("ghost", 3))]
+
+
+def test_a_new_dispatcher_adopts_what_a_worker_still_has(scene: Any) -> None:
+    scene.worker("w-1", slots=2)
+    scene.submit("j-1", "j-2")
+    successor = scene.another_dispatcher("d-2")
+
+    scene.worker("w-1", slots=2, held=[J1], at=successor)
+    scene.report("w-1", Report("j-1", 1, result=b"\x01"), at=successor)
+
+    assert scene.job("j-1").status is Status.COMPLETED
+    assert scene.job("j-1").attempt == 1
+    assert scene.job("j-2").attempt == 2, "the worker came without it, so it was handed out anew"
+    assert scene.said.cancels == []
+
+
+def test_a_worker_that_comes_back_with_a_stale_run_is_told_to_stop_it(scene: Any) -> None:
+    scene.worker("w-1")
+    scene.submit("j-1")
+    scene.clock.advance(10.0)
+    scene.worker("w-2")
+    bury(scene)
+
+    scene.worker("w-1", held=[J1])
+
+    assert scene.said.cancels == [("w-1", J1)]
+    assert scene.job("j-1").execution.worker_id == "w-2"
+
+
+def test_a_job_that_ended_elsewhere_is_quietly_forgotten(scene: Any) -> None:
+    other = scene.another_dispatcher("d-2")
+    scene.worker("w-1")
+    scene.submit("j-1")
+    scene.worker("w-1", held=[J1], at=other)
+    scene.report("w-1", Report("j-1", 1, result=b"\x01"), at=other)
+
+    scene.clock.advance(3.0)
+    scene.beat("w-1")
+
+    assert scene.job("j-1").status is Status.COMPLETED
+    assert scene.dispatcher.counters["jobs_lost"] == 0
+    scene.submit("j-2")
+    assert scene.runs()[-1] == ("w-1", "j-2")
+
+
+def test_a_report_decided_on_an_outdated_record_is_decided_again(scene: Any) -> None:
+    """Another dispatcher noted a cancel request; our memory of the job is behind the store."""
+    other = scene.another_dispatcher("d-2")
+    scene.worker("w-1")
+    scene.submit("j-1")
+    other.cancel(["j-1"], lambda receipts: None)
+    scene.turns(other)
+
+    scene.dispatcher.give_back("w-1", [J1], "resigned")
+    scene.turns()
+
+    assert scene.dispatcher.counters["writes_refused"] == 1
+    assert scene.job("j-1").status is Status.CANCELLED
+
+
+def test_a_worker_that_resigns_gets_nothing_new_and_may_still_report(scene: Any) -> None:
+    scene.worker("w-1", slots=2)
+    scene.submit("j-1")
+    scene.dispatcher.resign("w-1")
+    scene.turns()
+
+    scene.submit("j-2")
+    scene.report("w-1", Report("j-1", 1, result=b"\x01"))
+
+    assert scene.runs() == [("w-1", "j-1")]
+    assert scene.job("j-1").status is Status.COMPLETED
+    (worker,) = finish(scene.store.workers(["w-1"]))
+    assert worker.is_resigned
+
+
+def test_ended_jobs_are_purged_after_their_retention_a_few_at_a_time(scene: Any) -> None:
+    scene.worker("w-1", slots=300)
+    ids = [f"j-{n}" for n in range(250)]
+    scene.submit(*ids)
+    scene.report("w-1", *(Report(job_id, 1, result=b"\x01") for job_id in ids))
+
+    assert finish(sweep.purge(scene.dispatcher)) == 0
+    scene.clock.advance(7 * 86400 + 1.0)
+
+    assert finish(sweep.purge(scene.dispatcher)) == sweep.PURGED_AT_ONCE
+    assert finish(sweep.purge(scene.dispatcher)) == 250 - sweep.PURGED_AT_ONCE

@@ -1,0 +1,262 @@
+"""What a dispatcher does with what arrives, turn by turn, without sockets or waiting."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from shunter.dispatch import sweep
+from shunter.model.job import ErrorKind, Failure, Status
+from shunter.model.worker import WorkerKind
+from shunter.testing.sandbox import _finish as finish
+from shunter.wire.messages import Advance, Held, Receipt, Report
+
+RESULT = b"\x2a"
+
+
+def done(job_id: str, attempt: int = 1) -> Report:
+    return Report(job_id, attempt, result=RESULT)
+
+
+def test_a_job_goes_straight_to_a_free_worker_in_one_write(scene: Any) -> None:
+    scene.worker()
+
+    assert scene.submit("j-1") == [Receipt("j-1")]
+
+    assert scene.runs() == [("w-1", "j-1")]
+    assert scene.job("j-1").status is Status.IN_PROGRESS
+    assert scene.dispatcher.counters["jobs_claimed"] == 0
+
+
+def test_jobs_wait_when_no_worker_is_there_and_leave_in_order(scene: Any) -> None:
+    scene.submit("j-1", "j-2", "j-3")
+    assert scene.runs() == []
+
+    scene.worker(slots=2)
+    scene.report("w-1", done("j-1"))
+
+    assert scene.runs() == [("w-1", "j-1"), ("w-1", "j-2"), ("w-1", "j-3")]
+
+
+def test_a_new_job_never_overtakes_those_that_wait(scene: Any) -> None:
+    scene.worker()
+    scene.submit("j-1", "j-2")
+    scene.submit("j-3")
+
+    for job_id in ("j-1", "j-2", "j-3"):
+        scene.report("w-1", done(job_id))
+
+    assert [job for _, job in scene.runs()] == ["j-1", "j-2", "j-3"]
+
+
+def test_a_higher_priority_goes_first(scene: Any) -> None:
+    scene.submit("low")
+    scene.submit("high", priority=5)
+
+    scene.worker()
+
+    assert scene.runs() == [("w-1", "high")]
+
+
+def test_the_result_is_delivered_to_who_asked_and_the_report_is_confirmed(scene: Any) -> None:
+    scene.worker()
+    scene.submit("j-1")
+
+    scene.report("w-1", done("j-1"))
+
+    assert [(job.id, job.result) for job in scene.said.delivered] == [("j-1", RESULT)]
+    assert scene.said.taken == [("w-1", 1)]
+
+
+def test_a_second_report_on_the_same_run_is_refused_and_changes_nothing(scene: Any) -> None:
+    scene.worker()
+    scene.submit("j-1")
+    scene.report("w-1", done("j-1"))
+
+    scene.report("w-1", Report("j-1", 1, result=b"\x07"))
+
+    assert scene.job("j-1").result == RESULT
+    assert [type(error).__name__ for error in scene.refused] == ["JobFinal"]
+    assert len(scene.said.delivered) == 1
+
+
+def test_a_worker_that_claims_anothers_job_is_refused(scene: Any) -> None:
+    scene.worker("w-1")
+    scene.submit("j-1")
+    scene.worker("w-2")
+
+    scene.report("w-2", done("j-1"))
+
+    assert scene.job("j-1").status is Status.IN_PROGRESS
+    assert [type(error).__name__ for error in scene.refused] == ["LeaseLost"]
+
+
+def test_a_report_on_a_job_nobody_knows_is_refused(scene: Any) -> None:
+    scene.worker()
+
+    scene.report("w-1", done("ghost"))
+
+    assert [type(error).__name__ for error in scene.refused] == ["JobNotFound"]
+
+
+def test_a_submission_that_is_repeated_is_the_same_job(scene: Any) -> None:
+    scene.worker()
+    scene.submit("j-1")
+
+    assert scene.submit("j-1") == [Receipt("j-1")]
+
+    assert scene.runs() == [("w-1", "j-1")]
+    scene.report("w-1", done("j-1"))
+    assert scene.submit("j-1") == [Receipt("j-1")]
+    assert [job.id for job in scene.said.delivered] == ["j-1", "j-1"]
+
+
+def test_one_bad_submission_does_not_harm_the_others_of_its_batch(scene: Any) -> None:
+    good, bad, also_good = scene.submit("j-1", "not a name", "j-2")
+
+    assert (good, also_good) == (Receipt("j-1"), Receipt("j-2"))
+    assert bad.field == "id"
+
+
+def test_a_failed_run_is_tried_again_when_its_back_off_is_over(scene: Any) -> None:
+    from shunter.model.retry import Retry
+
+    scene.worker()
+    scene.submit("j-1", retry=Retry(limit=1, delay=10.0, jitter=0.0))
+    scene.report("w-1", Report("j-1", 1, error=Failure(ErrorKind.EXCEPTION, "no")))
+    assert scene.job("j-1").wait_until == scene.clock() + 10.0
+
+    scene.clock.advance(10.0)
+    finish(sweep.ring_alarms(scene.dispatcher))
+    scene.turns()
+
+    assert scene.runs() == [("w-1", "j-1"), ("w-1", "j-1")]
+    assert scene.job("j-1").attempt == 2
+
+
+def test_a_stale_attempt_never_writes(scene: Any) -> None:
+    scene.worker("w-1")
+    scene.submit("j-1")
+    scene.dispatcher.give_back("w-1", [Held("j-1", 1)], "gone", blame=True)
+    scene.turns()
+    assert scene.job("j-1").attempt == 2
+
+    scene.report("w-1", done("j-1", attempt=1))
+
+    assert scene.job("j-1").status is Status.IN_PROGRESS
+    assert [type(error).__name__ for error in scene.refused] == ["StaleAttempt"]
+
+
+def test_a_queued_job_is_cancelled_at_once_and_never_starts(scene: Any) -> None:
+    scene.submit("j-1")
+    receipts: list[Receipt] = []
+
+    scene.dispatcher.cancel(["j-1", "ghost"], receipts.extend)
+    scene.turns()
+    scene.worker()
+
+    assert scene.job("j-1").status is Status.CANCELLED
+    assert receipts[0] == Receipt("j-1")
+    assert "not found" in receipts[1].reason
+    assert scene.runs() == []
+
+
+def test_a_running_job_is_cancelled_when_its_worker_says_how_it_ended(scene: Any) -> None:
+    scene.worker()
+    scene.submit("j-1")
+    scene.dispatcher.cancel(["j-1"], lambda receipts: None)
+    scene.turns()
+    assert scene.said.cancels == [("w-1", Held("j-1", 1))]
+    assert scene.job("j-1").status is Status.IN_PROGRESS
+
+    ended = Failure(ErrorKind.CANCELLED, "stopped", ended_by="SIGTERM")
+    scene.report("w-1", Report("j-1", 1, error=ended))
+
+    job = scene.job("j-1")
+    assert (job.status, job.error.ended_by) == (Status.CANCELLED, "SIGTERM")
+
+
+def test_a_job_on_a_plain_worker_is_cancelled_at_once(scene: Any) -> None:
+    scene.worker("plain:aa", kind=WorkerKind.PLAIN)
+    scene.submit("j-1")
+
+    scene.dispatcher.cancel(["j-1"], lambda receipts: None)
+    scene.turns()
+
+    assert scene.job("j-1").status is Status.CANCELLED
+
+
+def test_progress_is_kept_and_stale_progress_is_not(scene: Any) -> None:
+    scene.worker()
+    scene.submit("j-1")
+
+    scene.dispatcher.advance("w-1", [Advance("j-1", 1, 3.0, 10.0)])
+    scene.turns()
+    scene.dispatcher.advance("w-1", [Advance("j-1", 7, 9.0, 10.0)])
+    scene.turns()
+
+    assert scene.job("j-1").progress.done == 3.0
+
+
+def test_a_silent_plain_worker_loses_its_job_to_another(scene: Any) -> None:
+    scene.worker("plain:aa", kind=WorkerKind.PLAIN)
+    scene.submit("j-1")
+    scene.worker("plain:bb", kind=WorkerKind.PLAIN)
+
+    scene.clock.advance(60.0)
+    finish(sweep.ring_alarms(scene.dispatcher))
+    scene.turns()
+
+    assert scene.said.cancels == [("plain:aa", Held("j-1", 1))]
+    assert scene.runs()[-1][1] == "j-1"
+    assert scene.job("j-1").attempt == 2
+
+
+def test_an_unasked_result_is_attributed_by_what_the_store_says(scene: Any) -> None:
+    """A plain worker outlives the dispatcher that gave it a job, and answers the next one."""
+    scene.worker("plain:aa", kind=WorkerKind.PLAIN)
+    scene.submit("j-1")
+    successor = scene.another_dispatcher("d-2")
+
+    successor.report_unasked("plain:aa", RESULT)
+    scene.turns(successor)
+    successor.report_unasked("plain:aa", RESULT)
+    scene.turns(successor)
+
+    assert scene.job("j-1").status is Status.COMPLETED
+    assert len(scene.refused) == 1
+
+
+def test_a_cooldown_lies_between_claim_and_start(scene: Any) -> None:
+    patient = scene.another_dispatcher("d-2", cooldown=0.5)
+    scene.submit("j-1")
+    scene.worker(at=patient)
+    assert scene.job("j-1").status is Status.DISPATCHING
+
+    scene.clock.advance(0.5)
+    scene.turns(patient)
+
+    assert scene.job("j-1").status is Status.IN_PROGRESS
+
+
+def test_a_claim_whose_dispatcher_died_goes_back_to_the_queue(scene: Any) -> None:
+    dying = scene.another_dispatcher("d-2", cooldown=100.0)
+    scene.submit("j-1")
+    scene.worker("w-9", at=dying)
+    assert scene.job("j-1").status is Status.DISPATCHING
+
+    scene.worker("w-1")
+    scene.clock.advance(106.0)
+    finish(sweep.ring_alarms(scene.dispatcher))
+    scene.turns()
+
+    assert scene.runs() == [("w-1", "j-1")]
+
+
+def test_two_dispatchers_never_start_the_same_job(scene: Any) -> None:
+    other = scene.another_dispatcher("d-2")
+    scene.submit(*(f"j-{n}" for n in range(20)))
+
+    scene.worker("w-1", slots=15)
+    scene.worker("w-2", slots=15, at=other)
+
+    assert sorted(job for _, job in scene.runs()) == sorted(f"j-{n}" for n in range(20))
