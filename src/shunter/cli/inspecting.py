@@ -6,6 +6,7 @@ import time
 from typing import Any
 
 import msgspec
+from rich import box
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
@@ -13,6 +14,9 @@ from rich.table import Table
 from shunter.client import Client
 from shunter.errors import SettingsError
 from shunter.model.job import Job, Status
+
+ANSWER_SECONDS = 5.0
+"""How long a command waits for a dispatcher to answer."""
 
 _COLOURS = {
     Status.COMPLETED: "green",
@@ -34,7 +38,7 @@ def jobs(
 ) -> int:
     """List jobs; return the exit code."""
     console = Console()
-    with Client(*dispatchers) as client:
+    with Client(*dispatchers, timeout=ANSWER_SECONDS) as client:
         found = client.jobs(
             status=_status(status),
             type=job_type,
@@ -47,7 +51,7 @@ def jobs(
             return 0
         backlog = client.standing().backlog
     now = time.time()
-    table = Table("id", "type", "status", "attempt", "priority", "created", "took", "worker")
+    table = _table("id", "type", "status", "tries", "age", "took", "worker")
     for job in found:
         run = job.execution
         took = "" if run.started is None else _span((run.ended or now) - run.started)
@@ -56,8 +60,7 @@ def jobs(
             escape(job.type),
             _coloured(job.status),
             str(job.attempt),
-            str(job.priority),
-            _ago(job.created, now),
+            _span(now - job.created),
             took,
             escape(run.worker_id or ""),
         )
@@ -73,7 +76,7 @@ def jobs(
 def job(dispatchers: tuple[str, ...], job_id: str, *, as_json: bool) -> int:
     """Tell one job's story; return the exit code."""
     console = Console()
-    with Client(*dispatchers) as client:
+    with Client(*dispatchers, timeout=ANSWER_SECONDS) as client:
         found = client.job(job_id)
     if as_json:
         console.print_json(_json(document(found)))
@@ -93,13 +96,13 @@ def job(dispatchers: tuple[str, ...], job_id: str, *, as_json: bool) -> int:
 def workers(dispatchers: tuple[str, ...], *, as_json: bool) -> int:
     """List workers; return the exit code."""
     console = Console()
-    with Client(*dispatchers) as client:
+    with Client(*dispatchers, timeout=ANSWER_SECONDS) as client:
         found = client.workers()
     if as_json:
         console.print_json(_json([msgspec.to_builtins(worker) for worker in found]))
         return 0
     now = time.time()
-    table = Table("id", "level", "state", "slots", "jobs", "heard", "does", "last error")
+    table = _table("id", "level", "state", "slots", "jobs", "heard", "does")
     for worker in sorted(found, key=lambda worker: (worker.state != "alive", worker.id)):
         table.add_row(
             escape(worker.id),
@@ -109,16 +112,18 @@ def workers(dispatchers: tuple[str, ...], *, as_json: bool) -> int:
             str(len(worker.jobs)),
             _ago(worker.last_pinged, now),
             escape(", ".join(handler.type for handler in worker.handlers)),
-            escape(worker.last_error),
         )
     console.print(table)
+    for worker in found:
+        if worker.last_error:
+            console.print(escape(f"{worker.id}: {worker.last_error}"))
     return 0
 
 
 def cancel(dispatchers: tuple[str, ...], job_ids: list[str], *, as_json: bool) -> int:
     """Cancel jobs; return 0 if all of them could be."""
     console = Console()
-    with Client(*dispatchers) as client:
+    with Client(*dispatchers, timeout=ANSWER_SECONDS) as client:
         receipts = client.cancel(job_ids)
     if as_json:
         rows = [{"id": r.job_id, "cancelled": not r.reason, "reason": r.reason} for r in receipts]
@@ -180,7 +185,9 @@ def _story(job: Job) -> Table:
 def _print_attempts(console: Console, job: Job) -> None:
     if not job.history:
         return
-    attempts = Table("attempt", "worker", "started", "took", "outcome", "message")
+    attempts = Table(
+        "attempt", "worker", "started", "took", "outcome", "message", box=box.SIMPLE_HEAD
+    )
     now = time.time()
     for past in job.history:
         attempts.add_row(
@@ -192,6 +199,15 @@ def _print_attempts(console: Console, job: Job) -> None:
             escape(past.message),
         )
     console.print(attempts)
+
+
+def _table(*columns: str) -> Table:
+    """Make a table whose ids can be copied, however narrow the terminal."""
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    for column in columns:
+        folds = column in ("type", "worker", "does")
+        table.add_column(column, no_wrap=not folds, overflow="fold")
+    return table
 
 
 def _status(word: str | None) -> Status | None:

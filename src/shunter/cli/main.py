@@ -236,9 +236,19 @@ def main() -> None:
     """Run the command; an error of ours is one line and an exit code, not a traceback."""
     try:
         app()
-    except ShunterError as error:
+    except (ShunterError, BaseExceptionGroup) as failure:
+        error = _ours(failure)
+        if error is None:
+            raise
         Console(stderr=True).print(f"[red]shunter:[/red] {escape(str(error))}", soft_wrap=True)
         sys.exit(next(code for kind, code in EXIT_CODES if isinstance(error, kind)))
+
+
+def _ours(failure: BaseException) -> ShunterError | None:
+    """Return our error, also out of the group that tasks put it in."""
+    if isinstance(failure, BaseExceptionGroup):
+        return next(filter(None, map(_ours, failure.exceptions)), None)
+    return failure if isinstance(failure, ShunterError) else None
 
 
 if __name__ == "__main__":

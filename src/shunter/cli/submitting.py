@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from shunter.app import payload_of
+from shunter.cli.inspecting import ANSWER_SECONDS
 from shunter.client import Client
 from shunter.client.async_client import value_of
 from shunter.errors import AppError, JobCancelled, JobFailed
@@ -64,7 +65,7 @@ def submit(
 ) -> int:
     """Submit, wait if asked to, print; return the exit code."""
     out, err = Console(soft_wrap=True), Console(stderr=True)
-    with Client(*dispatchers) as client:
+    with Client(*dispatchers, timeout=ANSWER_SECONDS) as client:
         job = client.with_options(**options, reply=wait).submit_raw(job_type, payload)
         if job_type in client.unserved and not as_json:
             err.print(
