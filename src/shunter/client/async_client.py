@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import itertools
 import secrets
 import time
 import weakref
@@ -177,19 +178,12 @@ class AsyncClient:
         return [handle async for batch in self.submitting(job, calls) for handle in batch]
 
     async def submitting(self, job: JobType, calls: Iterable[Any]) -> AsyncIterator[list[AsyncJob]]:
-        """Submit a job for each call, yielding handles batch by batch as they are stored."""
-        under_way: list[tuple[list[AsyncJob], asyncio.Task[None]]] = []
-        async with asyncio.TaskGroup() as group:
-            for wishes in _batches(self._wish(job, _payload_of_call(call)) for call in calls):
-                handles = [self._handle(wish) for wish in wishes]
-                under_way.append((handles, group.create_task(self._send(wishes, handles))))
-                if len(under_way) >= BATCHES_UNDER_WAY:
-                    ready, task = under_way.pop(0)
-                    await task
-                    yield ready
-            for ready, task in under_way:
-                await task
-                yield ready
+        """Submit a job for each call, yielding handles as they are stored, some at a time."""
+        batches = _batches(self._wish(job, _payload_of_call(call)) for call in calls)
+        while some := list(itertools.islice(batches, BATCHES_UNDER_WAY)):
+            handles = [[self._handle(wish) for wish in batch] for batch in some]
+            await asyncio.gather(*map(self._send, some, handles))
+            yield list(itertools.chain.from_iterable(handles))
 
     async def submit_raw(self, job_type: str, payload: bytes, *, job_id: str = "") -> AsyncJob:
         """Submit a payload that is a msgpack document already, perhaps under an id of yours."""
@@ -286,8 +280,14 @@ class AsyncClient:
         if time.monotonic() - self._settled_at >= 1.0 and not self._polls:
             poll = asyncio.get_running_loop().create_task(self._fetch_wanted())
             self._polls.add(poll)
-            poll.add_done_callback(self._polls.discard)
+            poll.add_done_callback(self._polled)
         self._poll_later()
+
+    def _polled(self, poll: asyncio.Task[None]) -> None:
+        """Let a poll that failed be: the next one comes in a second."""
+        self._polls.discard(poll)
+        if not poll.cancelled():
+            poll.exception()
 
     async def _fetch_wanted(self) -> None:
         """Ask for outcomes that were not pushed: the push is a hint, the store is the truth."""

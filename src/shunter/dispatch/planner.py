@@ -117,13 +117,21 @@ class Planner:
             plan.pongs.append((arrival.link, worker.id, arrival.beat))
 
     def _reconcile_all(self, arrival: Introduced, arrivals: Arrivals, plan: Plan) -> None:
-        """Compare all that the store says the worker has with all that it has."""
+        """Compare all that the store says the worker has with all that it has.
+
+        A job that was started a moment ago, perhaps by another dispatcher, may still be on its
+        way to the worker: the heartbeats will tell. A plain worker has nothing on its way.
+        """
         worker_id = arrival.worker.id
+        is_plain = arrival.worker.kind is WorkerKind.PLAIN
+        grace = 0.0 if is_plain else self._rules.forgotten_after
         believed = {job.id: job for job in arrivals.held_in_store.get(worker_id, ())}
         for job in believed.values():
             if job.id in plan.changes:
                 continue
-            if Held(job.id, job.attempt) in arrival.held:
+            assert job.execution.started is not None
+            is_on_its_way = plan.now - job.execution.started < grace
+            if is_on_its_way or Held(job.id, job.attempt) in arrival.held:
                 self._desk.adopt(job)
             else:
                 reason = f"worker {worker_id} came back without it"

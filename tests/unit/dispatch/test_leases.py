@@ -81,6 +81,7 @@ def test_a_new_dispatcher_adopts_what_a_worker_still_has(scene: Any) -> None:
     scene.submit("j-1", "j-2")
     successor = scene.another_dispatcher("d-2")
 
+    scene.clock.advance(3.0)
     scene.worker("w-1", slots=2, held=[J1], at=successor)
     scene.report("w-1", Report("j-1", 1, result=b"\x01"), at=successor)
 
@@ -88,6 +89,17 @@ def test_a_new_dispatcher_adopts_what_a_worker_still_has(scene: Any) -> None:
     assert scene.job("j-1").attempt == 1
     assert scene.job("j-2").attempt == 2, "the worker came without it, so it was handed out anew"
     assert scene.said.cancels == []
+
+
+def test_a_job_on_its_way_from_another_dispatcher_is_left_alone(scene: Any) -> None:
+    """The worker said READY to both before the first one's job reached it."""
+    other = scene.another_dispatcher("d-2")
+    scene.worker("w-1", slots=2)
+    scene.submit("j-1")
+
+    scene.worker("w-1", slots=2, held=[], at=other)
+
+    assert scene.job("j-1").attempt == 1
 
 
 def test_a_worker_that_comes_back_with_a_stale_run_is_told_to_stop_it(scene: Any) -> None:
