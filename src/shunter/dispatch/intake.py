@@ -14,6 +14,7 @@ from shunter.model.identity import NAME_RULE, is_name
 from shunter.model.job import Execution, Job, ReplyTo
 from shunter.model.queueing import PRIORITY_LIMIT
 from shunter.model.worker import Handler
+from shunter.wire.frames import is_document
 from shunter.wire.messages import Submission
 
 MAX_DELAY_SECONDS = 10 * 365 * 86400.0
@@ -82,6 +83,8 @@ def _check(wish: Submission, rules: IntakeRules) -> None:
             f"{len(wish.payload):,} bytes; at most {rules.max_payload_bytes:,} are accepted "
             "(zmq.max_message_bytes); store the data elsewhere and send its address",
         )
+    if not is_document(wish.payload):
+        refuse("payload", f"{len(wish.payload):,} bytes that are not one msgpack value; send one")
     if wish.priority is not None and abs(wish.priority) > PRIORITY_LIMIT:
         refuse("priority", f"found {wish.priority}; send -{PRIORITY_LIMIT} to {PRIORITY_LIMIT}")
     if wish.timeout is not None and not 0 < wish.timeout < math.inf:

@@ -7,7 +7,6 @@ protocol. Spec: docs/spec/ping-pong.md.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -75,14 +74,21 @@ def bytes_of(document: bytes) -> bytes:
     """Unwrap a document for a peer that knows only bytes.
 
     Bytes are given as they are, text as UTF-8, anything else as JSON (with bytes inside it as
-    base64 text).
+    base64 text). What is no document at all, or can't be JSON, is given as it came.
     """
-    value: Any = msgspec.msgpack.decode(document)
-    if isinstance(value, bytes):
-        return value
-    if isinstance(value, str):
-        return value.encode()
     try:
-        return msgspec.json.encode(value)
-    except (TypeError, ValueError):
-        return json.dumps(value, default=str).encode()
+        value: Any = msgspec.msgpack.decode(document)
+        if isinstance(value, bytes):
+            return value
+        return value.encode() if isinstance(value, str) else msgspec.json.encode(value)
+    except (ValueError, TypeError, RecursionError):
+        return document
+
+
+def is_document(body: bytes) -> bool:
+    """Tell whether these bytes are one msgpack value, and nothing besides."""
+    try:
+        msgspec.msgpack.decode(body, type=msgspec.Raw)
+    except (ValueError, RecursionError):
+        return False
+    return True

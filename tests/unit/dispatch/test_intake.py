@@ -36,6 +36,8 @@ def taken(wish: Submission, handler: Handler | None = None, **rules: object) -> 
         ({"id": "x" * 200}, "id"),
         ({"type": "no spaces"}, "type"),
         ({"payload": b"x" * 1025}, "payload"),
+        ({"payload": b"\x01\x02"}, "payload"),
+        ({"payload": b""}, "payload"),
         ({"priority": 1001}, "priority"),
         ({"timeout": 0.0}, "timeout"),
         ({"timeout": math.nan}, "timeout"),

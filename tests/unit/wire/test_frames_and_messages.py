@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from shunter.errors import ProtocolError
 from shunter.wire import messages
-from shunter.wire.frames import Full, Plain, bytes_of, document_of, full, read
+from shunter.wire.frames import Full, Plain, bytes_of, document_of, full, is_document, read
 from shunter.wire.messages import Held, Kind, Message, Reports, Submission, Submit, decode
 
 BODIES = [
@@ -74,6 +74,20 @@ def test_bytes_come_out_of_a_document_as_they_went_in(raw: bytes) -> None:
 )
 def test_other_values_are_text_or_json_to_a_plain_peer(value: object, plain: bytes) -> None:
     assert bytes_of(msgspec.msgpack.encode(value)) == plain
+
+
+@given(st.binary(max_size=300))
+def test_nothing_that_a_peer_sends_can_break_the_unwrapping(body: bytes) -> None:
+    assert isinstance(bytes_of(body), bytes)
+    is_document(body)
+
+
+def test_a_document_is_one_value_and_nothing_besides() -> None:
+    assert is_document(b"\x01")
+    assert not is_document(b"\x01\x02")
+    assert not is_document(b"")
+    assert not is_document(b"\xc1")
+    assert not is_document(b"\x91" * 100_000)
 
 
 def test_reports_carry_their_batch() -> None:
