@@ -14,10 +14,7 @@ from msgspec.structs import replace
 from shunter.dispatch.arrivals import WorkerLink
 from shunter.dispatch.roster import Roster, Types
 from shunter.model.job import Job, Status
-from shunter.model.worker import Worker, WorkerKind
-
-PLAIN_PREFIX = "plain:"
-"""Ids of workers that know only the plain level begin so; they can't be told to stop."""
+from shunter.model.worker import PLAIN_PREFIX, Worker, WorkerKind
 
 
 class Member(Struct):

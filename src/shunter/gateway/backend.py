@@ -9,18 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from shunter.dispatch.arrivals import Beaten, Introduced
-from shunter.dispatch.desk import PLAIN_PREFIX
 from shunter.dispatch.dispatcher import Dispatcher
 from shunter.errors import ProtocolError
 from shunter.gateway.complaints import Complaints, peer_name
-from shunter.model.identity import NAME_RULE, is_name
 from shunter.model.job import DEFAULT_TYPE, ErrorKind, Failure, Job
-from shunter.model.worker import Handler, Worker, WorkerKind
+from shunter.model.worker import PLAIN_PREFIX, Handler, Worker, WorkerKind
 from shunter.transport import LoopSocket
 from shunter.wire import frames
 from shunter.wire.frames import Full, Plain, bytes_of, document_of, full
+from shunter.wire.introduction import fault_in
 from shunter.wire.messages import (
-    PROTOCOL_VERSION,
     Advances,
     Assignment,
     Assignments,
@@ -116,8 +114,7 @@ class Backend:
         answer(worker_id, body)
 
     def _introduce(self, identity: bytes, hello: Hello) -> None:
-        reason = _fault(hello)
-        if reason:
+        if reason := fault_in(hello):
             self._complaints.note(peer_name(identity), "hello", reason)
             self.socket.send([identity, *full(Kind.ERROR, Refusal(0, reason))])
             return
@@ -284,19 +281,3 @@ def _batches(jobs: Sequence[Job]) -> Iterator[list[Job]]:
         size += weight
     if batch:
         yield batch
-
-
-def _fault(hello: Hello) -> str:
-    """Say what is wrong with an introduction, or nothing."""
-    if hello.version != PROTOCOL_VERSION:
-        return (
-            f"version: found {hello.version}, this dispatcher speaks {PROTOCOL_VERSION}; "
-            "install the same version of shunter on both sides"
-        )
-    if not is_name(hello.worker_id) or hello.worker_id.startswith(PLAIN_PREFIX):
-        return f"worker_id: found {hello.worker_id[:64]!r}; send {NAME_RULE}"
-    if bad := [h.type for h in hello.handlers if not is_name(h.type)]:
-        return f"handlers: found {bad[0][:64]!r}; send {NAME_RULE}"
-    if not 1 <= hello.max_jobs <= 100_000:
-        return f"max_jobs: found {hello.max_jobs}; send 1 to 100000"
-    return ""

@@ -11,6 +11,9 @@ from msgspec import Struct
 
 from shunter.model.retry import Retry
 
+PLAIN_PREFIX = "plain:"
+"""Ids of workers that know only the plain level begin so; they can't be told to stop."""
+
 
 class WorkerKind(StrEnum):
     """Which dialogue the worker speaks."""

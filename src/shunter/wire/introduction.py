@@ -1,0 +1,36 @@
+"""Whether a worker that introduces itself is let in. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from shunter.model.identity import NAME_RULE, is_name
+from shunter.model.limits import option_faults
+from shunter.model.worker import PLAIN_PREFIX
+from shunter.wire.messages import PROTOCOL_VERSION, Hello
+
+MAX_SLOTS = 100_000
+
+
+def fault_in(hello: Hello) -> str | None:
+    """Say what is wrong with an introduction, or nothing."""
+    return next(_faults(hello), None)
+
+
+def _faults(hello: Hello) -> Iterator[str]:
+    if hello.version != PROTOCOL_VERSION:
+        yield (
+            f"version: found {hello.version}, this dispatcher speaks {PROTOCOL_VERSION}; "
+            "install the same version of shunter on both sides"
+        )
+    if not is_name(hello.worker_id) or hello.worker_id.startswith(PLAIN_PREFIX):
+        yield f"worker_id: found {hello.worker_id[:64]!r}; send {NAME_RULE}"
+    if not 1 <= hello.max_jobs <= MAX_SLOTS:
+        yield f"max_jobs: found {hello.max_jobs}; send 1 to {MAX_SLOTS}"
+    for handler in hello.handlers:
+        if not is_name(handler.type):
+            yield f"handlers: found {handler.type[:64]!r}; send {NAME_RULE}"
+        for field, reason in option_faults(
+            priority=handler.priority, timeout=handler.timeout, retry=handler.retry
+        ):
+            yield f"handlers: {handler.type[:64]}: {field}: {reason}"
