@@ -66,6 +66,8 @@ FORBIDDEN = {
     "dispatch.plan": IMPURE,
     "dispatch.arrivals": IMPURE,
     "dispatch.roster": IMPURE,
+    "dispatch.rules": IMPURE,
+    "dispatch.verdict": IMPURE,
     "worker.escalation": IMPURE,
     "worker.frames": IMPURE,
     "worker.missing": IMPURE,

@@ -28,7 +28,8 @@ from shunter.dispatch.arrivals import (
 )
 from shunter.dispatch.desk import Desk
 from shunter.dispatch.plan import Change, Insertion, Plan
-from shunter.dispatch.planner import Planner, Rules
+from shunter.dispatch.planner import Planner
+from shunter.dispatch.rules import Rules
 from shunter.errors import JobError, StoreError, UniqueKeyTaken
 from shunter.model.job import Job, ReplyTo, Status
 from shunter.store.port import Claim, Committed, Store

@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import TypeGuard
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from shunter.dispatch.arrivals import (
@@ -25,32 +24,16 @@ from shunter.dispatch.arrivals import (
     Unasked,
 )
 from shunter.dispatch.desk import Desk, Member
-from shunter.dispatch.intake import IntakeRules, admit
+from shunter.dispatch.intake import admit
 from shunter.dispatch.plan import Change, Insertion, Plan
+from shunter.dispatch.rules import Rules
+from shunter.dispatch.verdict import ended, is_sensible
 from shunter.errors import JobError, JobNotFound, JobRefused
 from shunter.model import lifecycle
-from shunter.model.job import ErrorKind, Job, Status
-from shunter.model.lease import LeaseTerms
+from shunter.model.job import Job, Status
 from shunter.model.worker import WorkerKind
 from shunter.store.port import Claim
 from shunter.wire.messages import Advance, Held, Receipt, Report, Submission
-
-
-class Rules(Struct, frozen=True, kw_only=True):
-    """What a dispatcher goes by; spans in seconds."""
-
-    intake: IntakeRules = IntakeRules()
-    lease: LeaseTerms = LeaseTerms()
-    cooldown: float = 0.0
-    max_losses: int = 5
-    resend_after: float = 60.0
-    expiry_grace: float = 5.0
-    forgotten_after: float = 3.0
-    silent_after: float = 3.0
-    retention: float = 7 * 86400.0
-    claim_limit: int = 512
-    intake_limit: int = 4096
-
 
 Refused = Callable[[str, JobError], None]
 
@@ -191,7 +174,7 @@ class Planner:
             return
         try:
             lifecycle.check_holder(job, worker_id)
-            changed = self._ended(job, report, plan.now)
+            changed = ended(job, report, self._rules, now=plan.now, spread=self._spread())
         except JobError as error:
             self._refuse(worker_id, error)
             return
@@ -208,32 +191,6 @@ class Planner:
                 self._report(Reported(worker_id, report), {**stored, job.id: job}, plan)
             case _:
                 self._refuse(worker_id, JobError("(unknown)", "a result nobody waits for"))
-
-    def _ended(self, job: Job, report: Report, now: float) -> Job:
-        """Decide what a run's end makes of its job."""
-        error = report.error
-        if error is None:
-            result = report.result if report.result is not None else b"\xc0"
-            return lifecycle.completed(job, report.attempt, result=result, log=report.log, now=now)
-        if error.kind is ErrorKind.LOST:
-            return lifecycle.lost(
-                job,
-                report.attempt,
-                error.message,
-                now=now,
-                spread=self._spread(),
-                max_losses=self._rules.max_losses,
-                log=report.log,
-            )
-        return lifecycle.failed(
-            job,
-            report.attempt,
-            error,
-            now=now,
-            spread=self._spread(),
-            log=report.log,
-            retry=report.retry,
-        )
 
     def _take_back(self, arrival: GivenBack, stored: Mapping[str, Job], plan: Plan) -> None:
         held, worker_id = arrival.held, arrival.worker_id
@@ -275,7 +232,7 @@ class Planner:
         job = self._desk.running.get(advance.job_id)
         if job is None or job.id in plan.changes or job.execution.worker_id != worker_id:
             return
-        if job.attempt == advance.attempt:
+        if job.attempt == advance.attempt and is_sensible(advance):
             moved = lifecycle.progressed(
                 job, advance.attempt, done=advance.done, total=advance.total, now=plan.now
             )

@@ -15,7 +15,7 @@ import zmq
 from shunter.dispatch import sweep
 from shunter.dispatch.dispatcher import Dispatcher
 from shunter.dispatch.intake import IntakeRules
-from shunter.dispatch.planner import Rules
+from shunter.dispatch.rules import Rules
 from shunter.errors import JobError, SettingsError, StoreError
 from shunter.gateway.backend import Backend
 from shunter.gateway.complaints import Complaints

@@ -15,7 +15,7 @@ from shunter.app import App, JobFunction, payload_of
 from shunter.client.async_client import JobOptions, value_of
 from shunter.dispatch import sweep
 from shunter.dispatch.dispatcher import Dispatcher
-from shunter.dispatch.planner import Rules
+from shunter.dispatch.rules import Rules
 from shunter.errors import JobNotFound, JobRefused, ResultTimeout
 from shunter.model.identity import timed_id
 from shunter.model.job import Job, Status

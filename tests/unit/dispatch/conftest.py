@@ -9,7 +9,7 @@ import pytest
 
 from shunter.dispatch.arrivals import Beaten, Introduced
 from shunter.dispatch.dispatcher import Dispatcher
-from shunter.dispatch.planner import Rules
+from shunter.dispatch.rules import Rules
 from shunter.errors import JobError
 from shunter.model.job import Job, ReplyTo
 from shunter.model.worker import Handler, Worker, WorkerKind
