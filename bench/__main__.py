@@ -1,0 +1,138 @@
+"""`make bench`: measure, print what was found beside the targets, and keep it in figures.json.
+
+Always ends with 0: a benchmark is not a test. It says clearly what missed its target.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from bench import figures as record
+from bench import peers
+from bench.stage import listen
+from bench.tables import rewrite_page, show
+
+PARTS = ("limit", "jobs", "queue")
+RUNS = 3
+MEASURE_SECONDS = 290.0
+
+_SIZES = {
+    "limit": ("bench.limit", ("--jobs", "100000", "--trips", "2000")),
+    "jobs": ("bench.jobs", ("--jobs", "50000", "--trips", "2000")),
+    "queue": ("bench.backlog", ("--queued", "1000000", "--jobs", "40000", "--rounds", "3")),
+}
+_QUICK = {
+    "limit": ("bench.limit", ("--jobs", "20000", "--trips", "300")),
+    "jobs": ("bench.jobs", ("--jobs", "10000", "--trips", "300")),
+    "queue": ("bench.backlog", ("--queued", "50000", "--jobs", "10000", "--rounds", "1")),
+}
+
+
+def main() -> int:
+    chosen = _arguments()
+    console = Console()
+    # Drawn rarely: the bar shares the machine with what is measured.
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console, refresh_per_second=2, transient=True) as progress:
+        found = _measure(chosen, progress)
+    figures = {**record.load(), **found}
+    show(figures, console)
+    if chosen.quick:
+        console.print("a quick run: bench/figures.json and docs/benchmarks.md are as they were")
+    else:
+        record.save(figures)
+        rewrite_page(figures)
+        console.print("written: bench/figures.json, docs/benchmarks.md")
+    return 0
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    known = (*PARTS, *peers.PEERS)
+    parser.add_argument("--quick", action="store_true", help="few jobs, one run, nothing written")
+    parser.add_argument("--only", default="", help=f"some of {','.join(known)}")
+    parser.add_argument(
+        "--peers", action="store_true", help="measure the peers, in a venv of their own"
+    )
+    chosen = parser.parse_args()
+    chosen.only = [name for name in chosen.only.split(",") if name]
+    if unknown := set(chosen.only) - set(known):
+        parser.error(f"--only: {', '.join(unknown)}; allowed are {', '.join(known)}")
+    return chosen
+
+
+def _measure(chosen: argparse.Namespace, progress: Progress) -> record.Figures:
+    found: record.Figures = {}
+    if chosen.peers:
+        found["peers"] = {**record.load().get("peers", {})}
+        for name in peers.PEERS:
+            if not chosen.only or name in chosen.only:
+                figures = _measure_peer(name, progress, is_quick=chosen.quick)
+                if "skipped" not in figures or name not in found["peers"]:
+                    found["peers"][name] = figures
+        found["peers_measured"] = record.now()
+    else:
+        wanted = [name for name in PARTS if not chosen.only or name in chosen.only]
+        if wanted:
+            found |= _measure_parts(wanted, progress, is_quick=chosen.quick)
+            found |= {"measured": record.now(), "machine": record.machine()}
+    return found
+
+
+def _measure_parts(
+    wanted: Sequence[str], progress: Progress, *, is_quick: bool
+) -> dict[str, record.Figures]:
+    """Measure limit and jobs in turns, since what else the machine does changes by the minute."""
+    found: dict[str, record.Figures] = {}
+    in_turns = [name for name in ("limit", "jobs") if name in wanted]
+    runs: dict[str, list[record.Figures]] = {name: [] for name in in_turns}
+    count = 1 if is_quick else RUNS
+    for number in range(count):
+        for name in in_turns:
+            label = f"{name}, run {number + 1} of {count}"
+            if (figures := _run(name, label, progress, is_quick=is_quick)) is not None:
+                runs[name].append(figures)
+    found |= {name: record.middle(all_runs) for name, all_runs in runs.items() if all_runs}
+    if "queue" in wanted:
+        figures = _run("queue", "queue", progress, is_quick=is_quick)
+        found |= {} if figures is None else {"queue": figures}
+    return found
+
+
+def _run(name: str, label: str, progress: Progress, *, is_quick: bool) -> record.Figures | None:
+    module, sizes = (_QUICK if is_quick else _SIZES)[name]
+    task = progress.add_task(label, total=None)
+    figures: record.Figures | None = None
+    try:
+        for said in listen([sys.executable, "-m", module, *sizes], seconds=MEASURE_SECONDS):
+            if "figures" in said:
+                figures = said["figures"]
+            else:
+                text = f"{label}: {said['at']}"
+                progress.update(task, description=text, completed=said["done"], total=said["total"])
+    except RuntimeError as error:
+        progress.console.print(f"{label}: not measured: {error}", style="bold red")
+    progress.remove_task(task)
+    return figures
+
+
+def _measure_peer(name: str, progress: Progress, *, is_quick: bool) -> record.Figures:
+    task = progress.add_task(name, total=None)
+    try:
+        return peers.measure(
+            name, lambda text: progress.update(task, description=text), is_quick=is_quick
+        )
+    except peers.Skipped as reason:
+        progress.console.print(f"{name}: skipped: {reason}", style="yellow")
+        return {"skipped": str(reason)}
+    finally:
+        progress.remove_task(task)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
