@@ -22,7 +22,7 @@ from msgspec.structs import replace
 from shunter.context import Context, Terminated
 from shunter.errors import AppError
 from shunter.model.identity import NAME_RULE, is_name
-from shunter.model.queueing import PRIORITY_LIMIT
+from shunter.model.limits import option_faults
 from shunter.model.retry import Retry
 from shunter.model.worker import Handler
 from shunter.payload import Arguments, Parameters, payload_of, result_of
@@ -110,9 +110,9 @@ class App:
             if isinstance(function, JobFunction):
                 function = function.function
             type_name = self._new_name(function, name)
-            _check_options(type_name, retries, timeout, priority)
             policy = retry if retries is None else replace(retry or Retry(), limit=retries)
             handler = Handler(type_name, priority=priority, timeout=timeout, retry=policy)
+            _check_options(handler)
             declared = JobFunction(function, handler)
             self._functions[type_name] = declared
             return declared
@@ -156,16 +156,11 @@ class App:
         return name
 
 
-def _check_options(name: str, retries: int | None, timeout: float | None, priority: int) -> None:
-    if retries is not None and retries < 0:
-        raise AppError(f"handler {name!r}: retries is {retries}; allowed: 0 or more")
-    if timeout is not None and not timeout > 0:
-        raise AppError(f"handler {name!r}: timeout is {timeout}; allowed: seconds above 0, or None")
-    if not -PRIORITY_LIMIT <= priority <= PRIORITY_LIMIT:
-        raise AppError(
-            f"handler {name!r}: priority is {priority}; "
-            f"allowed: {-PRIORITY_LIMIT} to {PRIORITY_LIMIT}"
-        )
+def _check_options(handler: Handler) -> None:
+    for field, reason in option_faults(
+        priority=handler.priority, timeout=handler.timeout, retry=handler.retry
+    ):
+        raise AppError(f"handler {handler.type!r}: {field}: {reason}")
 
 
 def load_app(spec: str) -> App:

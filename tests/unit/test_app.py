@@ -114,7 +114,7 @@ def test_two_handlers_of_one_name_are_refused_with_the_first_ones_place() -> Non
 @pytest.mark.parametrize(
     ("options", "allowed"),
     [
-        ({"retries": -1}, "0 or more"),
+        ({"retries": -1}, "0 to 1000000"),
         ({"timeout": 0}, "above 0"),
         ({"timeout": float("nan")}, "above 0"),
         ({"priority": PRIORITY_LIMIT + 1}, f"-{PRIORITY_LIMIT} to {PRIORITY_LIMIT}"),

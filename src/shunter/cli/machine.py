@@ -19,7 +19,7 @@ from shunter.cli.finding import Finding, State, Surroundings
 
 OLDEST_PYTHON = (3, 11)
 OLDEST_JAVA = 17
-OLDEST_SQLITE = (3, 37, 0)
+OLDEST_SQLITE = (3, 38, 0)
 FEWEST_FILES = 1024
 SHARED_FOLDER = "/dev/shm"  # noqa: S108
 INSTALL_JAVA = "apt-get install openjdk-17-jre-headless"

@@ -106,7 +106,9 @@ class AsyncJob:
         return (await self._client.job(self.id)).status
 
     async def cancel(self) -> None:
-        await self._client.cancel([self.id])
+        """Ask for the job to be stopped, or raise JobRefused where it can't be."""
+        (receipt,) = await self._client.cancel([self.id])
+        _raise_refusal(receipt)
 
     def settle(self, outcome: Outcome) -> None:
         """Take note of how the job ended."""
@@ -127,18 +129,23 @@ class AsyncClient:
         self,
         *addresses: str,
         timeout: float = 10.0,
+        max_payload_bytes: int = 16 * 1024 * 1024,
         options: JobOptions = JobOptions(),  # noqa: B008
     ) -> None:
         self._handles: weakref.WeakValueDictionary[str, AsyncJob] = weakref.WeakValueDictionary()
         self._wanted: dict[str, AsyncJob] = {}
-        self._settled_at = 0.0
         self._poller: asyncio.TimerHandle | None = None
         self._polls: set[asyncio.Task[None]] = set()
         self._options = options
         self._session = Session(
             addresses or (DEFAULT_ADDRESS,), timeout=timeout, on_outcomes=self._settle
         )
-        self.unserved: tuple[str, ...] = ()
+        self._max_payload_bytes = max_payload_bytes
+
+    @property
+    def unserved(self) -> tuple[str, ...]:
+        """The types last submitted that no worker does yet."""
+        return self._session.unserved
 
     async def __aenter__(self) -> AsyncClient:
         return self
@@ -163,11 +170,9 @@ class AsyncClient:
 
     # ---- submitting
 
-    async def submit(self, job: JobType, *args: Any, **kwargs: Any) -> AsyncJob:
+    async def submit(self, job: JobType, /, *args: Any, **kwargs: Any) -> AsyncJob:
         """Submit one job; when this returns, it is stored."""
-        wish = self._wish(job, payload_of(*args, **kwargs))
-        handle = self._handle(wish)
-        await self._send([wish], [handle])
+        (handle,) = await self._send([self._wish(job, payload_of(*args, **kwargs))])
         return handle
 
     async def submit_many(self, job: JobType, calls: Iterable[Any]) -> list[AsyncJob]:
@@ -181,16 +186,13 @@ class AsyncClient:
         """Submit a job for each call, yielding handles as they are stored, some at a time."""
         batches = _batches(self._wish(job, _payload_of_call(call)) for call in calls)
         while some := list(itertools.islice(batches, BATCHES_UNDER_WAY)):
-            handles = [[self._handle(wish) for wish in batch] for batch in some]
-            await asyncio.gather(*map(self._send, some, handles))
+            handles = await asyncio.gather(*map(self._send, some))
             yield list(itertools.chain.from_iterable(handles))
 
     async def submit_raw(self, job_type: str, payload: bytes, *, job_id: str = "") -> AsyncJob:
         """Submit a payload that is a msgpack document already, perhaps under an id of yours."""
         wish = self._wish(job_type, payload)
-        wish = replace(wish, id=job_id) if job_id else wish
-        handle = self._handle(wish)
-        await self._send([wish], [handle])
+        (handle,) = await self._send([replace(wish, id=job_id) if job_id else wish])
         return handle
 
     def _wish(self, job: JobType, payload: bytes) -> Submission:
@@ -206,24 +208,30 @@ class AsyncClient:
             )
         assert isinstance(job_type, str)
         job_id = timed_id(time.time(), secrets.randbits(80))
+        if len(payload) > self._max_payload_bytes + 16:
+            raise JobRefused(
+                job_id,
+                "payload",
+                f"{len(payload):,} bytes; at most {self._max_payload_bytes:,} are accepted; "
+                "store the data elsewhere and send its address",
+            )
         return Submission(job_id, job_type, payload, **asdict(options))
 
-    def _handle(self, wish: Submission) -> AsyncJob:
-        handle = self._handles.get(wish.id)
-        if handle is None:
-            handle = self._handles[wish.id] = AsyncJob(self, wish.id, wish.type)
-        return handle
+    async def _send(self, wishes: Sequence[Submission]) -> list[AsyncJob]:
+        """Submit, and return the handles: results may arrive before the receipt does.
 
-    async def _send(self, wishes: Sequence[Submission], handles: list[AsyncJob]) -> None:
+        Where a unique key belongs to an earlier job, the handle is that job's.
+        """
+        handles = [self.job_handle(wish.id, wish.type) for wish in wishes]
         answer = await self._session.ask(Kind.SUBMIT, lambda n: Submit(n, tuple(wishes)))
         assert isinstance(answer, Accepted)
-        self.unserved = answer.unserved
-        for handle, receipt in zip(handles, answer.receipts, strict=True):
+        self._session.unserved = answer.unserved
+        for receipt in answer.receipts:
             _raise_refusal(receipt)
-            if receipt.job_id != handle.id:
-                self._handles.pop(handle.id, None)
-                handle.id = receipt.job_id
-                self._handles[handle.id] = handle
+        return [
+            handle if receipt.job_id == handle.id else self.job_handle(receipt.job_id, handle.type)
+            for handle, receipt in zip(handles, answer.receipts, strict=True)
+        ]
 
     # ---- outcomes
 
@@ -264,7 +272,6 @@ class AsyncClient:
             self._poll_later()
 
     def _settle(self, outcomes: tuple[Outcome, ...]) -> None:
-        self._settled_at = time.monotonic()
         for outcome in outcomes:
             self._wanted.pop(outcome.job_id, None)
             if handle := self._handles.get(outcome.job_id):
@@ -277,7 +284,7 @@ class AsyncClient:
         self._poller = None
         if not self._wanted:
             return
-        if time.monotonic() - self._settled_at >= 1.0 and not self._polls:
+        if not self._polls:
             poll = asyncio.get_running_loop().create_task(self._fetch_wanted())
             self._polls.add(poll)
             poll.add_done_callback(self._polled)
@@ -290,17 +297,19 @@ class AsyncClient:
             poll.exception()
 
     async def _fetch_wanted(self) -> None:
-        """Ask for outcomes that were not pushed: the push is a hint, the store is the truth."""
-        ids = list(self._wanted)
-        for start in range(0, len(ids), FETCH_AT_ONCE):
-            part = tuple(ids[start : start + FETCH_AT_ONCE])
-            asked = functools.partial(Fetch, job_ids=part)
-            answer = await self._session.ask(Kind.FETCH, asked)
-            assert isinstance(answer, Fetched)
-            self._settle(answer.outcomes)
-            for job_id in answer.unknown:
-                if job := self._wanted.pop(job_id, None):
-                    job.is_lost()
+        """Ask for some outcomes: the push is a hint, the store is the truth.
+
+        Those asked about go to the end of the line, so that all have their turn.
+        """
+        part = tuple(itertools.islice(self._wanted, FETCH_AT_ONCE))
+        for job_id in part:
+            self._wanted[job_id] = self._wanted.pop(job_id)
+        answer = await self._session.ask(Kind.FETCH, functools.partial(Fetch, job_ids=part))
+        assert isinstance(answer, Fetched)
+        self._settle(answer.outcomes)
+        for job_id in answer.unknown:
+            if job := self._wanted.pop(job_id, None):
+                job.is_lost()
 
     # ---- questions and orders
 

@@ -65,6 +65,7 @@ class Session:
     ) -> None:
         self.addresses = addresses
         self.heard_at = 0.0
+        self.unserved: tuple[str, ...] = ()
         self._timeout = timeout
         self._on_outcomes = on_outcomes
         self._identity = b"c-" + secrets.token_bytes(12)

@@ -52,13 +52,15 @@ class SubmittedJob:
 class Client:
     """Submits jobs to dispatchers. Use it with `with`, from any thread."""
 
-    def __init__(self, *addresses: str, timeout: float = 10.0) -> None:
+    def __init__(
+        self, *addresses: str, timeout: float = 10.0, max_payload_bytes: int = 16 << 20
+    ) -> None:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(
             target=self._loop.run_forever, name="shunter-client", daemon=True
         )
         self._thread.start()
-        self._async: AsyncClient = self._do(_made(addresses, timeout))
+        self._async: AsyncClient = self._do(_made(addresses, timeout, max_payload_bytes))
 
     def __enter__(self) -> Client:
         return self
@@ -85,7 +87,7 @@ class Client:
         """The types last submitted that no worker does yet."""
         return self._async.unserved
 
-    def submit(self, job: JobType, *args: Any, **kwargs: Any) -> SubmittedJob:
+    def submit(self, job: JobType, /, *args: Any, **kwargs: Any) -> SubmittedJob:
         """Submit one job; when this returns, it is stored."""
         return SubmittedJob(self, self._do(self._async.submit(job, *args, **kwargs)))
 
@@ -138,8 +140,8 @@ class Client:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
 
-async def _made(addresses: tuple[str, ...], timeout: float) -> AsyncClient:
-    return AsyncClient(*addresses, timeout=timeout)
+async def _made(addresses: tuple[str, ...], timeout: float, max_payload_bytes: int) -> AsyncClient:
+    return AsyncClient(*addresses, timeout=timeout, max_payload_bytes=max_payload_bytes)
 
 
 async def _next(jobs: AsyncIterator[AsyncJob]) -> AsyncJob | None:

@@ -55,7 +55,7 @@ class Introduced(Struct, frozen=True):
 
 
 class Beaten(Struct, frozen=True):
-    """A heartbeat; `held` is what the worker has from this dispatcher."""
+    """A heartbeat; `held` is all that the worker has, from whichever dispatcher."""
 
     worker_id: str
     held: frozenset[Held]
@@ -63,9 +63,26 @@ class Beaten(Struct, frozen=True):
     beat: int
 
 
+class Answers:
+    """Collects the receipts of one request, and gives them all at once, in order."""
+
+    def __init__(self, size: int, answer: Receipts) -> None:
+        self._receipts: dict[int, Receipt] = {}
+        self._size, self._answer = size, answer
+
+    def put(self, place: int, receipt: Receipt) -> None:
+        self._receipts[place] = receipt
+        if len(self._receipts) == self._size:
+            self._answer([self._receipts[at] for at in range(self._size)])
+
+
 class CancelAsked(Struct, frozen=True):
-    job_ids: Sequence[str]
-    answer: Receipts
+    """Somebody wants a job stopped; the receipt goes to its `place` in the answers."""
+
+    job_id: str
+    place: int
+    answers: Answers
+    tries: int = 0
 
 
 class Reported(Struct, frozen=True):
@@ -116,6 +133,5 @@ class Arrivals:
         """Return the ids of the jobs that workers and clients speak of."""
         ids = {arrival.report.job_id for arrival in self.reported}
         ids.update(arrival.held.job_id for arrival in self.given_back)
-        ids.update(held.job_id for beat in self.beaten.values() for held in beat.held)
-        ids.update(job_id for ask in self.cancel_asked for job_id in ask.job_ids)
+        ids.update(ask.job_id for ask in self.cancel_asked)
         return ids

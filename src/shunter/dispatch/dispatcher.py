@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import TypeVar
 
 from msgspec.structs import replace
 
 from shunter.dispatch.arrivals import (
+    Answers,
     Arrivals,
     Beaten,
     CancelAsked,
@@ -30,10 +32,13 @@ from shunter.dispatch.desk import Desk
 from shunter.dispatch.plan import Change, Insertion, Plan
 from shunter.dispatch.planner import Planner
 from shunter.dispatch.rules import Rules
+from shunter.dispatch.verdict import is_run_of
 from shunter.errors import JobError, StoreError, UniqueKeyTaken
 from shunter.model.job import Job, ReplyTo, Status
-from shunter.store.port import Claim, Committed, Store
+from shunter.store.port import Claim, Store
 from shunter.wire.messages import Advance, Held, Report, Submission
+
+T = TypeVar("T")
 
 IDLE_SECONDS = 0.01
 """How long to wait when all there is to do is to wait, for a cooldown or a free place."""
@@ -140,7 +145,10 @@ class Dispatcher:
         self._wake.set()
 
     def cancel(self, job_ids: Sequence[str], answer: Receipts) -> None:
-        self._inbox.cancel_asked.append(CancelAsked(job_ids, answer))
+        answers = Answers(len(job_ids), answer)
+        self._inbox.cancel_asked.extend(
+            CancelAsked(job_id, place, answers) for place, job_id in enumerate(job_ids)
+        )
         self._wake.set()
 
     def look_at(self, jobs: Iterable[Job]) -> None:
@@ -183,15 +191,18 @@ class Dispatcher:
         Return whether there was anything to commit: a claim may have to wait for its cooldown.
         """
         arrivals = self._take_inbox()
-        stored = await self._read(arrivals)
+        stored = await self._patiently(lambda: self._read(arrivals))
         plan = self._planner.plan(arrivals, stored, now=self.now())
-        committed = await self._commit(plan)
+        batch = plan.batch()
+        committed = await self._patiently(lambda: self.store.commit(batch))
+        lost_races: set[str] = set()
         started: defaultdict[str, list[Job]] = defaultdict(list)
         ended: list[Job] = []
         for change, was_written in zip(plan.changes.values(), committed.replaced, strict=True):
             if was_written:
                 self._settle(change.job, started, ended)
             else:
+                lost_races.add(change.job.id)
                 self._lost_race(change)
         answers = iter(committed.inserted)
         for insertion in plan.insertions:
@@ -200,9 +211,8 @@ class Dispatcher:
             insertion.answer(plan.outcome_of(insertion, stored_now))
         for claim, jobs in zip(plan.claims, committed.claimed, strict=True):
             self._claimed(claim, jobs)
-        for worker_id, batches in arrivals.batches.items():
-            if member := self.desk.members.get(worker_id):
-                member.link.send_taken(worker_id, batches)
+        self._answer_cancels(plan, lost_races)
+        self._confirm(arrivals, lost_races)
         self._perform(plan, started, ended)
         return bool(plan.changes or plan.insertions or plan.claims or arrivals)
 
@@ -223,11 +233,16 @@ class Dispatcher:
         """Ask the store about jobs that arrivals speak of and the desk does not know."""
         running = self.desk.running
         ids = {job_id for job_id in arrivals.mentioned() if job_id not in running}
+        for arrival in arrivals.introduced:
+            ids.update(held.job_id for held in arrival.held)
         for beat in arrivals.beaten.values():
-            has = {held.job_id for held in beat.held}
+            has = {held.job_id: held for held in beat.held}
             ids.update(
-                job_id for job_id in self.desk.roster.held(beat.worker_id) if job_id not in has
+                job_id
+                for job_id, held in has.items()
+                if not is_run_of(running.get(job_id), beat.worker_id, held)
             )
+            ids.update(self.desk.roster.held(beat.worker_id) - has.keys())
         workers = {arrival.worker.id for arrival in arrivals.introduced}
         workers.update(arrival.worker_id for arrival in arrivals.unasked)
         if workers:
@@ -238,15 +253,14 @@ class Dispatcher:
             return {}
         return {job.id: job for job in await self.store.get(sorted(ids)) if job is not None}
 
-    async def _commit(self, plan: Plan) -> Committed:
-        """Write the plan. While the store can't, wait: nothing has been promised yet."""
-        batch = plan.batch()
+    async def _patiently(self, work: Callable[[], Awaitable[T]]) -> T:
+        """Use the store. While it fails, wait: nothing has been promised yet."""
         delay = STORE_RETRY_SECONDS
         while True:
             try:
-                return await self.store.commit(batch)
+                return await work()
             except StoreError as error:
-                self.counters["commits_failed"] += 1
+                self.counters["store_failures"] += 1
                 self._on_store_error(error)
             await asyncio.sleep(delay)
             delay = min(2 * delay, MAX_STORE_RETRY_SECONDS)
@@ -283,6 +297,27 @@ class Dispatcher:
         else:
             self._inbox.given_back.append(again)
 
+    def _answer_cancels(self, plan: Plan, lost_races: set[str]) -> None:
+        """Say what became of cancels; those that met another change are decided again."""
+        for ask, receipt in plan.cancelled:
+            met_another = receipt.reason and ask.job_id in plan.changes
+            if (met_another or ask.job_id in lost_races) and ask.tries < MAX_TRIES:
+                self._inbox.cancel_asked.append(replace(ask, tries=ask.tries + 1))
+            else:
+                ask.answers.put(ask.place, receipt)
+
+    def _confirm(self, arrivals: Arrivals, lost_races: set[str]) -> None:
+        """Confirm reports, but not to a worker of which one must be decided again."""
+        undecided = {
+            reported.worker_id
+            for reported in arrivals.reported
+            if reported.report.job_id in lost_races
+        }
+        for worker_id, batches in arrivals.batches.items():
+            member = self.desk.members.get(worker_id)
+            if member is not None and worker_id not in undecided:
+                member.link.send_taken(worker_id, batches)
+
     def _inserted(
         self,
         insertion: Insertion,
@@ -296,7 +331,7 @@ class Dispatcher:
                 if job.status is Status.IN_PROGRESS:
                     self._settle(job, started, ended)
                 continue
-            if job.execution.worker_id is not None:
+            if job.execution.worker_id is not None and job.id not in self.desk.running:
                 self.desk.roster.drop(job.execution.worker_id, job.id)
             if isinstance(stored, Job) and stored.status.is_final:
                 ended.append(replace(stored, reply_to=job.reply_to))
@@ -320,8 +355,6 @@ class Dispatcher:
                 member.link.send_cancels(worker_id, orders)
         for link, worker_id, beat in plan.pongs:
             link.send_pong(worker_id, beat)
-        for answer, receipts in plan.receipts:
-            answer(receipts)
         by_gateway: defaultdict[str, list[Job]] = defaultdict(list)
         for job in ended:
             if job.reply_to is not None:

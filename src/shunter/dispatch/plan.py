@@ -6,7 +6,7 @@ from collections import defaultdict
 
 from msgspec import Struct
 
-from shunter.dispatch.arrivals import GivenBack, Receipts, Reported, WorkerLink
+from shunter.dispatch.arrivals import CancelAsked, GivenBack, Receipts, Reported, WorkerLink
 from shunter.errors import UniqueKeyTaken
 from shunter.model.job import Job, ReplyTo
 from shunter.model.worker import Worker
@@ -42,7 +42,7 @@ class Plan:
         self.workers: list[Worker] = []
         self.pongs: list[tuple[WorkerLink, str, int]] = []
         self.cancels: defaultdict[str, list[Held]] = defaultdict(list)
-        self.receipts: list[tuple[Receipts, list[Receipt]]] = []
+        self.cancelled: list[tuple[CancelAsked, Receipt]] = []
 
     def batch(self) -> Batch:
         """Return what is to be written."""

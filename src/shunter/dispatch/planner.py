@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from typing import TypeGuard
 
 from msgspec.structs import replace
 
@@ -27,7 +26,7 @@ from shunter.dispatch.desk import Desk, Member
 from shunter.dispatch.intake import admit
 from shunter.dispatch.plan import Change, Insertion, Plan
 from shunter.dispatch.rules import Rules
-from shunter.dispatch.verdict import ended, is_sensible
+from shunter.dispatch.verdict import ended, is_run_of, is_sensible, with_progress
 from shunter.errors import JobError, JobNotFound, JobRefused
 from shunter.model import lifecycle
 from shunter.model.job import Job, Status
@@ -63,14 +62,16 @@ class Planner:
         plan = Plan(now)
         for arrival in arrivals.introduced:
             self._introduce(arrival, plan)
+        progress = {(advance.job_id, advance.attempt): advance for _, advance in arrivals.advanced}
         for reported in arrivals.reported:
-            self._report(reported, stored, plan)
+            last = progress.get((reported.report.job_id, reported.report.attempt))
+            self._report(reported, stored, plan, last)
         for unasked in arrivals.unasked:
             self._attribute(unasked, arrivals, stored, plan)
         for given_back in arrivals.given_back:
             self._take_back(given_back, stored, plan)
         for arrival in arrivals.introduced:
-            self._reconcile_all(arrival, arrivals, plan)
+            self._reconcile_all(arrival, arrivals, stored, plan)
         for beaten in arrivals.beaten.values():
             self._beat(beaten, stored, plan)
         plan.renewed |= arrivals.heard
@@ -99,7 +100,13 @@ class Planner:
         if arrival.beat is not None:
             plan.pongs.append((arrival.link, worker.id, arrival.beat))
 
-    def _reconcile_all(self, arrival: Introduced, arrivals: Arrivals, plan: Plan) -> None:
+    def _reconcile_all(
+        self,
+        arrival: Introduced,
+        arrivals: Arrivals,
+        stored: Mapping[str, Job],
+        plan: Plan,
+    ) -> None:
         """Compare all that the store says the worker has with all that it has.
 
         A job that was started a moment ago, perhaps by another dispatcher, may still be on its
@@ -120,8 +127,9 @@ class Planner:
                 reason = f"worker {worker_id} came back without it"
                 self._lose(job, worker_id, reason, plan)
         for held in arrival.held:
-            has = believed.get(held.job_id)
-            if (has is None or has.attempt != held.attempt) and held.job_id not in plan.changes:
+            if held.job_id not in believed:
+                self._disown(held, worker_id, stored, plan)
+            elif believed[held.job_id].attempt != held.attempt:
                 plan.cancels[worker_id].append(held)
 
     def _beat(self, arrival: Beaten, stored: Mapping[str, Job], plan: Plan) -> None:
@@ -142,18 +150,23 @@ class Planner:
             if plan.now - job.execution.started < self._rules.forgotten_after:
                 continue
             in_store = stored.get(job_id)
-            if _is_run_of(in_store, worker_id, Held(job_id, job.attempt)):
+            if is_run_of(in_store, worker_id, Held(job_id, job.attempt)):
                 self._lose(in_store, worker_id, f"worker {worker_id} does not know of it", plan)
             else:
                 desk.forget(job_id)
         for held in arrival.held:
-            if held.job_id in desk.running or held.job_id in plan.changes:
+            if is_run_of(desk.running.get(held.job_id), worker_id, held):
                 continue
             in_store = stored.get(held.job_id)
-            if _is_run_of(in_store, worker_id, held):
+            if held.job_id not in plan.changes and is_run_of(in_store, worker_id, held):
                 desk.adopt(in_store)
             else:
-                plan.cancels[worker_id].append(held)
+                self._disown(held, worker_id, stored, plan)
+
+    def _disown(self, held: Held, worker_id: str, stored: Mapping[str, Job], plan: Plan) -> None:
+        """Have a worker stop a run that is not the job's; jobs of other stores are not ours."""
+        if held.job_id in stored and held.job_id not in plan.changes:
+            plan.cancels[worker_id].append(held)
 
     def _resign(self, worker_id: str, plan: Plan) -> None:
         if member := self._desk.members.get(worker_id):
@@ -163,7 +176,13 @@ class Planner:
 
     # ---- reports
 
-    def _report(self, arrival: Reported, stored: Mapping[str, Job], plan: Plan) -> None:
+    def _report(
+        self,
+        arrival: Reported,
+        stored: Mapping[str, Job],
+        plan: Plan,
+        last: Advance | None = None,
+    ) -> None:
         worker_id, report = arrival.worker_id, arrival.report
         job = self._desk.running.get(report.job_id) or stored.get(report.job_id)
         if job is None:
@@ -174,6 +193,7 @@ class Planner:
             return
         try:
             lifecycle.check_holder(job, worker_id)
+            job = with_progress(job, last, now=plan.now)
             changed = ended(job, report, self._rules, now=plan.now, spread=self._spread())
         except JobError as error:
             self._refuse(worker_id, error)
@@ -242,7 +262,9 @@ class Planner:
 
     def _look_at(self, job: Job, plan: Plan) -> None:
         """Act on an alarm: waited long enough, claimed too long, or ran too long."""
-        if job.id in plan.changes or job.id in self._desk.claimed:
+        believed = self._desk.running.get(job.id)
+        is_outdated = believed is not None and believed.revision > job.revision
+        if is_outdated or job.id in plan.changes or job.id in self._desk.claimed:
             return
         match job.status:
             case Status.QUEUED:
@@ -263,26 +285,23 @@ class Planner:
                 self._change(over, plan)
 
     def _cancel(self, ask: CancelAsked, stored: Mapping[str, Job], plan: Plan) -> None:
-        receipts = []
-        for job_id in ask.job_ids:
-            planned = plan.changes.get(job_id)
-            job = self._desk.running.get(job_id) or stored.get(job_id)
-            try:
-                if planned is not None:
-                    raise JobRefused(job_id, "status", "it is changing right now; ask again")
-                if job is None:
-                    raise JobNotFound(job_id)
-                stoppable = self._desk.is_stoppable(job.execution.worker_id)
-                stopped = lifecycle.cancelled(job, now=plan.now, stoppable=stoppable)
-            except JobError as error:
-                receipts.append(Receipt(job_id, "id" if job is None else "status", str(error)))
-                continue
-            receipts.append(Receipt(job_id))
-            self._desk.claimed.pop(job_id, None)
+        job = self._desk.running.get(ask.job_id) or stored.get(ask.job_id)
+        receipt = Receipt(ask.job_id)
+        try:
+            if job is None:
+                raise JobNotFound(ask.job_id)
+            if ask.job_id in plan.changes:
+                raise JobRefused(ask.job_id, "status", "it is changing right now; ask again")
+            stoppable = self._desk.is_stoppable(job.execution.worker_id)
+            stopped = lifecycle.cancelled(job, now=plan.now, stoppable=stoppable)
+        except JobError as error:
+            receipt = Receipt(ask.job_id, "id" if job is None else "status", str(error))
+        else:
+            self._desk.claimed.pop(job.id, None)
             if job.execution.worker_id is not None:
                 plan.cancels[job.execution.worker_id].append(Held(job.id, job.attempt))
             self._change(stopped, plan)
-        plan.receipts.append((ask.answer, receipts))
+        plan.cancelled.append((ask, receipt))
 
     # ---- jobs on their way to workers
 
@@ -326,9 +345,9 @@ class Planner:
             reply_to=submitted.reply_to,
             now=now,
         )
-        if job.wait_until is not None or self._rules.cooldown or job.type in self._desk.waiting:
+        if job.wait_until is not None or job.type in self._desk.waiting:
             return job
-        worker_id = roster.place(job.type, job.id)
+        worker_id = None if self._rules.cooldown else roster.place(job.type, job.id)
         if worker_id is None:
             self._desk.waiting.add(job.type)
             return job
@@ -365,12 +384,3 @@ class Planner:
     def _refuse(self, worker_id: str, error: JobError) -> None:
         self._counters["reports_refused"] += 1
         self._on_refused(worker_id, error)
-
-
-def _is_run_of(job: Job | None, worker_id: str, held: Held) -> TypeGuard[Job]:
-    return (
-        job is not None
-        and job.status is Status.IN_PROGRESS
-        and job.execution.worker_id == worker_id
-        and job.attempt == held.attempt
-    )

@@ -8,7 +8,7 @@ workers and for a thousand.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable
+from collections.abc import Set
 
 from msgspec import Struct
 
@@ -177,9 +177,9 @@ class Roster:
                 return next(h for h in seat.handlers if h.type == job_type)
         return None
 
-    def held(self, worker_id: str) -> Iterable[str]:
+    def held(self, worker_id: str) -> Set[str]:
         seat = self._seats.get(worker_id)
-        return seat.held if seat else ()
+        return seat.held if seat else frozenset()
 
     def _changed(self, seat: Seat, before: int) -> None:
         if seat.free != before:

@@ -28,12 +28,15 @@ async def ring_alarms(dispatcher: Dispatcher) -> int:
 
 
 def suspend_silent(dispatcher: Dispatcher) -> None:
-    """Give no new jobs to full workers that were silent for a while."""
-    now, rules = dispatcher.now(), dispatcher.rules
-    for worker_id, member in dispatcher.desk.members.items():
-        is_full = member.worker.kind is WorkerKind.FULL
-        if is_full and now - member.heard_at >= rules.silent_after:
-            dispatcher.desk.roster.adjust(worker_id, is_open=False)
+    """Give no new jobs to full workers that were silent for a while; forget lapsed ones."""
+    now, rules, desk = dispatcher.now(), dispatcher.rules, dispatcher.desk
+    for worker_id, member in list(desk.members.items()):
+        if member.worker.kind is not WorkerKind.FULL:
+            continue
+        if has_lapsed(member.heard_at, rules.lease, now=now):
+            desk.remove(worker_id)
+        elif now - member.heard_at >= rules.silent_after:
+            desk.roster.adjust(worker_id, is_open=False)
 
 
 async def bury_dead(dispatcher: Dispatcher) -> None:

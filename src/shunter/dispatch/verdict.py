@@ -7,14 +7,17 @@ wire: a result must be msgpack, a number finite, a retry policy within limits.
 from __future__ import annotations
 
 import math
+from typing import TypeGuard
+
+from msgspec.structs import replace
 
 from shunter.dispatch.rules import Rules
 from shunter.model import lifecycle
-from shunter.model.job import ErrorKind, Failure, Job
+from shunter.model.job import ErrorKind, Failure, Job, Progress, Status
 from shunter.model.limits import option_faults
 from shunter.model.retry import Retry
 from shunter.wire.frames import is_document
-from shunter.wire.messages import Advance, Report
+from shunter.wire.messages import Advance, Held, Report
 
 NIL = b"\xc0"
 """The result of a job whose worker sent none: nil, in msgpack."""
@@ -58,3 +61,20 @@ def _sensible(retry: Retry | None) -> Retry | None:
     """Drop a retry policy that is out of bounds."""
     faults = option_faults(priority=None, timeout=None, retry=retry)
     return None if next(faults, None) else retry
+
+
+def with_progress(job: Job, last: Advance | None, *, now: float) -> Job:
+    """Return the job with the progress that was reported just before its run ended."""
+    if last is None or not is_sensible(last):
+        return job
+    return replace(job, progress=Progress(last.done, last.total, now))
+
+
+def is_run_of(job: Job | None, worker_id: str, held: Held) -> TypeGuard[Job]:
+    """Tell whether this is the job's current run, on this worker."""
+    return (
+        job is not None
+        and job.status is Status.IN_PROGRESS
+        and job.execution.worker_id == worker_id
+        and job.attempt == held.attempt
+    )

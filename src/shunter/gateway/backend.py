@@ -30,6 +30,7 @@ from shunter.wire.messages import (
     Kind,
     Pong,
     Refusal,
+    RefusalCode,
     Report,
     Reports,
     Returned,
@@ -54,8 +55,14 @@ class Backend:
     """All workers that are connected by ZeroMQ. It is the WorkerLink of each of them."""
 
     def __init__(
-        self, dispatcher: Dispatcher, complaints: Complaints, *, worker_expire_seconds: float
+        self,
+        dispatcher: Dispatcher,
+        complaints: Complaints,
+        *,
+        worker_expire_seconds: float,
+        max_result_bytes: int,
     ) -> None:
+        self._max_result_bytes = max_result_bytes
         self._dispatcher = dispatcher
         self._complaints = complaints
         self._plain = PlainWorkers(expire_after=worker_expire_seconds)
@@ -90,6 +97,12 @@ class Backend:
         now = self._dispatcher.now()
         self._perform(self._plain.tick(now=now))
 
+    def forget_gone(self) -> None:
+        """Drop the addresses of workers that are not on the dispatcher's desk any more."""
+        members = self._dispatcher.desk.members
+        for worker_id in [known for known in self._identities if known not in members]:
+            self._workers.pop(self._identities.pop(worker_id), None)
+
     def plain_worker_ids(self) -> Iterator[str]:
         return (_plain_id(identity) for identity in self._plain.present())
 
@@ -105,7 +118,8 @@ class Backend:
             return
         worker_id = self._workers.get(identity)
         if worker_id is None:
-            unknown = Refusal(0, "this dispatcher does not know you; say READY")
+            reason = "this dispatcher does not know you; say READY"
+            unknown = Refusal(0, reason, RefusalCode.UNKNOWN_WORKER)
             self.socket.send([identity, *full(Kind.ERROR, unknown)])
             return
         answer = self._answers.get(kind)
@@ -175,9 +189,9 @@ class Backend:
                 case LeftQueue(identity):
                     dispatcher.desk.remove(_plain_id(identity))
                 case ResultArrived(identity, held, result):
-                    report = Report(held.job_id, held.attempt, result=document_of(result))
-                    dispatcher.report(_plain_id(identity), [report])
+                    dispatcher.report(_plain_id(identity), [self._plain_report(held, result)])
                 case JobForgotten(identity, held, reason):
+                    dispatcher.resize(_plain_id(identity), 0)
                     dispatcher.give_back(_plain_id(identity), [held], reason, blame=True)
                 case ResultUnasked(identity, result):
                     if identity[:1] == b"\0":
@@ -185,6 +199,15 @@ class Backend:
                         self._complaints.note(peer_name(identity), "result", detail)
                     else:
                         dispatcher.report_unasked(_plain_id(identity), document_of(result))
+
+    def _plain_report(self, held: Held, result: bytes) -> Report:
+        if len(result) <= self._max_result_bytes:
+            return Report(held.job_id, held.attempt, result=document_of(result))
+        message = (
+            f"its worker returned {len(result):,} bytes; at most {self._max_result_bytes:,} are "
+            "accepted (zmq.max_message_bytes)"
+        )
+        return Report(held.job_id, held.attempt, error=Failure(ErrorKind.REFUSED, message))
 
     def _join(self, identity: bytes) -> None:
         worker_id = _plain_id(identity)

@@ -45,6 +45,9 @@ FULL_GATEWAY = "zmq"
 PLAIN_GATEWAY = "zmq-plain"
 MAX_QUESTIONS = 10_000
 MAX_LISTED = 1000
+MAX_SHOWN = 8
+"""How many jobs are shown at once with payload and result."""
+FETCHED_AT_ONCE = 50
 BATCH_BYTES = 1024 * 1024
 
 Answer = Coroutine[Any, Any, tuple[Kind, Message]]
@@ -159,19 +162,23 @@ class Frontend:
         fetch = decode(body, Fetch)
         outcomes, unknown, size = [], [], 0
         ids = fetch.job_ids[:MAX_LISTED]
-        for job_id, job in zip(ids, await self._dispatcher.store.get(ids), strict=True):
-            if job is None:
-                unknown.append(job_id)
-            elif job.status.is_final and size < 16 * BATCH_BYTES:
-                outcomes.append(_outcome(job))
-                size += len(job.result or b"")
+        for start in range(0, len(ids), FETCHED_AT_ONCE):
+            some = ids[start : start + FETCHED_AT_ONCE]
+            for job_id, job in zip(some, await self._dispatcher.store.get(some), strict=True):
+                if job is None:
+                    unknown.append(job_id)
+                elif job.status.is_final:
+                    outcomes.append(_outcome(job))
+                    size += len(job.result or b"")
+            if size >= BATCH_BYTES:
+                break
         return Kind.FETCH, Fetched(fetch.request, tuple(outcomes), tuple(unknown))
 
     async def _list(self, body: bytes) -> tuple[Kind, Message]:
         asked = decode(body, JobsAsked)
         store = self._dispatcher.store
         if asked.job_ids:
-            found = await store.get(asked.job_ids[:MAX_LISTED], payload=True)
+            found = await store.get(asked.job_ids[:MAX_SHOWN], payload=True)
             return Kind.LIST, JobsListed(asked.request, tuple(job for job in found if job))
         query = JobQuery(
             status=asked.status,

@@ -59,6 +59,7 @@ class Service:
             self.dispatcher,
             self._complaints,
             worker_expire_seconds=settings.zmq.worker_expire_seconds,
+            max_result_bytes=settings.zmq.max_message_bytes,
         )
         self._frontend = Frontend(self.dispatcher, self._complaints, new_id=new_id)
 
@@ -108,6 +109,7 @@ class Service:
                 store=self._settings.store.url,
             )
             await self._stopping.wait()
+            self.ready.clear()
             if self.before_stop is not None:
                 await self.before_stop()
             server.should_exit = True
@@ -173,6 +175,7 @@ class Service:
 
     async def _keep_house(self) -> None:
         await sweep.forget_gone(self.dispatcher)
+        self._backend.forget_gone()
         while await sweep.purge(self.dispatcher) >= sweep.PURGED_AT_ONCE:
             await asyncio.sleep(PURGE_PAUSE_SECONDS)
 

@@ -89,7 +89,7 @@ class Sandbox:
         view.__dict__ = {**self.__dict__, "_options": JobOptions(**options)}
         return view
 
-    def submit(self, job: str | JobFunction[..., Any], *args: Any, **kwargs: Any) -> SandboxJob:
+    def submit(self, job: str | JobFunction[..., Any], /, *args: Any, **kwargs: Any) -> SandboxJob:
         """Submit a job; nothing runs before `run()`, `advance()` or `result()`."""
         job_type = job if isinstance(job, str) else job.name
         options = {name: getattr(self._options, name) for name in JobOptions.__struct_fields__}

@@ -232,7 +232,7 @@ class Outcomes(Message, frozen=True):
 
 
 class Fetch(Message, frozen=True):
-    """FETCH: ask for outcomes. The answer, RESULTS, names those jobs that have ended."""
+    """FETCH: ask how jobs ended. The answer has the same kind, and a body of its own."""
 
     request: int
     job_ids: tuple[str, ...]
@@ -294,11 +294,19 @@ class Standing(Message, frozen=True):
     counters: dict[str, int]
 
 
+class RefusalCode(StrEnum):
+    """What a program may have to act on."""
+
+    OTHER = ""
+    UNKNOWN_WORKER = "unknown worker"
+
+
 class Refusal(Message, frozen=True):
     """ERROR: the request could not be served; `request` is 0 where it could not be read."""
 
     request: int
     reason: str
+    code: RefusalCode = RefusalCode.OTHER
 
 
 M = TypeVar("M", bound=Message)

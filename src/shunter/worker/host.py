@@ -34,6 +34,7 @@ from shunter.wire.messages import (
     Kind,
     Pong,
     Refusal,
+    RefusalCode,
     Report,
     Reports,
     Returned,
@@ -109,6 +110,10 @@ class Host:
         for connection in self._connections:
             if connection.tick():
                 self._beat(connection, now)
+        for batch, reports in self._outbox.stale(now=now):
+            self._home_of(reports[0].job_id).send(
+                Kind.RESULTS, Reports(batch, self._window(), reports)
+            )
         if overdue := self._crew.overdue(now):
             self._give_back(overdue, "waited too long in its worker behind other jobs")
         if self._lease.is_over(now=now):
@@ -194,7 +199,7 @@ class Host:
             by_connection.setdefault(self._home_of(report.job_id), []).append(report)
             self._origins.pop(report.job_id, None)
         for connection, mine in by_connection.items():
-            for batch, part in self._outbox.add(mine):
+            for batch, part in self._outbox.add(mine, now=time.monotonic()):
                 connection.send(Kind.RESULTS, Reports(batch, self._window(), part))
 
     def _home_of(self, job_id: str) -> Connection:
@@ -233,9 +238,9 @@ class Host:
             case Kind.PONG:
                 self._lease.answered(decode(body, Pong).beat)
             case Kind.ERROR:
-                reason = decode(body, Refusal).reason
-                self._note_fault(connection, reason)
-                if "say READY" in reason:
+                refusal = decode(body, Refusal)
+                self._note_fault(connection, refusal.reason)
+                if refusal.code is RefusalCode.UNKNOWN_WORKER:
                     self._say_ready(connection)
             case _:
                 self._note_fault(connection, f"{kind} is not for a worker to receive")

@@ -11,6 +11,8 @@ from collections.abc import Iterable, Iterator
 from shunter.wire.messages import Held, Report
 
 BATCH_BYTES = 1024 * 1024
+RESEND_SECONDS = 3.0
+"""A batch that was not confirmed for so long is sent again; a second report does no harm."""
 
 
 class Outbox:
@@ -18,23 +20,32 @@ class Outbox:
 
     def __init__(self) -> None:
         self._batches: dict[int, tuple[Report, ...]] = {}
+        self._sent_at: dict[int, float] = {}
         self._last = 0
 
     def __len__(self) -> int:
         return len(self._batches)
 
-    def add(self, reports: Iterable[Report]) -> list[tuple[int, tuple[Report, ...]]]:
+    def add(self, reports: Iterable[Report], *, now: float) -> list[tuple[int, tuple[Report, ...]]]:
         """Number new reports, in batches of bounded size, and return those."""
         added = []
         for batch in _batches(reports):
             self._last += 1
             self._batches[self._last] = batch
+            self._sent_at[self._last] = now
             added.append((self._last, batch))
         return added
 
     def confirmed(self, numbers: Iterable[int]) -> None:
         for number in numbers:
             self._batches.pop(number, None)
+            self._sent_at.pop(number, None)
+
+    def stale(self, *, now: float) -> list[tuple[int, tuple[Report, ...]]]:
+        """Return what is to be sent again, and count it as sent now."""
+        due = [n for n, sent_at in self._sent_at.items() if now - sent_at >= RESEND_SECONDS]
+        self._sent_at.update(dict.fromkeys(due, now))
+        return [(number, self._batches[number]) for number in due]
 
     def unconfirmed(self) -> list[tuple[int, tuple[Report, ...]]]:
         return list(self._batches.items())
@@ -47,6 +58,7 @@ class Outbox:
 
     def clear(self) -> None:
         self._batches.clear()
+        self._sent_at.clear()
 
 
 def _batches(reports: Iterable[Report]) -> Iterator[tuple[Report, ...]]:

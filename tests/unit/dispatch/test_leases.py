@@ -69,11 +69,12 @@ def test_a_job_that_its_worker_does_not_know_of_is_queued_again(scene: Any) -> N
 
 
 def test_a_job_that_is_not_its_workers_any_more_is_cancelled_there(scene: Any) -> None:
-    scene.worker("w-1")
+    scene.worker("w-1", slots=2)
+    scene.submit("j-1")
 
-    scene.beat("w-1", Held("ghost", 3))
+    scene.beat("w-1", J1, Held("j-1", 3), Held("of-another-store", 1))
 
-    assert scene.said.cancels == [("w-1", Held("ghost", 3))]
+    assert scene.said.cancels == [("w-1", Held("j-1", 3))]
 
 
 def test_a_new_dispatcher_adopts_what_a_worker_still_has(scene: Any) -> None:

@@ -1,0 +1,132 @@
+"""Two things at once: what one of them must not do to the other."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from shunter.dispatch import sweep
+from shunter.errors import StoreError
+from shunter.model.job import Status
+from shunter.testing.sandbox import _finish as finish
+from shunter.wire.messages import Advance, Held, Receipt, Report
+
+J1 = Held("j-1", 1)
+
+
+def test_a_cancel_that_meets_another_write_is_decided_again_before_it_is_answered(
+    scene: Any,
+) -> None:
+    other = scene.another_dispatcher("d-2")
+    scene.worker("w-1")
+    scene.submit("j-1")
+    other.look_at([])
+    scene.worker("w-1", held=[J1], at=other)
+    other.advance("w-1", [Advance("j-1", 1, 1.0)])
+    scene.turns(other)
+    receipts: list[Receipt] = []
+
+    scene.dispatcher.cancel(["j-1"], receipts.extend)
+    scene.turns()
+
+    assert scene.dispatcher.counters["writes_refused"] == 1
+    assert receipts == [Receipt("j-1")]
+    assert scene.job("j-1").cancel_requested
+
+
+def test_a_cancel_beside_a_report_says_how_it_really_ended(scene: Any) -> None:
+    scene.worker("w-1")
+    scene.submit("j-1")
+    receipts: list[Receipt] = []
+
+    scene.dispatcher.cancel(["j-1"], receipts.extend)
+    scene.report("w-1", Report("j-1", 1, result=b"\x01"))
+
+    assert scene.job("j-1").status is Status.COMPLETED
+    assert "completed" in receipts[0].reason
+
+
+def test_the_last_progress_before_the_end_is_kept(scene: Any) -> None:
+    scene.worker("w-1")
+    scene.submit("j-1")
+
+    scene.dispatcher.advance("w-1", [Advance("j-1", 1, 10.0, 10.0)])
+    scene.report("w-1", Report("j-1", 1, result=b"\x01"))
+
+    assert scene.job("j-1").progress.done == 10.0
+
+
+def test_repeating_the_submission_of_a_running_job_frees_no_place(scene: Any) -> None:
+    scene.worker("w-1", slots=2)
+    scene.submit("j-1")
+
+    scene.submit("j-1")
+    scene.submit("j-2", "j-3")
+
+    assert [job for _, job in scene.runs()] == ["j-1", "j-2"]
+
+
+def test_a_report_that_lost_a_race_is_not_confirmed_yet(scene: Any) -> None:
+    other = scene.another_dispatcher("d-2")
+    scene.worker("w-1")
+    scene.submit("j-1")
+    other.cancel(["j-1"], lambda receipts: None)
+    scene.turns(other)
+
+    scene.dispatcher.report("w-1", [Report("j-1", 1, result=b"\x01")], batch=5)
+    finish(scene.dispatcher.turn())
+    assert scene.said.taken == []
+    scene.turns()
+
+    assert scene.job("j-1").status is Status.COMPLETED
+
+
+def test_a_store_that_fails_for_a_while_costs_nothing(scene: Any, monkeypatch: Any) -> None:
+    import asyncio
+
+    failures = iter([StoreError("full"), StoreError("full")])
+    commit, slept = scene.store.commit, []
+
+    async def failing_commit(batch: Any) -> Any:
+        if error := next(failures, None):
+            raise error
+        return await commit(batch)
+
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+
+    monkeypatch.setattr(asyncio, "sleep", sleep)
+    monkeypatch.setattr(scene.store, "commit", failing_commit)
+
+    assert scene.submit("j-1") == [Receipt("j-1")]
+
+    assert slept == [0.1, 0.2]
+    assert scene.job("j-1").status is Status.QUEUED
+
+
+def test_an_alarm_that_is_behind_what_the_dispatcher_knows_is_ignored(scene: Any) -> None:
+    scene.worker("w-1")
+    scene.submit("j-1", timeout=10.0)
+    scene.clock.advance(16.0)
+    stale = finish(scene.store.alarms(now=scene.clock(), limit=9))
+    scene.dispatcher.advance("w-1", [Advance("j-1", 1, 1.0)])
+    scene.turns()
+
+    scene.dispatcher.look_at(stale)
+    scene.turns()
+
+    assert scene.job("j-1").status is Status.IN_PROGRESS
+    assert set(scene.dispatcher.desk.running) == {"j-1"}
+
+
+def test_a_worker_that_resigned_and_left_is_forgotten(scene: Any) -> None:
+    scene.worker("w-1")
+    scene.dispatcher.resign("w-1")
+    scene.turns()
+
+    scene.clock.advance(10.0)
+    sweep.suspend_silent(scene.dispatcher)
+
+    assert scene.dispatcher.desk.roster.types() == set()
+    scene.clock.advance(4000.0)
+    finish(sweep.forget_gone(scene.dispatcher))
+    assert finish(scene.store.workers()) == []

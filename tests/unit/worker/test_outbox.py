@@ -1,0 +1,37 @@
+"""Reports are kept until somebody has confirmed them."""
+
+from __future__ import annotations
+
+from shunter.wire.messages import Held, Report
+from shunter.worker.outbox import BATCH_BYTES, RESEND_SECONDS, Outbox
+
+ONE, TWO = Report("j-1", 1, result=b"\x01"), Report("j-2", 3, result=b"\x02")
+
+
+def test_a_report_is_held_until_its_batch_is_confirmed() -> None:
+    outbox = Outbox()
+    [(number, batch)] = outbox.add([ONE, TWO], now=0.0)
+    assert list(outbox.held()) == [Held("j-1", 1), Held("j-2", 3)]
+
+    outbox.confirmed([number, 99])
+
+    assert batch == (ONE, TWO)
+    assert len(outbox) == 0
+
+
+def test_what_nobody_confirms_is_offered_again_and_again() -> None:
+    outbox = Outbox()
+    outbox.add([ONE], now=0.0)
+
+    assert outbox.stale(now=RESEND_SECONDS - 0.1) == []
+    assert outbox.stale(now=RESEND_SECONDS) == [(1, (ONE,))]
+    assert outbox.stale(now=RESEND_SECONDS + 0.1) == []
+    assert outbox.stale(now=2 * RESEND_SECONDS) == [(1, (ONE,))]
+
+
+def test_large_results_travel_in_batches_of_their_own() -> None:
+    large = Report("j-3", 1, result=b"x" * BATCH_BYTES)
+
+    batches = Outbox().add([ONE, large, TWO], now=0.0)
+
+    assert [batch for _, batch in batches] == [(ONE,), (large,), (TWO,)]
