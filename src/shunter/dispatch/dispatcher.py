@@ -236,13 +236,13 @@ class Dispatcher:
         for arrival in arrivals.introduced:
             ids.update(held.job_id for held in arrival.held)
         for beat in arrivals.beaten.values():
-            has = {held.job_id: held for held in beat.held}
             ids.update(
-                job_id
-                for job_id, held in has.items()
-                if not is_run_of(running.get(job_id), beat.worker_id, held)
+                held.job_id
+                for held in beat.held
+                if not is_run_of(running.get(held.job_id), beat.worker_id, held)
             )
-            ids.update(self.desk.roster.held(beat.worker_id) - has.keys())
+            has = {held.job_id for held in beat.held}
+            ids.update(self.desk.roster.held(beat.worker_id) - has)
         workers = {arrival.worker.id for arrival in arrivals.introduced}
         workers.update(arrival.worker_id for arrival in arrivals.unasked)
         if workers:

@@ -21,4 +21,4 @@ class Rules(Struct, frozen=True, kw_only=True):
     silent_after: float = 3.0
     retention: float = 7 * 86400.0
     claim_limit: int = 512
-    intake_limit: int = 4096
+    intake_limit: int = 1024

@@ -131,7 +131,7 @@ class PlainWorkers:
     from the result of a second job.
     """
 
-    CROSSING = 0.25
+    CROSSING = 0.08
     """A PING this soon after a job, in seconds, may have crossed it on the way."""
 
     def __init__(self, *, expire_after: float) -> None:

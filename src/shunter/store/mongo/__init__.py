@@ -1,0 +1,12 @@
+"""The shared store: one MongoDB replica set, for dispatchers on any number of hosts.
+
+`connection.py` opens a database and checks that it is ours, with `indexes.py`; `faults.py` says
+which errors pass by themselves and what the others mean. `documents.py` turns records into
+documents and back, `blobs.py` keeps what is too big for them. `workers.py`, `replacing.py`,
+`inserting.py` and `claiming.py` are the four parts of a batch, and `errand.py` is a batch on its
+way. `reads.py` reads, `waking.py` listens, and `store.py` puts all of it behind the port.
+"""
+
+from shunter.store.mongo.store import MongoStore
+
+__all__ = ["MongoStore"]

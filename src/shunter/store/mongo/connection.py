@@ -1,0 +1,135 @@
+"""How a database is opened: the promises asked of the server, its schema, and whether it is ours.
+
+Writes are acknowledged when a majority has them in its journals, and reads see only what can't
+be rolled back. A URL's own options don't weaken that. The one exception is the front of the
+queue: there a read of what is newest saves a lost race, and the write behind it counts.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+from pymongo import AsyncMongoClient, ReadPreference
+from pymongo.asynchronous.collection import AsyncCollection
+from pymongo.errors import ConfigurationError, DuplicateKeyError, InvalidURI
+from pymongo.read_concern import ReadConcern
+from pymongo.uri_parser import parse_uri
+from pymongo.write_concern import WriteConcern
+
+from shunter.errors import StoreError
+from shunter.store.mongo import indexes
+from shunter.store.mongo.faults import Patience
+
+VERSION = 1
+"""Of the schema: collections, indexes, and what documents mean."""
+
+OLDEST_SERVER = (6, 0)
+
+Collection = AsyncCollection[dict[str, Any]]
+
+
+class Connection:
+    """A client and the collections of one database."""
+
+    def __init__(self, url: str, *, patience: float) -> None:
+        self.name = public_name(url)
+        self.patiently = Patience(self.name, patience)
+        try:
+            self.client: AsyncMongoClient[dict[str, Any]] = AsyncMongoClient(
+                url,
+                appname="shunter",
+                retryWrites=True,
+                connectTimeoutMS=3000,
+                heartbeatFrequencyMS=2000,
+                serverMonitoringMode="stream",
+            )
+        except (ConfigurationError, ValueError, TypeError) as error:
+            raise StoreError(f"store {self.name}: {error}; correct store.url") from error
+        database = self.client.get_default_database(
+            read_preference=ReadPreference.PRIMARY,
+            write_concern=WriteConcern(w="majority", j=True),
+            read_concern=ReadConcern("majority"),
+        )
+        self.database = database
+        self.jobs: Collection = database["jobs"]
+        self.newest_jobs: Collection = self.jobs.with_options(read_concern=ReadConcern("local"))
+        self.workers: Collection = database["workers"]
+        self.blobs: Collection = database["blobs"]
+        self._schema: Collection = database["schema"]
+
+    @classmethod
+    async def open(cls, url: str, *, patience: float) -> Self:
+        """Connect, check whom we talk to, and make or check the schema."""
+        connection = cls(url, patience=patience)
+        try:
+            await connection.patiently(connection._check_server)
+            await connection.patiently(connection._check_schema)
+            await connection.patiently(connection._ensure_indexes, attempt=None)
+        except BaseException:
+            await connection.close()
+            raise
+        return connection
+
+    async def close(self) -> None:
+        await self.client.close()
+
+    async def _check_server(self) -> None:
+        hello = await self.client.admin.command("hello")
+        if not hello.get("setName") and hello.get("msg") != "isdbgrid":
+            raise StoreError(
+                f"store {self.name}: the server is no member of a replica set, so it has neither "
+                "majorities nor change streams; start mongod with --replSet, then rs.initiate()"
+            )
+        version = (await self.client.server_info())["versionArray"]
+        if tuple(version[:2]) < OLDEST_SERVER:
+            found, needed = (".".join(map(str, numbers)) for numbers in (version, OLDEST_SERVER))
+            raise StoreError(
+                f"store {self.name}: the server is MongoDB {found}, and {needed} or newer is "
+                "needed; upgrade it, or name another server in store.url"
+            )
+
+    async def _check_schema(self) -> None:
+        """Claim the database for Shunter, or refuse one that is not for us to touch."""
+        schema = await self._schema.find_one({"_id": "shunter"})
+        if schema is None:
+            ours = {self.jobs.name, self.workers.name, self.blobs.name}
+            there = ours & set(await self.database.list_collection_names())
+            schema = await self._schema.find_one({"_id": "shunter"})  # another may just begin, too
+            if schema is None and there:
+                raise StoreError(
+                    f"store {self.name}: it has another program's collection "
+                    f"{min(there)!r}; name another database in store.url"
+                )
+        if schema is None:
+            try:
+                await self._schema.insert_one({"_id": "shunter", "version": VERSION})
+            except DuplicateKeyError:
+                schema = await self._schema.find_one({"_id": "shunter"})
+        version = VERSION if schema is None else schema["version"]
+        if version > VERSION:
+            raise StoreError(
+                f"store {self.name}: its schema has version {version} and this Shunter knows "
+                f"version {VERSION}; install the newer Shunter that wrote it, or name another "
+                "database in store.url"
+            )
+
+    async def _ensure_indexes(self) -> None:
+        await indexes.ensure(self.jobs, indexes.OF_JOBS, store=self.name)
+        await indexes.ensure(self.blobs, indexes.OF_BLOBS, store=self.name)
+
+
+def public_name(url: str) -> str:
+    """The URL without user, password and options, as messages show it; raises ValueError."""
+    scheme, _, rest = url.partition("://")
+    if scheme.lower() == "mongodb":
+        try:
+            parts = parse_uri(url, warn=False)
+        except (InvalidURI, ConfigurationError) as error:
+            raise ValueError(str(error)) from error
+        database = parts["database"]
+    else:
+        database = rest.partition("/")[2].partition("?")[0]
+    if not database:
+        raise ValueError("it names no database; put one behind the hosts: mongodb://host/shunter")
+    hosts = rest.partition("/")[0].rpartition("@")[2]
+    return f"{scheme}://{hosts}/{database}"

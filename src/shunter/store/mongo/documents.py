@@ -1,0 +1,127 @@
+"""Records as documents, and back.
+
+A document has the record's own names, so that people can read it. Beside them stand
+`seq` (the order of insertion), `stamp` (the write that made it so), and, where they mean
+something, the fields that indexes are made of: `ready`, `alarm`, `held`, `ended`.
+Times are floats, seconds since 1970, as everywhere in Shunter: BSON's dates know milliseconds
+only, and a time that comes back changed would make two equal records differ.
+Must not know collections or connections.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import bson
+import msgspec
+from bson.raw_bson import RawBSONDocument
+from msgspec.structs import force_setattr, replace
+
+from shunter.model.job import FINAL, Job, Status
+from shunter.model.queueing import alarm, rank
+from shunter.model.worker import Worker
+
+Document = dict[str, Any]
+
+OPEN = ["q", "d", "i"]
+"""The letters of all that is not final."""
+
+LOWEST = -(2**63)
+"""No rank is lower. `{"$gte": LOWEST}` says "there", in words that let the index answer."""
+
+_ALWAYS: Document = {"status": "q", "revision": 0, "attempt": 0, "priority": 0}
+"""Defaults that are written all the same, because queries and people look at them."""
+
+
+class Apart(msgspec.Struct, frozen=True):
+    """Stands in a document for bytes that are kept in the blobs."""
+
+    blob: str
+    parts: int
+    size: int
+
+    @property
+    def part_ids(self) -> list[str]:
+        return [f"{self.blob}/{part}" for part in range(self.parts)]
+
+
+Body = bytes | Apart | None
+
+
+def inserted(job: Job, *, seq: int, stamp: str, payload: Body, result: Body) -> RawBSONDocument:
+    """The document of a new job."""
+    document = _document(job, stamp, result)
+    document["seq"] = seq
+    _put(document, "payload", payload)
+    return _encoded(document)
+
+
+def replacing(job: Job, *, stamp: str, result: Body) -> RawBSONDocument:
+    """What is to stand in a job's place; its `seq` and its payload stay what they are."""
+    return _encoded(_document(job, stamp, result))
+
+
+def registered(worker: Worker) -> Document:
+    """The document of a worker, without its jobs: those are read from the jobs themselves."""
+    fields: Document = msgspec.to_builtins(replace(worker, jobs=()))
+    return {"_id": fields.pop("id"), **fields}
+
+
+def job_of(document: Document) -> tuple[Job, dict[str, Apart]]:
+    """The job that a document holds, and which of its fields are apart."""
+    apart = {
+        field: msgspec.convert(document.pop(field), Apart)
+        for field in ("payload", "result")
+        if type(document.get(field)) is dict
+    }
+    document["id"] = document.pop("_id")
+    return msgspec.convert(document, Job), apart
+
+
+def worker_of(document: Document, jobs: tuple[str, ...]) -> Worker:
+    document["id"] = document.pop("_id")
+    document["jobs"] = jobs
+    return msgspec.convert(document, Worker)
+
+
+def with_body(job: Job, field: str, body: bytes) -> None:
+    """Give a job that was just read what was read apart from it."""
+    force_setattr(job, field, body)
+
+
+def size_of(document: RawBSONDocument) -> int:
+    return len(document.raw)
+
+
+def _document(job: Job, stamp: str, result: Body) -> Document:
+    fields: Document = msgspec.to_builtins(
+        replace(job, payload=None, result=None), builtin_types=(bytes,)
+    )
+    document = {"_id": fields.pop("id"), **_ALWAYS, **fields, "stamp": stamp}
+    at = alarm(job)
+    if at is not None:
+        document["alarm"] = at
+    if job.status is Status.QUEUED:
+        if at is None:
+            document["ready"] = rank(job)
+    elif job.status in FINAL:
+        document["ended"] = _ended(job)
+    else:
+        document["held"] = True
+    _put(document, "result", result)
+    return document
+
+
+def _put(document: Document, field: str, body: Body) -> None:
+    if body is not None:
+        document[field] = body if type(body) is bytes else msgspec.to_builtins(body)
+
+
+def _encoded(document: Document) -> RawBSONDocument:
+    """Encode at once, so that what can't be written fails before anything is."""
+    return RawBSONDocument(bson.encode(document))
+
+
+def _ended(job: Job) -> float:
+    """When a final job ended; one that was never closed properly counts from its last change."""
+    return job.updated if job.execution.ended is None else job.execution.ended
