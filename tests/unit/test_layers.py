@@ -68,6 +68,7 @@ FORBIDDEN = {
     "dispatch.roster": IMPURE,
     "dispatch.rules": IMPURE,
     "dispatch.verdict": IMPURE,
+    "gateway.latecomers": IMPURE,
     "worker.escalation": IMPURE,
     "worker.frames": IMPURE,
     "worker.missing": IMPURE,

@@ -15,6 +15,7 @@ from shunter.dispatch.dispatcher import Dispatcher
 from shunter.errors import ProtocolError, StoreError
 from shunter.gateway.backend import PONG_IS_NO_JOB
 from shunter.gateway.complaints import Complaints, peer_name
+from shunter.gateway.latecomers import Latecomers
 from shunter.model.job import DEFAULT_TYPE, Job, ReplyTo, Status
 from shunter.store.port import JobQuery
 from shunter.transport import LoopSocket
@@ -69,6 +70,7 @@ class Frontend:
             Kind.WORKERS: self._workers,
             Kind.STATUS: self._status,
         }
+        self._latecomers = Latecomers()
         self.socket: LoopSocket
         dispatcher.serve_clients(FULL_GATEWAY, self)
         dispatcher.serve_clients(PLAIN_GATEWAY, self)
@@ -231,8 +233,17 @@ class Frontend:
         else:
             error = job.error.message if job.error else job.status.word
             answer = plain_error(f"job {job.id} {job.status.word}: {error}")
-        if not self.socket.send([identity, *answer]):
+        message = [identity, *answer]
+        if self.socket.send(message):
+            return
+        is_named = identity[:1] != b"\0"
+        if not (is_named and self._latecomers.keep(message, now=self._dispatcher.now())):
             self._dispatcher.counters["results_undelivered"] += 1
+
+    def tick(self) -> None:
+        """Offer results again to clients that were away."""
+        dropped = self._latecomers.try_again(self.socket.send, now=self._dispatcher.now())
+        self._dispatcher.counters["results_undelivered"] += dropped
 
 
 def _outcome(job: Job) -> Outcome:

@@ -164,7 +164,9 @@ class Service:
             await asyncio.sleep(seconds)
 
     async def _ring_alarms(self) -> None:
-        self._backend.tick()
+        if self._settings.zmq.enabled:
+            self._backend.tick()
+            self._frontend.tick()
         await sweep.ring_alarms(self.dispatcher)
 
     async def _sweep(self) -> None:
