@@ -13,9 +13,17 @@ from system.yard import PATIENCE
 class Peer:
     """One socket. Every wait has a deadline."""
 
-    def __init__(self, context: zmq.Context[Any], kind: int, address: str, identity: bytes) -> None:
+    def __init__(
+        self,
+        context: zmq.Context[Any],
+        kind: int,
+        address: str,
+        identity: bytes,
+        reconnect_after: float = 0.1,
+    ) -> None:
         self.socket = context.socket(kind)
         self.socket.linger = 0
+        self.socket.setsockopt(zmq.RECONNECT_IVL, int(reconnect_after * 1000))
         if identity:
             self.socket.setsockopt(zmq.IDENTITY, identity)
         self.socket.connect(address)
@@ -86,8 +94,10 @@ class PlainPeers:
         self._made.append(worker)
         return worker
 
-    def client(self, identity: bytes = b"", kind: int = zmq.DEALER) -> Peer:
-        client = Peer(self._context, kind, self._frontend, identity)
+    def client(
+        self, identity: bytes = b"", kind: int = zmq.DEALER, reconnect_after: float = 0.1
+    ) -> Peer:
+        client = Peer(self._context, kind, self._frontend, identity, reconnect_after)
         self._made.append(client)
         return client
 

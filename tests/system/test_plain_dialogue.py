@@ -8,10 +8,11 @@ from collections.abc import Iterator
 
 import pytest
 
+from shunter.wire.pingpong import PlainWorkers
 from system.plain_peers import PlainPeers
 from system.yard import Station, Yard, until
 
-EXPIRE = 1.0
+EXPIRE = 0.6
 SOON = 0.3
 """Long enough for something that must not happen to have happened."""
 
@@ -111,7 +112,7 @@ def test_an_idle_worker_that_falls_silent_is_dropped_from_the_ready_queue(
     peers: PlainPeers,
 ) -> None:
     silent = peers.worker().becomes_ready()
-    time.sleep(EXPIRE + 1.0)  # the silence itself
+    time.sleep(EXPIRE + 0.6)  # the silence itself
 
     client = peers.client()
     client.say(b"a job")
@@ -166,7 +167,7 @@ def test_a_worker_that_shows_itself_idle_has_lost_its_job(peers: PlainPeers, wor
     worker, client = peers.worker().becomes_ready(), peers.client()
     client.say(b"a job")
     assert worker.hears() == [b"a job"]
-    time.sleep(0.1)  # longer than a PING may cross a job on its way
+    time.sleep(2 * PlainWorkers.CROSSING)  # longer than a PING may cross a job on its way
 
     worker.say(word)
 

@@ -1,6 +1,5 @@
 """Handlers that behave, and handlers that don't; loaded by path into the children of a crew."""
 
-
 from __future__ import annotations
 
 import asyncio

@@ -1,0 +1,90 @@
+"""A cable between a worker and its dispatcher that a test can cut, silently, and mend."""
+
+from __future__ import annotations
+
+import selectors
+import socket
+import threading
+from urllib.parse import urlsplit
+
+from system.yard import free_port
+
+
+class Relay:
+    """Forwards TCP both ways; while cut it forwards nothing, closes nothing and loses nothing."""
+
+    def __init__(self, target: str) -> None:
+        there = urlsplit(target)
+        self._target = (there.hostname or "", there.port or 0)
+        port = free_port()
+        self.address = f"tcp://127.0.0.1:{port}"
+        self._listener = socket.create_server(("127.0.0.1", port))
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(self._listener, selectors.EVENT_READ)
+        self._others: dict[socket.socket, socket.socket] = {}
+        self._outward: set[socket.socket] = set()
+        self._is_cut = {"out": False, "back": False}
+        self._is_closed = False
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def cut(self, *, only: str = "") -> None:
+        """Hold back everything; or only what goes `out` to the dispatcher, or `back`."""
+        for way in self._is_cut:
+            self._is_cut[way] = only in ("", way)
+
+    def mend(self) -> None:
+        """Forward again, and first of all what was held back."""
+        self._is_cut = {"out": False, "back": False}
+
+    def close(self) -> None:
+        self._is_closed = True
+        self._thread.join(10.0)
+        for one in (self._listener, *self._others):
+            one.close()
+        self._selector.close()
+
+    def _run(self) -> None:
+        while not self._is_closed:
+            busy = False
+            for key, _ in self._selector.select(0.05):
+                source = key.fileobj
+                assert isinstance(source, socket.socket)
+                if source is self._listener:
+                    if not any(self._is_cut.values()):
+                        self._accept()
+                        busy = True
+                elif not self._is_cut["out" if source in self._outward else "back"]:
+                    self._forward(source)
+                    busy = True
+            if not busy:
+                threading.Event().wait(0.005)
+
+    def _accept(self) -> None:
+        near, _ = self._listener.accept()
+        try:
+            far = socket.create_connection(self._target, timeout=5.0)
+        except OSError:
+            near.close()
+            return
+        self._outward.add(near)
+        for one, other in ((near, far), (far, near)):
+            self._others[one] = other
+            self._selector.register(one, selectors.EVENT_READ)
+
+    def _forward(self, source: socket.socket) -> None:
+        other = self._others.get(source)
+        if other is None:
+            return
+        try:
+            data = source.recv(65536)
+            if data:
+                other.sendall(data)
+                return
+        except OSError:
+            pass
+        for one in (source, other):
+            self._selector.unregister(one)
+            del self._others[one]
+            self._outward.discard(one)
+            one.close()
