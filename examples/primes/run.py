@@ -21,7 +21,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from shunter import Client, SubmittedJob, Unreachable
-from shunter.client.async_client import value_of
+from shunter.client.handle import value_of
 
 APP = Path(__file__).with_name("app.py")
 PRIMES_BELOW_A_MILLION = 78_498

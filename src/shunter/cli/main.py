@@ -105,12 +105,13 @@ def worker(
     ],
     dispatchers: DispatcherOption = None,
     max_jobs: SlotsOption = None,
+    parent: Annotated[int | None, typer.Option(hidden=True)] = None,
     config_file: ConfigOption = None,
 ) -> None:
     """Run a worker that does the jobs of an app."""
     flags = {"worker.dispatchers": dispatchers, "worker.max_jobs": max_jobs}
     loaded = load_settings(config_file, os.environ, flags)
-    raise typer.Exit(serving.worker(loaded.settings, app_spec))
+    raise typer.Exit(serving.worker(loaded.settings, app_spec, parent=parent))
 
 
 @app.command()

@@ -20,6 +20,7 @@ from shunter.settings_sources import LoadedSettings
 from shunter.store.opening import store_for
 from shunter.worker.crew import CrewSettings
 from shunter.worker.host import Host, HostSettings
+from shunter.worker.procfs import die_with_parent
 
 
 class _Runs(Protocol):
@@ -35,8 +36,10 @@ def dispatcher(settings: Settings) -> int:
     return asyncio.run(_run_until_signalled(lambda: Service(settings, store)))
 
 
-def worker(settings: Settings, app_spec: str) -> int:
-    """Serve as a worker until a signal comes, then resign."""
+def worker(settings: Settings, app_spec: str, *, parent: int | None = None) -> int:
+    """Serve as a worker until a signal comes, then resign; die with `parent` if it is given."""
+    if parent is not None:
+        die_with_parent(parent)
     set_up_logging()
     app = load_app(app_spec)
     chosen = host_settings(settings)
@@ -63,6 +66,7 @@ async def _up(loaded: LoadedSettings, app_spec: str | None, workers: int) -> int
         children = [
             await asyncio.create_subprocess_exec(
                 *(sys.executable, "-m", "shunter", "worker", "--app", str(app_spec)),
+                *("--parent", str(os.getpid())),
                 env=environ,
                 start_new_session=True,
             )

@@ -13,7 +13,7 @@ from rich.markup import escape
 from shunter.app import payload_of
 from shunter.cli.inspecting import ANSWER_SECONDS
 from shunter.client import Client
-from shunter.client.async_client import value_of
+from shunter.client.handle import value_of
 from shunter.errors import AppError, JobCancelled, JobFailed
 from shunter.model.retry import Retry
 

@@ -7,23 +7,22 @@ user, and remains one job. Results are pushed by the dispatcher; what was missed
 from __future__ import annotations
 
 import asyncio
-import functools
 import itertools
 import secrets
 import time
-import weakref
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from typing import Any
 
-import msgspec
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
 from shunter.app import JobFunction, payload_of
+from shunter.client.awaited import Awaited
+from shunter.client.handle import AsyncJob, raise_refusal
 from shunter.client.session import Session
-from shunter.errors import JobCancelled, JobFailed, JobNotFound, JobRefused, ResultTimeout
+from shunter.errors import JobNotFound, JobRefused, ResultTimeout
 from shunter.model.identity import timed_id
-from shunter.model.job import Callback, Job, Status
+from shunter.model.job import Callback, Job
 from shunter.model.retry import Retry
 from shunter.model.worker import Worker
 from shunter.wire.messages import (
@@ -35,7 +34,6 @@ from shunter.wire.messages import (
     JobsAsked,
     JobsListed,
     Kind,
-    Outcome,
     Receipt,
     Standing,
     Submission,
@@ -47,7 +45,6 @@ DEFAULT_ADDRESS = "tcp://127.0.0.1:5560"
 BATCH_JOBS = 500
 BATCH_BYTES = 1024 * 1024
 BATCHES_UNDER_WAY = 4
-FETCH_AT_ONCE = 500
 
 JobType = str | JobFunction[..., Any]
 
@@ -67,61 +64,6 @@ class JobOptions(Struct, frozen=True, kw_only=True):
     reply: bool = True
 
 
-class AsyncJob:
-    """A job that was submitted, or is about to be."""
-
-    def __init__(self, client: AsyncClient, job_id: str, job_type: str) -> None:
-        self.id = job_id
-        self.type = job_type
-        self.outcome: Outcome | None = None
-        self._client = client
-        self._waiter: asyncio.Future[Outcome] | None = None
-
-    def __repr__(self) -> str:
-        word = self.outcome.status.word if self.outcome else "under way"
-        return f"<job {self.id} ({self.type}): {word}>"
-
-    @property
-    def is_done(self) -> bool:
-        """Tell whether the outcome is known here; `status()` asks the dispatcher."""
-        return self.outcome is not None
-
-    async def result(self, timeout: float | None = None) -> Any:
-        """Wait for the result; raise JobFailed, JobCancelled or ResultTimeout."""
-        return value_of(await self.wait(timeout))
-
-    async def wait(self, timeout: float | None = None) -> Outcome:
-        """Wait until the job has ended, however it ended."""
-        if self.outcome is not None:
-            return self.outcome
-        if self._waiter is None:
-            self._waiter = asyncio.get_running_loop().create_future()
-            self._client.wants(self)
-        try:
-            return await asyncio.wait_for(asyncio.shield(self._waiter), timeout)
-        except TimeoutError:
-            raise ResultTimeout(self.id, timeout or 0.0) from None
-
-    async def status(self) -> Status:
-        return (await self._client.job(self.id)).status
-
-    async def cancel(self) -> None:
-        """Ask for the job to be stopped, or raise JobRefused where it can't be."""
-        (receipt,) = await self._client.cancel([self.id])
-        _raise_refusal(receipt)
-
-    def settle(self, outcome: Outcome) -> None:
-        """Take note of how the job ended."""
-        self.outcome = outcome
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(outcome)
-
-    def is_lost(self) -> None:
-        """Take note that the dispatcher does not know the job."""
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_exception(JobNotFound(self.id))
-
-
 class AsyncClient:
     """Submits jobs to dispatchers. Use it with `async with`."""
 
@@ -132,13 +74,10 @@ class AsyncClient:
         max_payload_bytes: int = 16 * 1024 * 1024,
         options: JobOptions = JobOptions(),  # noqa: B008
     ) -> None:
-        self._handles: weakref.WeakValueDictionary[str, AsyncJob] = weakref.WeakValueDictionary()
-        self._wanted: dict[str, AsyncJob] = {}
-        self._poller: asyncio.TimerHandle | None = None
-        self._polls: set[asyncio.Task[None]] = set()
         self._options = options
+        self._awaited = Awaited(self._fetch)
         self._session = Session(
-            addresses or (DEFAULT_ADDRESS,), timeout=timeout, on_outcomes=self._settle
+            addresses or (DEFAULT_ADDRESS,), timeout=timeout, on_outcomes=self._awaited.settle
         )
         self._max_payload_bytes = max_payload_bytes
 
@@ -154,11 +93,7 @@ class AsyncClient:
         await self.close()
 
     async def close(self) -> None:
-        if self._poller is not None:
-            self._poller.cancel()
-        for poll in list(self._polls):
-            poll.cancel()
-        await asyncio.gather(*self._polls, return_exceptions=True)
+        await self._awaited.close()
         self._session.close()
 
     def with_options(self, **options: Any) -> AsyncClient:
@@ -227,7 +162,7 @@ class AsyncClient:
         assert isinstance(answer, Accepted)
         self._session.unserved = answer.unserved
         for receipt in answer.receipts:
-            _raise_refusal(receipt)
+            raise_refusal(receipt)
         return [
             handle if receipt.job_id == handle.id else self.job_handle(receipt.job_id, handle.type)
             for handle, receipt in zip(handles, answer.receipts, strict=True)
@@ -236,11 +171,8 @@ class AsyncClient:
     # ---- outcomes
 
     def job_handle(self, job_id: str, job_type: str = "") -> AsyncJob:
-        """Return a handle for a job that was submitted elsewhere."""
-        handle = self._handles.get(job_id)
-        if handle is None:
-            handle = self._handles[job_id] = AsyncJob(self, job_id, job_type)
-        return handle
+        """Return a handle for a job, whoever submitted it."""
+        return self._awaited.handle(job_id) or self._awaited.add(AsyncJob(self, job_id, job_type))
 
     async def as_completed(
         self, jobs: Iterable[AsyncJob], timeout: float | None = None
@@ -251,13 +183,7 @@ class AsyncClient:
         left = 0
         for job in jobs:
             left += 1
-            if job.outcome is not None:
-                done.put_nowait(job)
-                continue
-            if job._waiter is None:
-                job._waiter = asyncio.get_running_loop().create_future()
-                self.wants(job)
-            job._waiter.add_done_callback(functools.partial(_note, done, job))
+            job.when_done(done.put_nowait)
         for _ in range(left):
             remaining = None if deadline is None else deadline - time.monotonic()
             try:
@@ -267,51 +193,14 @@ class AsyncClient:
 
     def wants(self, job: AsyncJob) -> None:
         """See to it that the job's outcome arrives."""
-        self._wanted[job.id] = job
-        if self._poller is None:
-            self._poll_later()
-
-    def _settle(self, outcomes: tuple[Outcome, ...]) -> None:
-        for outcome in outcomes:
-            self._wanted.pop(outcome.job_id, None)
-            if handle := self._handles.get(outcome.job_id):
-                handle.settle(outcome)
-
-    def _poll_later(self) -> None:
-        self._poller = asyncio.get_running_loop().call_later(1.0, self._poll)
-
-    def _poll(self) -> None:
-        self._poller = None
-        if not self._wanted:
-            return
-        if not self._polls:
-            poll = asyncio.get_running_loop().create_task(self._fetch_wanted())
-            self._polls.add(poll)
-            poll.add_done_callback(self._polled)
-        self._poll_later()
-
-    def _polled(self, poll: asyncio.Task[None]) -> None:
-        """Let a poll that failed be: the next one comes in a second."""
-        self._polls.discard(poll)
-        if not poll.cancelled():
-            poll.exception()
-
-    async def _fetch_wanted(self) -> None:
-        """Ask for some outcomes: the push is a hint, the store is the truth.
-
-        Those asked about go to the end of the line, so that all have their turn.
-        """
-        part = tuple(itertools.islice(self._wanted, FETCH_AT_ONCE))
-        for job_id in part:
-            self._wanted[job_id] = self._wanted.pop(job_id)
-        answer = await self._session.ask(Kind.FETCH, functools.partial(Fetch, job_ids=part))
-        assert isinstance(answer, Fetched)
-        self._settle(answer.outcomes)
-        for job_id in answer.unknown:
-            if job := self._wanted.pop(job_id, None):
-                job.is_lost()
+        self._awaited.want(job)
 
     # ---- questions and orders
+
+    async def _fetch(self, job_ids: tuple[str, ...]) -> Fetched:
+        answer = await self._session.ask(Kind.FETCH, lambda n: Fetch(n, job_ids))
+        assert isinstance(answer, Fetched)
+        return answer
 
     async def cancel(self, job_ids: Sequence[str]) -> list[Receipt]:
         """Ask for jobs to be stopped; a receipt with a reason says why one can't be."""
@@ -342,31 +231,6 @@ class AsyncClient:
         answer = await self._session.ask(Kind.STATUS, Asked)
         assert isinstance(answer, Standing)
         return answer
-
-
-def value_of(outcome: Outcome) -> Any:
-    """Return the result in an outcome, or raise what went wrong."""
-    match outcome.status:
-        case Status.COMPLETED:
-            return None if outcome.result is None else msgspec.msgpack.decode(outcome.result)
-        case Status.CANCELLED:
-            message = outcome.error.message if outcome.error else "cancelled"
-            raise JobCancelled(outcome.job_id, message)
-        case _:
-            error = outcome.error
-            if error is None:
-                raise JobFailed(outcome.job_id, "unknown", "no reason was recorded")
-            raise JobFailed(outcome.job_id, error.kind, error.message, error.traceback)
-
-
-def _note(done: asyncio.Queue[AsyncJob], job: AsyncJob, _: asyncio.Future[Outcome]) -> None:
-    done.put_nowait(job)
-
-
-def _raise_refusal(receipt: Receipt) -> None:
-    if receipt.reason:
-        prefix = f"job {receipt.job_id}: {receipt.field}: "
-        raise JobRefused(receipt.job_id, receipt.field, receipt.reason.removeprefix(prefix))
 
 
 def _payload_of_call(call: Any) -> bytes:

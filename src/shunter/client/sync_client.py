@@ -7,7 +7,8 @@ import threading
 from collections.abc import AsyncIterator, Coroutine, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
-from shunter.client.async_client import AsyncClient, AsyncJob, JobType, value_of
+from shunter.client.async_client import AsyncClient, JobType
+from shunter.client.handle import AsyncJob, value_of
 from shunter.model.job import Job, Status
 from shunter.model.worker import Worker
 from shunter.wire.messages import Outcome, Receipt, Standing

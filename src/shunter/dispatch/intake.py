@@ -14,12 +14,10 @@ from shunter.model.identity import NAME_RULE, is_name
 from shunter.model.job import Execution, Job, ReplyTo
 from shunter.model.limits import MAX_SECONDS, moment_fault, option_faults
 from shunter.model.worker import Handler
-from shunter.wire.frames import is_document
+from shunter.wire.frames import DOCUMENT_BYTES, is_document
 from shunter.wire.messages import Submission
 
 MAX_KEY_LENGTH = 512
-DOCUMENT_BYTES = 16
-"""What a document may add to the bytes in it, so that the limit is one for the bytes."""
 
 
 class IntakeRules(Struct, frozen=True, kw_only=True):

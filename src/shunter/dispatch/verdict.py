@@ -16,7 +16,7 @@ from shunter.model import lifecycle
 from shunter.model.job import ErrorKind, Failure, Job, Progress, Status
 from shunter.model.limits import option_faults
 from shunter.model.retry import Retry
-from shunter.wire.frames import is_document
+from shunter.wire.frames import DOCUMENT_BYTES, is_document
 from shunter.wire.messages import Advance, Held, Report
 
 NIL = b"\xc0"
@@ -28,9 +28,11 @@ def ended(job: Job, report: Report, rules: Rules, *, now: float, spread: float) 
     error = report.error
     if error is None:
         result = report.result if report.result is not None else NIL
-        if is_document(result):
+        limit = rules.intake.max_payload_bytes
+        if is_document(result) and len(result) <= limit + DOCUMENT_BYTES:
             return lifecycle.completed(job, report.attempt, result=result, log=report.log, now=now)
-        error = Failure(ErrorKind.REFUSED, "its worker sent a result that is not msgpack")
+        message = f"its worker sent a result that is not msgpack of at most {limit:,} bytes"
+        error = Failure(ErrorKind.REFUSED, message)
     if error.kind is ErrorKind.LOST:
         return lifecycle.lost(
             job,

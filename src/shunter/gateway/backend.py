@@ -61,7 +61,9 @@ class Backend:
         *,
         worker_expire_seconds: float,
         max_result_bytes: int,
+        store: str,
     ) -> None:
+        self._store = store
         self._max_result_bytes = max_result_bytes
         self._dispatcher = dispatcher
         self._complaints = complaints
@@ -258,7 +260,7 @@ class Backend:
 
     def send_pong(self, worker_id: str, beat: int) -> None:
         if identity := self._identities.get(worker_id):
-            pong = Pong(beat, self._dispatcher.id)
+            pong = Pong(beat, self._dispatcher.id, self._store, self._max_result_bytes)
             self.socket.send([identity, *full(Kind.PONG, pong)])
 
     def _send_plain(self, worker_id: str, job: Job) -> None:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import os
 import random
 import secrets
+import socket
 import sys
 import time
 from collections.abc import Awaitable, Callable
+from urllib.parse import urlsplit
 
 import structlog
 import zmq
@@ -60,6 +64,7 @@ class Service:
             self._complaints,
             worker_expire_seconds=settings.zmq.worker_expire_seconds,
             max_result_bytes=settings.zmq.max_message_bytes,
+            store=store_mark(settings.store.url),
         )
         self._frontend = Frontend(self.dispatcher, self._complaints, new_id=new_id)
 
@@ -191,6 +196,19 @@ class Service:
 def new_id() -> str:
     """Make an id from the clock and randomness."""
     return timed_id(time.time(), secrets.randbits(80))
+
+
+def store_mark(url: str) -> str:
+    """Return a name for the store that two dispatchers over it, and no others, give it.
+
+    Where two spell the address of one store differently, a worker takes them for two, and
+    gives up its jobs sooner than it must.
+    """
+    place = urlsplit(url)
+    where = place.netloc.rpartition("@")[2] + place.path
+    if place.scheme != "mongodb":
+        where = f"{socket.gethostname()}:{os.path.abspath(place.path[1:])}"
+    return hashlib.sha256(f"{place.scheme}:{where}".encode()).hexdigest()[:16]
 
 
 def rules_of(settings: Settings) -> Rules:

@@ -10,6 +10,8 @@ Pure: `now` is always an argument. Rules: docs/spec/jobs.md.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from msgspec import Struct
 
 
@@ -31,11 +33,16 @@ class LeaseTerms(Struct, frozen=True, kw_only=True):
 
 
 class WorkerLease:
-    """The worker's side of its lease, over all the dispatchers it talks to."""
+    """The worker's side of its lease, over all the dispatchers it talks to.
+
+    Dispatchers over one store share the lease: any of them renews it. A worker that serves
+    several stores holds one for each.
+    """
 
     def __init__(self, terms: LeaseTerms, *, now: float) -> None:
         self._terms = terms
-        self._renewed_at = now
+        self._begun_at = now
+        self._renewed_at: dict[str, float] = {}
         self._sent: dict[int, float] = {}
         self._next_beat = 0
 
@@ -48,20 +55,24 @@ class WorkerLease:
             del self._sent[next(iter(self._sent))]
         return self._next_beat
 
-    def answered(self, beat: int) -> None:
+    def answered(self, beat: int, store: str) -> None:
         """Note the answer to a heartbeat; an unknown or ancient number renews nothing."""
         sent_at = self._sent.pop(beat, None)
         if sent_at is not None:
-            self._renewed_at = max(self._renewed_at, sent_at)
+            self._renewed_at[store] = max(self._renewed_at.get(store, 0.0), sent_at)
 
     def restart(self, *, now: float) -> None:
         """Begin anew, as an incarnation that holds no jobs."""
-        self._renewed_at = now
+        self._begun_at = now
+        self._renewed_at.clear()
         self._sent.clear()
 
-    def is_over(self, *, now: float) -> bool:
-        """Tell whether the worker must stop its jobs."""
-        return now - self._renewed_at >= self._terms.worker_gives_up
+    def is_over(self, *, now: float, stores: Iterable[str]) -> bool:
+        """Tell whether the worker must stop its jobs, which are from these stores."""
+        return any(
+            now - self._renewed_at.get(store, self._begun_at) >= self._terms.worker_gives_up
+            for store in stores
+        )
 
 
 def has_lapsed(last_heard: float, terms: LeaseTerms, *, now: float) -> bool:

@@ -12,7 +12,8 @@ from collections.abc import Coroutine
 from typing import Any, TypeVar
 
 from shunter.app import App, JobFunction, payload_of
-from shunter.client.async_client import JobOptions, value_of
+from shunter.client.async_client import JobOptions
+from shunter.client.handle import value_of
 from shunter.dispatch import sweep
 from shunter.dispatch.dispatcher import Dispatcher
 from shunter.dispatch.rules import Rules

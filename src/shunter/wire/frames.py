@@ -22,6 +22,9 @@ PING = b"PING"
 PONG = b"PONG"
 ERROR = b"ERROR"
 
+DOCUMENT_BYTES = 16
+"""What a document may add to the bytes in it, so that limits are limits for the bytes."""
+
 _KINDS = {kind.value.encode(): kind for kind in Kind}
 
 

@@ -84,6 +84,8 @@ class Pong(Message, frozen=True):
 
     beat: int
     dispatcher_id: str
+    store: str
+    max_result_bytes: int
 
 
 class Assignment(Message, frozen=True):

@@ -34,6 +34,7 @@ class Connection:
     ) -> None:
         self.address = address
         self.is_alive = False
+        self.store = ""
         self._context = context
         self._watch = watch
         self._on_open = on_open
@@ -56,13 +57,17 @@ class Connection:
                     return True
                 case Reopen(silent_for):
                     self._on_fault(self, f"silent for {silent_for:.1f} s; opening a new socket")
-                    self.close()
-                    self._open_at = now + self._jitter()
+                    self.reopen()
         return False
 
     def send(self, kind: Kind, body: Message) -> bool:
         """Send a message; False where it could not even be queued."""
         return self._socket is not None and self._socket.send(full(kind, body))
+
+    def reopen(self) -> None:
+        """Open a new socket: whatever is still on its way on the old one never arrives."""
+        self.close()
+        self._open_at = time.monotonic() + self._jitter()
 
     def close(self) -> None:
         self.is_alive = False

@@ -12,6 +12,7 @@ import os
 import random
 import secrets
 import socket
+import sys
 import time
 from collections.abc import Iterable
 
@@ -44,7 +45,7 @@ from shunter.wire.messages import (
 from shunter.wire.pingpong import BrokerWatch
 from shunter.worker.connection import Connection
 from shunter.worker.crew import Crew, CrewSettings
-from shunter.worker.outbox import Outbox
+from shunter.worker.outbox import Outbox, within_limit
 
 TICK_SECONDS = 0.1
 FAREWELL_SECONDS = 2.0
@@ -75,6 +76,7 @@ class Host:
         self._outbox = Outbox()
         self._origins: dict[str, Connection] = {}
         self._connections: list[Connection] = []
+        self._max_result_bytes = sys.maxsize
         self._will_flush = False
         self._is_resigning = False
         self._crew = Crew(app_spec, app, settings.crew, on_output=self._output_waits)
@@ -116,7 +118,8 @@ class Host:
             )
         if overdue := self._crew.overdue(now):
             self._give_back(overdue, "waited too long in its worker behind other jobs")
-        if self._lease.is_over(now=now):
+        stores = {connection.store for connection in self._origins.values()}
+        if self._lease.is_over(now=now, stores=stores):
             self._self_destruct(now)
 
     def _beat(self, connection: Connection, now: float) -> None:
@@ -138,6 +141,8 @@ class Host:
         self._outbox.clear()
         self._origins.clear()
         self._lease.restart(now=now)
+        for connection in self._connections:
+            connection.reopen()
 
     # ---- to dispatchers
 
@@ -170,6 +175,8 @@ class Host:
             held=tuple(self._held()),
         )
         connection.send(Kind.READY, hello)
+        if self._is_resigning:
+            connection.send(Kind.RESIGN, Farewell(self.id))
         for batch, reports in self._outbox.unconfirmed():
             connection.send(Kind.RESULTS, Reports(batch, self._window(), reports))
 
@@ -196,7 +203,8 @@ class Host:
             connection.send(Kind.PROGRESS, Advances(tuple(news)))
         by_connection: dict[Connection, list[Report]] = {}
         for report in reports:
-            by_connection.setdefault(self._home_of(report.job_id), []).append(report)
+            sendable = within_limit(report, self._max_result_bytes)
+            by_connection.setdefault(self._home_of(report.job_id), []).append(sendable)
             self._origins.pop(report.job_id, None)
         for connection, mine in by_connection.items():
             for batch, part in self._outbox.add(mine, now=time.monotonic()):
@@ -236,7 +244,10 @@ class Host:
             case Kind.CANCEL:
                 self._crew.cancel(decode(body, CancelOrders).jobs)
             case Kind.PONG:
-                self._lease.answered(decode(body, Pong).beat)
+                pong = decode(body, Pong)
+                connection.store = pong.store
+                self._lease.answered(pong.beat, pong.store)
+                self._max_result_bytes = min(self._max_result_bytes, pong.max_result_bytes)
             case Kind.ERROR:
                 refusal = decode(body, Refusal)
                 self._note_fault(connection, refusal.reason)

@@ -8,6 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from msgspec.structs import replace
+
+from shunter.model.job import ErrorKind, Failure
+from shunter.wire.frames import DOCUMENT_BYTES
 from shunter.wire.messages import Held, Report
 
 BATCH_BYTES = 1024 * 1024
@@ -59,6 +63,18 @@ class Outbox:
     def clear(self) -> None:
         self._batches.clear()
         self._sent_at.clear()
+
+
+def within_limit(report: Report, max_result_bytes: int) -> Report:
+    """Return the report, or one that says that its result is larger than anyone accepts."""
+    size = len(report.result or b"")
+    if size <= max_result_bytes + DOCUMENT_BYTES:
+        return report
+    message = (
+        f"it returned {size:,} bytes; at most {max_result_bytes:,} are accepted "
+        "(zmq.max_message_bytes); store the result elsewhere and return where it is"
+    )
+    return replace(report, result=None, error=Failure(ErrorKind.REFUSED, message))
 
 
 def _batches(reports: Iterable[Report]) -> Iterator[tuple[Report, ...]]:

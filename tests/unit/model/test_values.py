@@ -13,6 +13,7 @@ from shunter.model.queueing import PRIORITY_SPAN_SECONDS, alarm, rank
 from shunter.model.retry import Retry, backoff
 
 TERMS = LeaseTerms()
+S = "the store"
 
 
 def queued(created: float, priority: int = 0) -> Job:
@@ -69,28 +70,28 @@ def test_a_lease_counts_from_the_sending_of_the_last_answered_heartbeat() -> Non
     first = lease.sent(now=1.0)
     lease.sent(now=2.0)
 
-    lease.answered(first)
+    lease.answered(first, S)
 
-    assert not lease.is_over(now=5.9)
-    assert lease.is_over(now=6.0)
+    assert not lease.is_over(now=5.9, stores=[S])
+    assert lease.is_over(now=6.0, stores=[S])
 
 
 def test_an_answer_to_an_unknown_heartbeat_renews_nothing() -> None:
     lease = WorkerLease(TERMS, now=0.0)
 
-    lease.answered(77)
+    lease.answered(77, S)
 
-    assert lease.is_over(now=5.0)
+    assert lease.is_over(now=5.0, stores=[S])
 
 
 def test_answers_that_overtake_each_other_never_shorten_a_lease() -> None:
     lease = WorkerLease(TERMS, now=0.0)
     first, second = lease.sent(now=1.0), lease.sent(now=2.0)
 
-    lease.answered(second)
-    lease.answered(first)
+    lease.answered(second, S)
+    lease.answered(first, S)
 
-    assert not lease.is_over(now=6.9)
+    assert not lease.is_over(now=6.9, stores=[S])
 
 
 @given(st.lists(st.tuples(st.floats(0.01, 2.0), st.booleans()), max_size=200))
@@ -104,13 +105,22 @@ def test_a_worker_has_stopped_before_a_dispatcher_takes_over(
         beat = lease.sent(now=now)
         stored_at = now
         if is_answered:
-            lease.answered(beat)
+            lease.answered(beat, S)
         if has_lapsed(stored_at, TERMS, now=now):
-            assert lease.is_over(now=now - TERMS.kill_within)
+            assert lease.is_over(now=now - TERMS.kill_within, stores=[S])
     silence = now
     while not has_lapsed(stored_at, TERMS, now=silence):
         silence += 0.1
-    assert lease.is_over(now=silence - TERMS.kill_within)
+    assert lease.is_over(now=silence - TERMS.kill_within, stores=[S])
+
+
+def test_each_store_has_its_own_lease_and_only_those_with_jobs_count() -> None:
+    lease = WorkerLease(TERMS, now=0.0)
+    lease.answered(lease.sent(now=4.0), "one")
+
+    assert not lease.is_over(now=6.0, stores=["one"])
+    assert lease.is_over(now=6.0, stores=["one", "two"])
+    assert not lease.is_over(now=60.0, stores=[])
 
 
 def test_terms_that_would_let_two_run_at_once_are_refused() -> None:

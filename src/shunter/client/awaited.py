@@ -1,0 +1,96 @@
+"""Outcomes that a client waits for: pushed by a dispatcher, and asked for where they are not.
+
+The push is a hint: it comes only from the dispatcher that finished the job, and may be lost.
+So whoever waits asks now and then, a few hundred at a time, those awaited right now first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import time
+import weakref
+from collections.abc import Awaitable, Callable, Iterable
+
+from shunter.client.handle import AsyncJob
+from shunter.wire.messages import Fetched, Outcome
+
+ASK_SECONDS = 1.0
+FIRST_ASK_SECONDS = 0.25
+ASKED_AT_ONCE = 500
+
+
+class Awaited:
+    """The handles of one client, and all its views."""
+
+    def __init__(self, fetch: Callable[[tuple[str, ...]], Awaitable[Fetched]]) -> None:
+        self._fetch = fetch
+        self._handles: weakref.WeakValueDictionary[str, AsyncJob] = weakref.WeakValueDictionary()
+        self._wanted: dict[str, AsyncJob] = {}
+        self._settled_at = 0.0
+        self._timer: asyncio.TimerHandle | None = None
+        self._asking: asyncio.Task[None] | None = None
+
+    def handle(self, job_id: str) -> AsyncJob | None:
+        return self._handles.get(job_id)
+
+    def add(self, job: AsyncJob) -> AsyncJob:
+        self._handles[job.id] = job
+        return job
+
+    def want(self, job: AsyncJob) -> None:
+        """See to it that the job's outcome arrives."""
+        self._wanted[job.id] = job
+        if self._timer is None:
+            is_quiet = time.monotonic() - self._settled_at > ASK_SECONDS
+            self._ask_in(FIRST_ASK_SECONDS if is_quiet else ASK_SECONDS)
+
+    def settle(self, outcomes: Iterable[Outcome]) -> None:
+        """Take note of how jobs ended."""
+        self._settled_at = time.monotonic()
+        for outcome in outcomes:
+            self._wanted.pop(outcome.job_id, None)
+            if handle := self._handles.get(outcome.job_id):
+                handle.settle(outcome)
+
+    async def close(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._asking is not None:
+            self._asking.cancel()
+            await asyncio.gather(self._asking, return_exceptions=True)
+
+    def _ask_in(self, seconds: float) -> None:
+        self._timer = asyncio.get_running_loop().call_later(seconds, self._ask)
+
+    def _ask(self) -> None:
+        self._timer = None
+        if not self._wanted:
+            return
+        if self._asking is None:
+            self._asking = asyncio.get_running_loop().create_task(self._ask_about_some())
+            self._asking.add_done_callback(self._asked)
+        self._ask_in(ASK_SECONDS)
+
+    def _asked(self, asking: asyncio.Task[None]) -> None:
+        """Let a question that failed be: the next one comes in a second."""
+        self._asking = None
+        if not asking.cancelled():
+            asking.exception()
+
+    async def _ask_about_some(self) -> None:
+        """Ask for outcomes; those asked about go to the end of the line."""
+        some = list(itertools.islice(self._wanted, ASKED_AT_ONCE))
+        for job_id in some:
+            self._wanted[job_id] = self._wanted.pop(job_id)
+        others = (
+            job.id
+            for job in list(self._handles.values())
+            if job.outcome is None and job.id not in self._wanted
+        )
+        some += itertools.islice(others, ASKED_AT_ONCE - len(some))
+        answer = await self._fetch(tuple(some))
+        self.settle(answer.outcomes)
+        for job_id in answer.unknown:
+            if job := self._wanted.pop(job_id, None):
+                job.is_lost()

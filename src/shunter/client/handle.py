@@ -1,0 +1,110 @@
+"""The handle of one job: what its submitter holds in hand."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+import msgspec
+
+from shunter.errors import JobCancelled, JobFailed, JobNotFound, JobRefused, ResultTimeout
+from shunter.model.job import Job, Status
+from shunter.wire.messages import Outcome, Receipt
+
+
+class _Client(Protocol):
+    """What a handle asks of the client it belongs to."""
+
+    def wants(self, job: AsyncJob) -> None: ...
+
+    async def job(self, job_id: str) -> Job: ...
+
+    async def cancel(self, job_ids: Sequence[str]) -> list[Receipt]: ...
+
+
+class AsyncJob:
+    """A job that was submitted, or is about to be."""
+
+    def __init__(self, client: _Client, job_id: str, job_type: str) -> None:
+        self.id = job_id
+        self.type = job_type
+        self.outcome: Outcome | None = None
+        self._client = client
+        self._waiter: asyncio.Future[Outcome] | None = None
+
+    def __repr__(self) -> str:
+        word = self.outcome.status.word if self.outcome else "under way"
+        return f"<job {self.id} ({self.type}): {word}>"
+
+    @property
+    def is_done(self) -> bool:
+        """Tell whether the outcome is known here; `status()` asks the dispatcher."""
+        return self.outcome is not None
+
+    async def result(self, timeout: float | None = None) -> Any:
+        """Wait for the result; raise JobFailed, JobCancelled or ResultTimeout."""
+        return value_of(await self.wait(timeout))
+
+    async def wait(self, timeout: float | None = None) -> Outcome:
+        """Wait until the job has ended, however it ended."""
+        if self.outcome is not None:
+            return self.outcome
+        try:
+            return await asyncio.wait_for(asyncio.shield(self._awaited()), timeout)
+        except TimeoutError:
+            raise ResultTimeout(self.id, timeout or 0.0) from None
+
+    def when_done(self, call: Callable[[AsyncJob], None]) -> None:
+        """Have `call` called with this job once its outcome is known."""
+        if self.outcome is not None:
+            call(self)
+        else:
+            self._awaited().add_done_callback(lambda _: call(self))
+
+    def _awaited(self) -> asyncio.Future[Outcome]:
+        if self._waiter is None:
+            self._waiter = asyncio.get_running_loop().create_future()
+            self._client.wants(self)
+        return self._waiter
+
+    async def status(self) -> Status:
+        return (await self._client.job(self.id)).status
+
+    async def cancel(self) -> None:
+        """Ask for the job to be stopped, or raise JobRefused where it can't be."""
+        (receipt,) = await self._client.cancel([self.id])
+        raise_refusal(receipt)
+
+    def settle(self, outcome: Outcome) -> None:
+        """Take note of how the job ended."""
+        self.outcome = outcome
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(outcome)
+
+    def is_lost(self) -> None:
+        """Take note that the dispatcher does not know the job."""
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_exception(JobNotFound(self.id))
+
+
+def value_of(outcome: Outcome) -> Any:
+    """Return the result in an outcome, or raise what went wrong."""
+    match outcome.status:
+        case Status.COMPLETED:
+            return None if outcome.result is None else msgspec.msgpack.decode(outcome.result)
+        case Status.CANCELLED:
+            message = outcome.error.message if outcome.error else "cancelled"
+            raise JobCancelled(outcome.job_id, message)
+        case _:
+            error = outcome.error
+            if error is None:
+                raise JobFailed(outcome.job_id, "unknown", "no reason was recorded")
+            raise JobFailed(outcome.job_id, error.kind, error.message, error.traceback)
+
+
+def raise_refusal(receipt: Receipt) -> None:
+    """Raise what a receipt says against a job."""
+    if receipt.reason:
+        prefix = f"job {receipt.job_id}: {receipt.field}: "
+        raise JobRefused(receipt.job_id, receipt.field, receipt.reason.removeprefix(prefix))
