@@ -185,20 +185,15 @@ def _story(job: Job) -> Table:
 def _print_attempts(console: Console, job: Job) -> None:
     if not job.history:
         return
-    attempts = Table(
-        "attempt", "worker", "started", "took", "outcome", "message", box=box.SIMPLE_HEAD
-    )
-    now = time.time()
+    console.rule("attempts that did not complete", align="left")
     for past in job.history:
-        attempts.add_row(
-            str(past.attempt),
-            escape(past.worker_id or ""),
-            "" if past.started is None else _when(past.started, now),
-            "" if past.started is None else _span(past.ended - past.started),
-            past.outcome,
-            escape(past.message),
+        took = "" if past.started is None else f" after {_span(past.ended - past.started)}"
+        console.print(
+            f"{past.attempt}. {past.outcome}{took} on {past.worker_id}: {past.message}",
+            markup=False,
+            highlight=False,
+            soft_wrap=True,
         )
-    console.print(attempts)
 
 
 def _table(*columns: str) -> Table:

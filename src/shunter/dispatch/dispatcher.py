@@ -344,6 +344,8 @@ class Dispatcher:
 
     def _perform(self, plan: Plan, started: defaultdict[str, list[Job]], ended: list[Job]) -> None:
         members = self.desk.members
+        for link, worker_id, beat in plan.pongs:
+            link.send_pong(worker_id, beat)
         for worker_id, jobs in started.items():
             if member := members.get(worker_id):
                 member.link.send_jobs(worker_id, jobs)
@@ -353,8 +355,6 @@ class Dispatcher:
         for worker_id, orders in plan.cancels.items():
             if member := members.get(worker_id):
                 member.link.send_cancels(worker_id, orders)
-        for link, worker_id, beat in plan.pongs:
-            link.send_pong(worker_id, beat)
         by_gateway: defaultdict[str, list[Job]] = defaultdict(list)
         for job in ended:
             if job.reply_to is not None:

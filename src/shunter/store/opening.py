@@ -7,7 +7,10 @@ from shunter.store.memory import MemoryStore
 from shunter.store.port import Store
 from shunter.store.sqlite import SQLiteStore
 
-ALLOWED = "sqlite:///relative/path.db, sqlite:////absolute/path.db, or memory:// for tests"
+ALLOWED = (
+    "sqlite:///relative/path.db, sqlite:////absolute/path.db, mongodb://host:port/database, "
+    "or memory:// for tests"
+)
 
 
 def store_for(url: str) -> Store:
@@ -21,10 +24,21 @@ def store_for(url: str) -> Store:
         case "sqlite":
             hint = "three slashes before a relative path, four before an absolute one"
             raise _refusal(url, f"{ALLOWED} ({hint})")
-        case "mongodb":
-            raise _refusal(f"{url}, whose store is not built yet", ALLOWED)
+        case "mongodb" | "mongodb+srv":
+            return _mongo_store(url)
         case _:
             raise _refusal(url, ALLOWED)
+
+
+def _mongo_store(url: str) -> Store:
+    from shunter.store.mongo import MongoStore  # its driver takes long to load: only where wanted
+
+    try:
+        return MongoStore(url)
+    except ValueError as error:
+        scheme, _, rest = url.partition("://")
+        shown = f"{scheme}://{rest.rpartition('@')[2]}"  # a password is nobody's business
+        raise _refusal(f"{shown} ({error})", ALLOWED) from None
 
 
 def _refusal(found: str, allowed: str) -> SettingsError:

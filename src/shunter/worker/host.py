@@ -14,7 +14,7 @@ import secrets
 import socket
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import structlog
 import zmq
@@ -26,6 +26,7 @@ from shunter.transport import ZmqContext
 from shunter.wire.messages import (
     Advance,
     Advances,
+    Assignment,
     Assignments,
     Beat,
     CancelOrders,
@@ -230,15 +231,7 @@ class Host:
     def _receive(self, connection: Connection, kind: Kind, body: bytes) -> None:
         match kind:
             case Kind.JOBS:
-                jobs = decode(body, Assignments).jobs
-                if self._is_resigning:
-                    held = [Held(job.job_id, job.attempt) for job in jobs]
-                    self._give_back(held, "its worker is resigning")
-                    return
-                known = set(self._held())
-                new = [job for job in jobs if Held(job.job_id, job.attempt) not in known]
-                self._origins.update((job.job_id, connection) for job in new)
-                self._crew.give(new)
+                self._take_jobs(connection, decode(body, Assignments).jobs)
             case Kind.TAKEN:
                 self._outbox.confirmed(decode(body, Taken).batches)
             case Kind.CANCEL:
@@ -255,6 +248,26 @@ class Host:
                     self._say_ready(connection)
             case _:
                 self._note_fault(connection, f"{kind} is not for a worker to receive")
+
+    def _take_jobs(self, connection: Connection, jobs: Sequence[Assignment]) -> None:
+        """Take jobs, unless they come too late: others may have them by now."""
+        reason = ""
+        if self._is_resigning:
+            reason = "its worker is resigning"
+        elif self._lease.is_over(now=time.monotonic(), stores=[connection.store]):
+            reason = "it reached its worker after the lease was over"
+        if reason:
+            connection.send(
+                Kind.RETURN,
+                Returned(
+                    self._window(), tuple(Held(job.job_id, job.attempt) for job in jobs), reason
+                ),
+            )
+            return
+        known = set(self._held())
+        new = [job for job in jobs if Held(job.job_id, job.attempt) not in known]
+        self._origins.update((job.job_id, connection) for job in new)
+        self._crew.give(new)
 
     def _note_fault(self, connection: Connection, reason: str) -> None:
         self._log.warning(reason, action="fault", dispatcher=connection.address)

@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
+from conformance.mongo.server import new_database
 from shunter.store.memory import MemoryStore
+from shunter.store.mongo import MongoStore
 from shunter.store.port import Store
 from shunter.store.sqlite import SQLiteStore
 
@@ -18,6 +20,7 @@ Run = Callable[[Coroutine[Any, Any, Any]], Any]
 STORES: dict[str, Callable[[Path], Store]] = {
     "memory": lambda directory: MemoryStore(),
     "sqlite": lambda directory: SQLiteStore(str(directory / "jobs.db")),
+    "mongo": lambda directory: MongoStore(new_database()),
 }
 
 
