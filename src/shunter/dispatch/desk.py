@@ -12,7 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from shunter.dispatch.arrivals import WorkerLink
-from shunter.dispatch.roster import Roster, Types
+from shunter.dispatch.roster import Opening, Roster, Types
 from shunter.model.job import Job, Status
 from shunter.model.worker import PLAIN_PREFIX, Worker, WorkerKind
 
@@ -63,10 +63,10 @@ class Desk:
             return member.worker.kind is not WorkerKind.PLAIN
         return not worker_id.startswith(PLAIN_PREFIX)
 
-    def wanted(self) -> Iterator[tuple[Types, int]]:
-        """Yield the types of which jobs may be waiting, and for how many there is room."""
+    def wanted(self) -> Iterator[tuple[Opening, Types]]:
+        """Yield where there is room, with the types of which jobs may be waiting for it."""
         for opening in self.roster.openings():
             if types := opening.types & self.waiting:
                 under_way = sum(job.type in opening.types for job in self.claimed.values())
                 if opening.free > under_way:
-                    yield types, opening.free - under_way
+                    yield Opening(opening.types, opening.free - under_way), types

@@ -210,7 +210,7 @@ class Dispatcher:
             self._inserted(insertion, stored_now, started, ended)
             insertion.answer(plan.outcome_of(insertion, stored_now))
         for claim, jobs in zip(plan.claims, committed.claimed, strict=True):
-            self._claimed(claim, jobs)
+            self._claimed(claim, jobs, started, ended)
         self._answer_cancels(plan, lost_races)
         self._confirm(arrivals, lost_races)
         self._perform(plan, started, ended)
@@ -336,9 +336,20 @@ class Dispatcher:
             if isinstance(stored, Job) and stored.status.is_final:
                 ended.append(replace(stored, reply_to=job.reply_to))
 
-    def _claimed(self, claim: Claim, jobs: list[Job]) -> None:
+    def _claimed(
+        self,
+        claim: Claim,
+        jobs: list[Job],
+        started: defaultdict[str, list[Job]],
+        ended: list[Job],
+    ) -> None:
         self.counters["jobs_claimed"] += len(jobs)
-        self.desk.claimed.update((job.id, job) for job in jobs)
+        self.desk.roster.release(berth.worker_id for berth in claim.berths)
+        for job in jobs:
+            if claim.berths:
+                self._settle(job, started, ended)
+            else:
+                self.desk.claimed[job.id] = job
         if len(jobs) < claim.limit:
             self.desk.waiting.difference_update(claim.types)
 

@@ -30,6 +30,7 @@ from shunter.dispatch.verdict import ended, is_run_of, is_sensible, with_progres
 from shunter.errors import JobError, JobNotFound, JobRefused
 from shunter.model import lifecycle
 from shunter.model.job import Job, Status
+from shunter.model.lifecycle import Berth
 from shunter.model.worker import WorkerKind
 from shunter.store.port import Claim
 from shunter.wire.messages import Advance, Held, Receipt, Report, Submission
@@ -355,22 +356,31 @@ class Planner:
         return self._started(mine, worker_id, now)
 
     def _started(self, job: Job, worker_id: str, now: float) -> Job:
+        return lifecycle.started(job, self._berth(worker_id), now=now)
+
+    def _berth(self, worker_id: str) -> Berth:
         member = self._desk.members[worker_id]
         if member.worker.kind is WorkerKind.PLAIN:
-            silent = self._rules.resend_after
-            return lifecycle.started(job, worker_id=worker_id, now=now, presumed_dead_after=silent)
-        grace = self._rules.expiry_grace
-        return lifecycle.started(job, worker_id=worker_id, now=now, expiry_grace=grace)
+            return Berth(worker_id, presumed_dead_after=self._rules.resend_after)
+        return Berth(worker_id, expiry_grace=self._rules.expiry_grace)
 
     def _claims(self, now: float) -> Iterable[Claim]:
+        """Ask for waiting jobs, to be started at once unless a cooldown lies between."""
         expiry = lifecycle.claim_expiry(now, self._rules.cooldown)
-        for types, room in self._desk.wanted():
+        for opening, types in list(self._desk.wanted()):
+            limit = min(opening.free, self._rules.claim_limit)
+            berths: tuple[Berth, ...] = ()
+            if not self._rules.cooldown:
+                seats = self._desk.roster.reserve(opening.types, limit)
+                berths = tuple(map(self._berth, seats))
+                limit = len(berths)
             yield Claim(
                 dispatcher_id=self._id,
                 types=tuple(sorted(types)),
-                limit=min(room, self._rules.claim_limit),
+                limit=limit,
                 now=now,
                 expiry=expiry,
+                berths=berths,
             )
 
     # ---- shared

@@ -8,7 +8,8 @@ workers and for a thousand.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Set
+from collections import Counter
+from collections.abc import Iterable, Set
 
 from msgspec import Struct
 
@@ -27,7 +28,7 @@ class Opening(Struct, frozen=True):
 class Seat:
     """One worker's place in the roster."""
 
-    __slots__ = ("handlers", "held", "is_open", "types", "window", "worker_id")
+    __slots__ = ("handlers", "held", "is_open", "reserved", "types", "window", "worker_id")
 
     def __init__(self, worker_id: str, handlers: tuple[Handler, ...], window: int) -> None:
         self.worker_id = worker_id
@@ -35,11 +36,13 @@ class Seat:
         self.types: Types = frozenset(handler.type for handler in handlers)
         self.window = window
         self.held: set[str] = set()
+        self.reserved = 0
         self.is_open = True
 
     @property
     def free(self) -> int:
-        return max(0, self.window - len(self.held)) if self.is_open else 0
+        room = self.window - len(self.held) - self.reserved
+        return max(0, room) if self.is_open else 0
 
 
 class _Group:
@@ -158,6 +161,28 @@ class Roster:
             return None
         self.hold(best.worker_id, job_id)
         return best.worker_id
+
+    def reserve(self, types: Types, count: int) -> list[str]:
+        """Set places aside for jobs yet to be claimed, each with the freest worker then."""
+        group = self._groups.get(types)
+        reserved: list[str] = []
+        while group is not None and len(reserved) < count:
+            seat = group.freest()
+            if seat is None:
+                break
+            before = seat.free
+            seat.reserved += 1
+            self._changed(seat, before)
+            reserved.append(seat.worker_id)
+        return reserved
+
+    def release(self, worker_ids: Iterable[str]) -> None:
+        """Give back places that were set aside."""
+        for worker_id, count in Counter(worker_ids).items():
+            if seat := self._seats.get(worker_id):
+                before = seat.free
+                seat.reserved = max(0, seat.reserved - count)
+                self._changed(seat, before)
 
     def openings(self) -> list[Opening]:
         """Return where there is room, one entry for each group of workers."""

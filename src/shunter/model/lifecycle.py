@@ -11,6 +11,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Any
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from shunter.errors import InvalidTransition, JobFinal, LeaseLost, StaleAttempt
@@ -94,32 +95,40 @@ def claimed(job: Job, *, dispatcher_id: str, now: float, cooldown: float = 0.0) 
     return _moved(job, Event.CLAIMED, now, dispatcher=dispatch)
 
 
-def started(
-    job: Job,
-    *,
-    worker_id: str,
-    now: float,
-    expiry_grace: float = 0.0,
-    presumed_dead_after: float | None = None,
-) -> Job:
-    """The job is handed to a worker; this raises the attempt.
+class Berth(Struct, frozen=True):
+    """A place on a worker for one job, and what that worker's ways mean for its expiry.
 
     `expiry_grace` is the time that a worker which enforces time-outs itself gets to do so.
     `presumed_dead_after` is for a worker that is silent while it works.
     """
+
+    worker_id: str
+    expiry_grace: float = 0.0
+    presumed_dead_after: float | None = None
+
+
+def started(job: Job, berth: Berth, *, now: float) -> Job:
+    """The job is handed to a worker; this raises the attempt."""
     spans = []
     if job.execution.timeout is not None:
-        spans.append(job.execution.timeout + expiry_grace)
-    if presumed_dead_after is not None:
-        spans.append(presumed_dead_after)
+        spans.append(job.execution.timeout + berth.expiry_grace)
+    if berth.presumed_dead_after is not None:
+        spans.append(berth.presumed_dead_after)
     execution = replace(
         job.execution,
-        worker_id=worker_id,
+        worker_id=berth.worker_id,
         started=now,
         ended=None,
         expiry=now + min(spans) if spans else None,
     )
     return _moved(job, Event.STARTED, now, execution=execution, attempt=job.attempt + 1)
+
+
+def started_at_once(claimed_job: Job, berth: Berth) -> Job:
+    """Start a job by the same write that claims it: two steps of the table, one revision."""
+    assert claimed_job.dispatcher is not None
+    job = started(claimed_job, berth, now=claimed_job.dispatcher.date)
+    return replace(job, revision=claimed_job.revision)
 
 
 def released(job: Job, *, now: float) -> Job:

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from shunter.errors import StoreError, UniqueKeyTaken
 from shunter.model.job import Dispatch, Job, Status
+from shunter.model.lifecycle import started_at_once
 from shunter.model.queueing import alarm, rank
 from shunter.model.worker import Worker
 from shunter.store.port import Backlog, Batch, Claim, Committed, JobQuery
@@ -57,7 +58,7 @@ class MemoryStore:
         first = sorted(place for front in fronts for place in front)[: max(claim.limit, 0)]
         dispatch = Dispatch(claim.dispatcher_id, claim.now, claim.expiry)
         taken = []
-        for _, _, job_id in first:
+        for place, (_, _, job_id) in enumerate(first):
             queued = self._jobs[job_id]
             job = replace(
                 queued,
@@ -66,6 +67,8 @@ class MemoryStore:
                 updated=claim.now,
                 dispatcher=dispatch,
             )
+            if claim.berths:
+                job = started_at_once(job, claim.berths[place])
             self._write(job)
             taken.append(self._with_payload(job))
         return taken

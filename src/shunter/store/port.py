@@ -15,17 +15,23 @@ from msgspec import Struct
 
 from shunter.errors import UniqueKeyTaken
 from shunter.model.job import Job, Status
+from shunter.model.lifecycle import Berth
 from shunter.model.worker import Worker
 
 
 class Claim(Struct, frozen=True, kw_only=True):
-    """A dispatcher's wish for up to `limit` jobs of these types."""
+    """A dispatcher's wish for up to `limit` jobs of these types.
+
+    Where it has `berths`, one for each job it could get, the jobs are started on them by the
+    same write: an atomic store needs no pause between the claim and the start.
+    """
 
     dispatcher_id: str
     types: tuple[str, ...]
     limit: int
     now: float
     expiry: float
+    berths: tuple[Berth, ...] = ()
 
 
 class JobQuery(Struct, frozen=True, kw_only=True):
@@ -87,7 +93,8 @@ class Store(Protocol):
     async def claim(self, claim: Claim) -> list[Job]:
         """Move up to `limit` queued jobs to dispatching, in the order of their rank.
 
-        No two claims ever get the same job. Jobs come with their payloads.
+        No two claims ever get the same job. Jobs come with their payloads. With `berths` they
+        move on to in progress, the n-th on the n-th berth.
         """
 
     async def replace(self, jobs: Sequence[Job]) -> list[bool]:

@@ -6,6 +6,7 @@ from typing import Any
 
 from shunter.model import lifecycle
 from shunter.model.job import Failure, Job
+from shunter.model.lifecycle import Berth
 from shunter.model.worker import Handler, Worker, WorkerKind
 from shunter.store.port import Claim, Store
 
@@ -53,7 +54,7 @@ async def running(store: Store, name: str, *, on: str = "w-1", **changes: Any) -
     given = job(name, type=f"type-of-{name}", **changes)
     await store.insert([given])
     [claimed] = await store.claim(claim(given.type))
-    started = lifecycle.started(claimed, worker_id=on, now=NOW)
+    started = lifecycle.started(claimed, Berth(on), now=NOW)
     assert await store.replace([started]) == [True]
     return started
 

@@ -8,6 +8,8 @@ from msgspec.structs import replace
 
 from conformance.store.given import NOW, claim, job, jobs
 from shunter.model import lifecycle
+from shunter.model.job import Status
+from shunter.model.lifecycle import Berth
 from shunter.model.queueing import PRIORITY_SPAN_SECONDS
 from shunter.store.port import Claim
 
@@ -128,3 +130,29 @@ def test_a_job_inserted_in_the_same_turn_is_there_for_the_claim_behind_it(run, s
 
     _, taken = run(together())
     assert [it.id for it in taken] == ["one"]
+
+
+def test_a_claim_with_berths_starts_its_jobs_by_the_same_write(run, store):
+    run(store.insert(jobs(3)))
+    berths = (Berth("w-1"), Berth("w-2", presumed_dead_after=60.0), Berth("w-1"))
+
+    got = run(store.claim(replace(claim(limit=3), berths=berths)))
+
+    assert [(it.id, it.execution.worker_id) for it in got] == [
+        ("job-0", "w-1"),
+        ("job-1", "w-2"),
+        ("job-2", "w-1"),
+    ]
+    stored = run(store.get([it.id for it in got], payload=True))
+    assert stored == got
+    assert {(it.status, it.attempt, it.revision) for it in got} == {(Status.IN_PROGRESS, 1, 1)}
+    assert [it.id for it in run(store.held_by(["w-1"]))] == ["job-0", "job-2"]
+
+
+def test_a_claim_with_more_berths_than_jobs_leaves_the_rest_empty(run, store):
+    run(store.insert(jobs(1)))
+
+    got = run(store.claim(replace(claim(limit=3), berths=(Berth("w-1"),) * 3)))
+
+    assert [it.id for it in got] == ["job-0"]
+    assert run(store.claim(claim())) == []

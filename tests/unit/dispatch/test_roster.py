@@ -58,6 +58,19 @@ def test_a_worker_that_comes_again_still_holds_what_it_held() -> None:
     assert roster.place("b", "j2") is None
 
 
+def test_places_set_aside_are_not_given_twice_and_come_back() -> None:
+    roster = Roster()
+    roster.enlist("small", handlers("a"), 1)
+    roster.enlist("large", handlers("a"), 3)
+
+    reserved = roster.reserve(frozenset("a"), 9)
+    assert reserved == ["large", "large", "small", "large"]
+    assert roster.place("a", "j1") is None
+
+    roster.release(reserved)
+    assert roster.place("a", "j1") == "large"
+
+
 class RosterMachine(RuleBasedStateMachine):
     """The roster against the obvious model: a list that is searched each time."""
 

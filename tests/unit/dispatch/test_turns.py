@@ -37,6 +37,17 @@ def test_jobs_wait_when_no_worker_is_there_and_leave_in_order(scene: Any) -> Non
     assert scene.runs() == [("w-1", "j-1"), ("w-1", "j-2"), ("w-1", "j-3")]
 
 
+def test_a_waiting_job_is_claimed_and_started_by_one_write(scene: Any) -> None:
+    scene.submit("j-1")
+    waiting = scene.job("j-1")
+
+    scene.worker()
+
+    job = scene.job("j-1")
+    assert job.revision == waiting.revision + 1
+    assert (job.status, job.dispatcher.id) == (Status.IN_PROGRESS, "d-1")
+
+
 def test_a_new_job_never_overtakes_those_that_wait(scene: Any) -> None:
     scene.worker()
     scene.submit("j-1", "j-2")

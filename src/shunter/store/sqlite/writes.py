@@ -7,6 +7,7 @@ nothing is undone.
 
 from __future__ import annotations
 
+import secrets
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
@@ -15,9 +16,10 @@ import msgspec
 
 from shunter.errors import UniqueKeyTaken
 from shunter.model.job import Dispatch, Job
+from shunter.model.lifecycle import started_at_once
 from shunter.store.port import Claim
 from shunter.store.sqlite import reads, statements
-from shunter.store.sqlite.rows import Parameters, as_json
+from shunter.store.sqlite.rows import Parameters, as_json, replaced
 
 _decode_numbers = msgspec.json.Decoder(list[int]).decode
 _decode_ids = msgspec.json.Decoder(list[str]).decode
@@ -54,7 +56,11 @@ def claim(connection: sqlite3.Connection, wish: Claim) -> list[Job]:
     front = (*chain.from_iterable((kind, wish.limit) for kind in types), wish.limit)
     where = f"jobs.seq IN ({statements.front(len(types))})"
     jobs = reads.jobs(connection, where, front, order="rank, jobs.seq", payload=True, claim=made)
-    if jobs:
+    if jobs and wish.berths:
+        jobs = [started_at_once(job, berth) for job, berth in zip(jobs, wish.berths, strict=False)]
+        rows = [replaced(job) for job in jobs]
+        assert all(replace(connection, rows, secrets.randbits(48)))
+    elif jobs:
         text = statements.claim_front(len(types))
         count = connection.execute(text, (as_json(made), wish.expiry, *front)).rowcount
         assert count == len(jobs)
