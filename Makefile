@@ -2,6 +2,7 @@
 
 READY := .venv/.ready
 PYTHON ?= python3
+ROUNDS ?= 5
 
 .PHONY: run test setup check format bench soak docs clean
 
@@ -24,6 +25,10 @@ format: $(READY)
 
 bench: $(READY)  ## prints ratios, writes bench/figures.json
 	@.venv/bin/python -m bench
+
+soak: $(READY)  ## the kills and partitions, again and again: make soak ROUNDS=10
+	@for round in $$(seq $(ROUNDS)); do echo "round $$round of $(ROUNDS)"; \
+	  .venv/bin/python -m pytest tests/system/test_kills.py tests/system/test_partitions.py || exit 1; done
 
 docs: $(READY)  ## rewrites the generated parts of docs/
 	@.venv/bin/python tools/write_docs.py
