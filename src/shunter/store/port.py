@@ -22,8 +22,8 @@ from shunter.model.worker import Worker
 class Claim(Struct, frozen=True, kw_only=True):
     """A dispatcher's wish for up to `limit` jobs of these types.
 
-    Where it has `berths`, one for each job it could get, the jobs are started on them by the
-    same write: an atomic store needs no pause between the claim and the start.
+    Where it has `berths`, one for each job it could get, the jobs are started on them before
+    the claim returns, and where the store can, by the same write.
     """
 
     dispatcher_id: str

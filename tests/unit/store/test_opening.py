@@ -30,9 +30,17 @@ def test_memory_is_a_store_for_tests():
     assert isinstance(store_for("memory://"), MemoryStore)
 
 
-def test_mongodb_is_refused_as_not_built_yet():
-    with pytest.raises(SettingsError, match=r"store\.url: found mongodb://h/d.*not built yet"):
-        store_for("mongodb://h/d")
+def test_mongodb_names_a_server_and_a_database():
+    assert type(store_for("mongodb://h/d")).__name__ == "MongoStore"
+    with pytest.raises(SettingsError, match=r"store\.url: found mongodb://h"):
+        store_for("mongodb://user:secret@h")
+
+
+def test_a_password_in_a_url_is_not_repeated():
+    with pytest.raises(SettingsError) as refusal:
+        store_for("mongodb://user:secret@h")
+
+    assert "secret" not in str(refusal.value)
 
 
 @pytest.mark.parametrize(

@@ -3,64 +3,77 @@
 A document is rewritten as a whole at each transition, and may not exceed 16 MiB. So long
 payloads and results stand apart, each under a name that no other write uses: who loses a
 compare-and-swap has overwritten nobody's bytes.
-Parts are written before the job that refers to them, and are `loose` (with the time) until
-somebody has looked an hour later and found that job. So a crash in between leaves no rubbish.
+Parts are written before the job that refers to them, and stay `loose` (since when, it says)
+until a sweep an hour later finds that job; so a crash in between leaves no rubbish for long.
 """
 
 from __future__ import annotations
 
 import time
-from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+from typing import TypeVar
 
 from pymongo import ReplaceOne
 
 from shunter.model.job import Job
-from shunter.store.mongo.connection import Collection, Connection
+from shunter.store.mongo.connection import Connection
 from shunter.store.mongo.documents import Apart, Body, Document, job_of, with_body
 
+T = TypeVar("T")
+
 MOST_INLINE_BYTES = 64 << 10
+"""Where measured, writing apart is the cheaper way from about here on."""
+
 PART_BYTES = 8 << 20
+PARTS_AT_ONCE = 2
+"""As many as one operation moves, so that none of them takes long."""
 
 LOOSE_SECONDS = 3600.0
 MOST_SWEPT = 100
 
+REFERENCES = {
+    "payload.blob": True,
+    "payload.parts": True,
+    "result.blob": True,
+    "result.parts": True,
+}
+"""A projection: which blobs a job refers to, and nothing of what it holds itself."""
 
-class Cut:
-    """Cuts the bytes of some jobs; `parts` are to be written before them."""
+
+class Cutter:
+    """Cuts long bytes; what it cut off is to be written before the jobs are."""
 
     def __init__(self) -> None:
-        self.parts: list[Document] = []
+        self._parts: list[Document] = []
 
     def body(self, job_id: str, body: bytes | None, name: str) -> Body:
         """What is to stand in the job's document for `body`."""
         if body is None or len(body) <= MOST_INLINE_BYTES:
             return body
-        count = -(-len(body) // PART_BYTES)
-        apart = Apart(name, count, len(body))
+        apart = Apart(name, -(-len(body) // PART_BYTES))
         view = memoryview(body)
-        for part, part_id in enumerate(apart.part_ids):
-            data = bytes(view[part * PART_BYTES : (part + 1) * PART_BYTES])
-            self.parts.append({"_id": part_id, "job": job_id, "blob": name, "data": data})
+        for number, part_id in enumerate(apart.part_ids):
+            data = bytes(view[number * PART_BYTES : (number + 1) * PART_BYTES])
+            self._parts.append({"_id": part_id, "job": job_id, "data": data})
         return apart
 
+    async def write(self, connection: Connection) -> None:
+        """Write the parts, or write them again."""
+        since = {"loose": time.time()}
+        for parts in _groups(self._parts):
+            writes = [ReplaceOne({"_id": it["_id"]}, it | since, upsert=True) for it in parts]
+            await connection.patiently(partial(connection.blobs.bulk_write, writes, ordered=False))
 
-async def write(blobs: Collection, parts: Iterable[Document]) -> None:
-    """Write parts, or write them again."""
-    now = time.time()
-    writes = [ReplaceOne({"_id": part["_id"]}, {**part, "loose": now}, upsert=True) for part in parts]
-    if writes:
-        await blobs.bulk_write(writes, ordered=False)
+    async def discard(self, connection: Connection, job_ids: Iterable[str]) -> None:
+        """Delete the parts of jobs that were refused."""
+        refused = set(job_ids)
+        ids = [part["_id"] for part in self._parts if part["job"] in refused]
+        if ids:
+            await connection.blobs.delete_many({"_id": {"$in": ids}})
 
 
-async def discard(blobs: Collection, parts: Iterable[Document]) -> None:
-    """Delete the parts of a write that was refused."""
-    ids = [part["_id"] for part in parts]
-    if ids:
-        await blobs.delete_many({"_id": {"$in": ids}})
-
-
-async def jobs_of(blobs: Collection, documents: Sequence[Document]) -> list[Job]:
+async def jobs_of(connection: Connection, documents: Sequence[Document]) -> list[Job]:
     """The jobs that documents hold, with all their bytes.
 
     A job whose bytes are gone is left out: it was purged since its document was read.
@@ -74,25 +87,52 @@ async def jobs_of(blobs: Collection, documents: Sequence[Document]) -> list[Job]
     if not lacking:
         return jobs
     wanted = [part_id for _, _, where in lacking for part_id in where.part_ids]
-    found = blobs.find({"_id": {"$in": wanted}}, {"data": True})
-    parts = {part["_id"]: part["data"] async for part in found}
+    data: dict[str, bytes] = {}
+    for part_ids in _groups(wanted):
+        query = connection.blobs.find({"_id": {"$in": part_ids}}, {"data": True})
+        for part in await connection.all_of(query):
+            data[part["_id"]] = part["data"]
     gone = set()
     for job, field, where in lacking:
-        if all(part_id in parts for part_id in where.part_ids):
-            with_body(job, field, b"".join(parts[part_id] for part_id in where.part_ids))
+        if data.keys() >= set(where.part_ids):
+            with_body(job, field, b"".join(data[part_id] for part_id in where.part_ids))
         else:
             gone.add(job.id)
     return [job for job in jobs if job.id not in gone]
 
 
-async def loosen(blobs: Collection, documents: Sequence[Document]) -> list[str]:
-    """Mark the blobs of jobs that are about to be deleted, and return their parts' ids."""
-    ids = [
-        part_id
-        for document in documents
-        for apart in job_refs(document)
-        for part_id in apart
-    ]
-    if ids:
-        await blobs.update_many({"_id": {"$in": ids}}, {"$set": {"loose": 0.0}})
-    return ids
+def part_ids_of(document: Document) -> list[str]:
+    """The parts that a document, read with REFERENCES, refers to."""
+    _, apart = job_of({"type": "", "created": 0.0, "updated": 0.0, **document})
+    return [part_id for where in apart.values() for part_id in where.part_ids]
+
+
+async def loosen(connection: Connection, part_ids: Sequence[str]) -> None:
+    """Mark the parts of jobs that are about to be deleted, for whoever must finish that."""
+    if part_ids:
+        await connection.blobs.update_many({"_id": {"$in": part_ids}}, {"$set": {"loose": 0.0}})
+
+
+async def remove(connection: Connection, part_ids: Sequence[str]) -> None:
+    if part_ids:
+        await connection.blobs.delete_many({"_id": {"$in": part_ids}})
+
+
+async def sweep(connection: Connection) -> None:
+    """Look at some parts that were loose for long: keep those in use, delete the others."""
+    blobs = connection.blobs
+    long_loose = {"loose": {"$lt": time.time() - LOOSE_SECONDS}}
+    parts = await blobs.find(long_loose, {"job": True}).limit(MOST_SWEPT).to_list()
+    if not parts:
+        return
+    jobs = connection.jobs.find({"_id": {"$in": [part["job"] for part in parts]}}, REFERENCES)
+    used = {part_id async for job in jobs for part_id in part_ids_of(job)}
+    kept = [part["_id"] for part in parts if part["_id"] in used]
+    await blobs.update_many({"_id": {"$in": kept}, **long_loose}, {"$unset": {"loose": ""}})
+    rest = [part["_id"] for part in parts if part["_id"] not in used]
+    await blobs.delete_many({"_id": {"$in": rest}, **long_loose})
+
+
+def _groups(parts: Sequence[T]) -> Iterator[list[T]]:
+    for start in range(0, len(parts), PARTS_AT_ONCE):
+        yield list(parts[start : start + PARTS_AT_ONCE])

@@ -11,6 +11,7 @@ from typing import Any, Self
 
 from pymongo import AsyncMongoClient, ReadPreference
 from pymongo.asynchronous.collection import AsyncCollection
+from pymongo.asynchronous.cursor import AsyncCursor
 from pymongo.errors import ConfigurationError, DuplicateKeyError, InvalidURI
 from pymongo.read_concern import ReadConcern
 from pymongo.uri_parser import parse_uri
@@ -41,7 +42,6 @@ class Connection:
                 retryWrites=True,
                 connectTimeoutMS=3000,
                 heartbeatFrequencyMS=2000,
-                serverMonitoringMode="stream",
             )
         except (ConfigurationError, ValueError, TypeError) as error:
             raise StoreError(f"store {self.name}: {error}; correct store.url") from error
@@ -72,6 +72,10 @@ class Connection:
 
     async def close(self) -> None:
         await self.client.close()
+
+    async def all_of(self, query: AsyncCursor[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Read all that a query finds, and from the start again where it was interrupted."""
+        return await self.patiently(lambda: query.clone().to_list())
 
     async def _check_server(self) -> None:
         hello = await self.client.admin.command("hello")

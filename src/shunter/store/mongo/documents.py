@@ -38,7 +38,6 @@ class Apart(msgspec.Struct, frozen=True):
 
     blob: str
     parts: int
-    size: int
 
     @property
     def part_ids(self) -> list[str]:
@@ -87,10 +86,6 @@ def worker_of(document: Document, jobs: tuple[str, ...]) -> Worker:
 def with_body(job: Job, field: str, body: bytes) -> None:
     """Give a job that was just read what was read apart from it."""
     force_setattr(job, field, body)
-
-
-def size_of(document: RawBSONDocument) -> int:
-    return len(document.raw)
 
 
 def _document(job: Job, stamp: str, result: Body) -> Document:

@@ -115,7 +115,9 @@ def explained(error: PyMongoError, name: str, waited: float) -> StoreError:
         )
     remedy = _REMEDIES.get(error.code or 0) if isinstance(error, OperationFailure) else None
     summary = _summary(error)
-    return StoreError(f"store {name}: {remedy} ({summary})" if remedy else f"store {name}: {summary}")
+    return StoreError(
+        f"store {name}: {remedy} ({summary})" if remedy else f"store {name}: {summary}"
+    )
 
 
 def _summary(error: PyMongoError) -> str:

@@ -15,7 +15,8 @@ from pymongo.errors import OperationFailure
 
 from shunter.errors import StoreError
 
-_CONFLICTS = frozenset({85, 86, DUPLICATES := 11000})
+_DUPLICATES = 11000
+_CONFLICTS = frozenset({85, 86, _DUPLICATES})
 
 
 def _index(name: str, *fields: str, only: dict[str, Any] | None = None) -> IndexModel:
@@ -29,9 +30,7 @@ OF_JOBS = [
     _index("seq", "seq"),
     _index("ready", "type", "ready", "seq", only={"ready": _THERE}),
     _index("alarm", "alarm", "status", "type", only={"alarm": _THERE}),
-    _index(
-        "held", "held", "execution.worker_id", "status", "type", "seq", only={"held": _THERE}
-    ),
+    _index("held", "held", "execution.worker_id", "status", "type", "seq", only={"held": _THERE}),
     _index("ended", "ended", "status", "type", only={"ended": _THERE}),
     IndexModel(
         [("unique_key", ASCENDING)],
@@ -48,21 +47,24 @@ async def ensure(
     collection: AsyncCollection[dict[str, Any]], indexes: list[IndexModel], *, store: str
 ) -> None:
     """Create what is missing, and refuse what stands in its place."""
-    for index in indexes:
-        name = index.document["name"]
-        try:
-            await collection.create_indexes([index])
-        except OperationFailure as error:
-            if error.code not in _CONFLICTS:
-                raise
-            if error.code == DUPLICATES:
-                fact = "can't be made, two documents have the same value"
-                remedy = f"delete one of them ({error})"
-            else:
-                fact = "is not the one that this Shunter needs, or another stands in its place"
-                there = f"db.{collection.name}.getIndexes()"
-                drop = f"db.{collection.name}.dropIndex({name!r})"
-                remedy = f"compare {there}, then type {drop}: it is made anew at the next start"
-            raise StoreError(
-                f"store {store}: index {name!r} of {collection.name} {fact}; {remedy}"
-            ) from error
+    try:
+        await collection.create_indexes(indexes)
+    except OperationFailure as error:
+        if error.code not in _CONFLICTS:
+            raise
+        if len(indexes) == 1:
+            raise _refusal(collection.name, indexes[0].document["name"], store, error) from error
+        for index in indexes:  # one by one, to learn which it is
+            await ensure(collection, [index], store=store)
+
+
+def _refusal(collection: str, name: str, store: str, error: OperationFailure) -> StoreError:
+    if error.code == _DUPLICATES:
+        fact, remedy = "can't be made", f"delete one of the two documents in its way ({error})"
+    else:
+        fact = "is not the one that this Shunter needs"
+        remedy = (
+            f"look at db.{collection}.getIndexes() and drop what stands in its place, for "
+            f"example with db.{collection}.dropIndex({name!r}): it is made anew at the next start"
+        )
+    return StoreError(f"store {store}: index {name!r} of {collection} {fact}; {remedy}")

@@ -1,0 +1,135 @@
+"""The new jobs of a batch.
+
+The server's unique indexes decide. Jobs that it refuses met an earlier one with their id or key;
+which one, and whether it is the same job, is read afterwards. A job that carries our own stamp is
+not an earlier one: it is this one, written by a try whose answer was lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+
+from bson.raw_bson import RawBSONDocument
+from pymongo.errors import BulkWriteError
+
+from shunter.errors import StoreError, UniqueKeyTaken
+from shunter.model.job import Job
+from shunter.store.mongo.blobs import Cutter, jobs_of
+from shunter.store.mongo.connection import Connection
+from shunter.store.mongo.documents import Document, inserted
+from shunter.store.mongo.faults import duplicates
+
+MOST_ROUNDS = 10
+"""How often a job is offered again because the one that was in its way is gone."""
+
+MOST_BYTES = 16 << 20
+"""What is offered at once, so that it does not take long."""
+
+Answer = Job | UniqueKeyTaken
+
+
+class Insertions:
+    """Inserts jobs. `answers` has what is stored now for each, once it is performed."""
+
+    def __init__(self, jobs: Sequence[Job], *, stamp: str, seqs: Iterator[int]) -> None:
+        self._jobs = jobs
+        self._stamp = stamp
+        self._cutter = Cutter()
+        self._documents: list[RawBSONDocument] = []
+        self._answers: dict[int, Answer] = {}
+        for place, job in enumerate(jobs):
+            own = self._stamp_of(place)
+            payload = self._cutter.body(job.id, job.payload, f"{own}.payload")
+            result = self._cutter.body(job.id, job.result, f"{own}.result")
+            self._documents.append(
+                inserted(job, seq=next(seqs), stamp=own, payload=payload, result=result)
+            )
+
+    @property
+    def answers(self) -> list[Answer]:
+        return [self._answers[place] for place in range(len(self._jobs))]
+
+    @property
+    def is_done(self) -> bool:
+        return len(self._answers) == len(self._jobs)
+
+    async def perform(self, connection: Connection) -> None:
+        await self._cutter.write(connection)
+        for _ in range(MOST_ROUNDS):
+            for places in self._offers():
+                refused = await connection.patiently(partial(self._offer, connection, places))
+                accepted = set(places) - set(refused)
+                self._answers |= {place: self._jobs[place] for place in accepted}
+                if refused:
+                    self._answers |= await self._earlier(connection, refused)
+            if self.is_done:
+                await self._discard_refused(connection)
+                return
+        raise StoreError(
+            f"store {connection.name}: jobs that stand in the way of new ones vanish when looked "
+            "at; see that nothing but Shunter writes there"
+        )
+
+    def _stamp_of(self, place: int) -> str:
+        return f"{self._stamp}{place}"
+
+    def _offers(self) -> Iterator[list[int]]:
+        """The places of what is not answered yet, in portions."""
+        places: list[int] = []
+        size = 0
+        for place, document in enumerate(self._documents):
+            if place in self._answers:
+                continue
+            places.append(place)
+            size += len(document.raw)
+            if size >= MOST_BYTES:
+                yield places
+                places, size = [], 0
+        if places:
+            yield places
+
+    async def _offer(self, connection: Connection, places: list[int]) -> list[int]:
+        """Insert, and return the places of those that are refused."""
+        documents = [self._documents[place] for place in places]
+        try:
+            await connection.jobs.insert_many(documents, ordered=False)
+        except BulkWriteError as error:
+            return [places[at] for at in duplicates(error)]
+        return []
+
+    async def _earlier(self, connection: Connection, refused: list[int]) -> dict[int, Answer]:
+        """Answer jobs that were refused, but for those whose obstacle is gone again."""
+        jobs = [self._jobs[place] for place in refused]
+        keys = [job.unique_key for job in jobs if job.unique_key is not None]
+        same: Document = {"_id": {"$in": [job.id for job in jobs]}}
+        if keys:
+            same = {"$or": [same, {"unique_key": {"$in": keys}}]}
+        query = connection.jobs.find(same)
+        documents = await connection.all_of(query)
+        stamps = {document["_id"]: document["stamp"] for document in documents}
+        stored = await jobs_of(connection, documents)
+        by_id = {job.id: job for job in stored}
+        by_key = {job.unique_key: job for job in stored}
+        answers: dict[int, Answer] = {}
+        for place, job in zip(refused, jobs, strict=True):
+            earlier = by_id.get(job.id)
+            field, key = "id", job.id
+            if earlier is None and job.unique_key is not None:
+                earlier = by_key.get(job.unique_key)
+                field, key = "unique_key", job.unique_key
+            if earlier is None:
+                continue
+            if stamps[earlier.id] == self._stamp_of(place):
+                answers[place] = job
+            elif (earlier.type, earlier.payload) == (job.type, job.payload):
+                answers[place] = earlier
+            else:
+                answers[place] = UniqueKeyTaken(job.id, field, key, earlier.id)
+        return answers
+
+    async def _discard_refused(self, connection: Connection) -> None:
+        ours = {job.id for place, job in enumerate(self._jobs) if self._answers[place] is job}
+        refused = {job.id for job in self._jobs} - ours
+        if refused:
+            await connection.patiently(partial(self._cutter.discard, connection, refused))

@@ -1,0 +1,145 @@
+"""What is read, by the indexes that are there for it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from shunter.model.job import Job, Status
+from shunter.model.worker import Worker
+from shunter.store.mongo import blobs
+from shunter.store.mongo.connection import Connection
+from shunter.store.mongo.documents import LOWEST, Document, worker_of
+from shunter.store.port import Backlog, JobQuery
+
+EVER = float("-inf")
+"""No time is before it: `{"$gte": EVER}` says "there", in words that let the index answer."""
+
+MOST_IDS = 1000
+
+_NO_PAYLOAD = {"payload": False}
+_NO_BODIES = {"payload": False, "result": False}
+
+
+async def get(connection: Connection, ids: Sequence[str], *, payload: bool) -> list[Job | None]:
+    found: dict[str, Job] = {}
+    projection = None if payload else _NO_PAYLOAD
+    for start in range(0, len(ids), MOST_IDS):
+        wanted = {"_id": {"$in": list(ids[start : start + MOST_IDS])}}
+        for job in await _jobs(connection, wanted, projection):
+            found[job.id] = job
+    return [found.get(job_id) for job_id in ids]
+
+
+async def find(connection: Connection, query: JobQuery) -> list[Job]:
+    if query.limit <= 0:
+        return []
+    wanted: Document = {}
+    if query.status is not None:
+        wanted["status"] = query.status.value
+    if query.status in (Status.DISPATCHING, Status.IN_PROGRESS):
+        wanted["held"] = True
+    if query.type is not None:
+        wanted["type"] = query.type
+    if query.worker_id is not None:
+        wanted["execution.worker_id"] = query.worker_id
+    if query.before is not None:
+        last = await connection.patiently(
+            lambda: connection.jobs.find_one({"_id": query.before}, {"seq": True})
+        )
+        if last is None:
+            return []
+        wanted["seq"] = {"$lt": last["seq"]}
+    return await _jobs(connection, wanted, _NO_BODIES, order=("seq", -1), limit=query.limit)
+
+
+async def held_by(connection: Connection, worker_ids: Iterable[str]) -> list[Job]:
+    return await _jobs(connection, _held(worker_ids), _NO_PAYLOAD, order=("seq", 1))
+
+
+async def alarms(connection: Connection, *, now: float, limit: int) -> list[Job]:
+    if limit <= 0:
+        return []
+    due = {"alarm": {"$lte": now}}
+    return await _jobs(connection, due, _NO_PAYLOAD, order=("alarm", 1), limit=limit)
+
+
+async def next_alarm(connection: Connection) -> float | None:
+    query = connection.jobs.find({"alarm": {"$gte": EVER}}, {"_id": False, "alarm": True})
+    query = query.sort([("alarm", 1)]).limit(1)
+    found = await connection.all_of(query)
+    return float(found[0]["alarm"]) if found else None
+
+
+COUNTED: list[Document] = [
+    {"type": {"$gte": ""}, "ready": {"$gte": LOWEST}},
+    {"alarm": {"$gte": EVER}, "status": "q"},
+    {"held": True},
+    {"ended": {"$gte": EVER}},
+]
+"""Four lists in which every job stands once; an index knows type and status of each."""
+
+
+def counting(place: int) -> list[Document]:
+    """The pipeline that counts one of these lists."""
+    status = "q" if place == 0 else "$status"
+    return [
+        {"$match": COUNTED[place]},
+        {"$group": {"_id": {"type": "$type", "status": status}, "count": {"$sum": 1}}},
+    ]
+
+
+async def backlog(connection: Connection) -> list[Backlog]:
+    rest = [
+        {"$unionWith": {"coll": connection.jobs.name, "pipeline": counting(place)}}
+        for place in range(1, len(COUNTED))
+    ]
+
+    async def counted() -> list[Document]:
+        return await (await connection.jobs.aggregate([*counting(0), *rest])).to_list()
+
+    counts: defaultdict[tuple[str, str], int] = defaultdict(int)
+    for found in await connection.patiently(counted):
+        counts[found["_id"]["type"], found["_id"]["status"]] += found["count"]
+    return [
+        Backlog(type=kind, status=Status(status), count=count)
+        for (kind, status), count in sorted(counts.items())
+    ]
+
+
+async def workers(connection: Connection, ids: Sequence[str] | None) -> list[Worker]:
+    wanted = {} if ids is None else {"_id": {"$in": list(ids)}}
+    records = connection.workers.find(wanted, batch_size=1000)
+    holding = connection.jobs.find(_held(ids), {"execution.worker_id": True}).sort([("seq", 1)])
+    known, held = await asyncio.gather(
+        connection.all_of(records),
+        connection.all_of(holding),
+    )
+    jobs: defaultdict[str, tuple[str, ...]] = defaultdict(tuple)
+    for found in held:
+        jobs[found["execution"]["worker_id"]] += (found["_id"],)
+    by_id = {document["_id"]: document for document in known}
+    order = sorted(by_id) if ids is None else [each for each in ids if each in by_id]
+    return [worker_of(dict(by_id[each]), jobs[each]) for each in order]
+
+
+def _held(worker_ids: Iterable[str] | None) -> Document:
+    """The jobs in progress on these workers, or on any."""
+    holder: Any = {"$type": "string"} if worker_ids is None else {"$in": list(worker_ids)}
+    return {"held": True, "execution.worker_id": holder, "status": "i"}
+
+
+async def _jobs(
+    connection: Connection,
+    wanted: Document,
+    projection: Document | None,
+    *,
+    order: tuple[str, int] | None = None,
+    limit: int = 0,
+) -> list[Job]:
+    query = connection.jobs.find(wanted, projection, batch_size=1000).limit(limit)
+    if order is not None:
+        query = query.sort([order])
+    return await blobs.jobs_of(connection, await connection.all_of(query))

@@ -1,0 +1,177 @@
+"""MongoDB behind the store port.
+
+Writes of one client go one batch after the other, so that what is asked first counts first; reads
+don't wait for them. Between clients the server decides, by compare-and-swap.
+A batch that failed is kept for a while: offered again, it goes on where it stopped and knows
+what it has written (`errand.py`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from contextlib import asynccontextmanager
+from itertools import count
+
+from shunter.errors import StoreError, UniqueKeyTaken
+from shunter.model.job import Job
+from shunter.model.worker import Worker
+from shunter.store.mongo import purging, reads, waking
+from shunter.store.mongo.connection import Connection, public_name
+from shunter.store.mongo.errand import Errand
+from shunter.store.port import Backlog, Batch, Claim, Committed, JobQuery
+
+MOST_FAILED = 8
+"""How many failed batches are kept; a dispatcher has one, and offers it until it is written."""
+
+
+class MongoStore:
+    """Jobs and workers in one database. `patience` is how long a failing server is borne."""
+
+    def __init__(self, url: str, *, patience: float = 10.0) -> None:
+        self.name = public_name(url)
+        self.client_id = secrets.token_hex(5)
+        self._url, self._patience = url, patience
+        self._connection: Connection | None = None
+        self._opening = asyncio.Lock()
+        self._writing = asyncio.Lock()
+        self._idle = asyncio.Event()
+        self._watches: set[asyncio.Timeout] = set()
+        self._users = 0
+        self._seqs = _rising()
+        self._numbers = count()
+        self._failed: deque[Errand] = deque(maxlen=MOST_FAILED)
+
+    async def open(self) -> None:
+        async with self._opening:
+            if self._connection is None:
+                self._connection = await Connection.open(self._url, patience=self._patience)
+
+    async def close(self) -> None:
+        async with self._opening:
+            connection, self._connection = self._connection, None
+            if connection is None:
+                return
+            for watch in self._watches:
+                watch.reschedule(0.0)
+            while self._users:
+                self._idle.clear()
+                await self._idle.wait()
+            await connection.close()
+
+    async def commit(self, batch: Batch) -> Committed:
+        async with self._use() as connection, self._writing:
+            errand = self._errand(batch)
+            try:
+                return await errand.perform(connection)
+            except StoreError:
+                self._failed.append(errand)
+                raise
+
+    async def insert(self, jobs: Sequence[Job]) -> list[Job | UniqueKeyTaken]:
+        return (await self.commit(Batch(now=0.0, inserts=tuple(jobs)))).inserted
+
+    async def claim(self, claim: Claim) -> list[Job]:
+        [jobs] = (await self.commit(Batch(now=0.0, claims=(claim,)))).claimed
+        return jobs
+
+    async def replace(self, jobs: Sequence[Job]) -> list[bool]:
+        return (await self.commit(Batch(now=0.0, replacements=tuple(jobs)))).replaced
+
+    async def get(self, ids: Sequence[str], *, payload: bool = False) -> list[Job | None]:
+        async with self._use() as it:
+            return await reads.get(it, ids, payload=payload)
+
+    async def find(self, query: JobQuery) -> list[Job]:
+        async with self._use() as it:
+            return await reads.find(it, query)
+
+    async def held_by(self, worker_ids: Iterable[str]) -> list[Job]:
+        ids = tuple(worker_ids)
+        async with self._use() as it:
+            return await reads.held_by(it, ids)
+
+    async def alarms(self, *, now: float, limit: int) -> list[Job]:
+        async with self._use() as it:
+            return await reads.alarms(it, now=now, limit=limit)
+
+    async def next_alarm(self) -> float | None:
+        async with self._use() as it:
+            return await reads.next_alarm(it)
+
+    async def backlog(self) -> list[Backlog]:
+        async with self._use() as it:
+            return await reads.backlog(it)
+
+    async def purge(self, *, ended_before: float, limit: int) -> int:
+        async with self._use() as it:
+            return await it.patiently(
+                lambda: purging.purge(it, ended_before=ended_before, limit=limit)
+            )
+
+    async def put_workers(self, workers: Sequence[Worker]) -> None:
+        await self.commit(Batch(now=0.0, workers=tuple(workers)))
+
+    async def renew(self, worker_ids: Iterable[str], *, now: float) -> None:
+        await self.commit(Batch(now=now, renewed=tuple(worker_ids)))
+
+    async def workers(self, ids: Sequence[str] | None = None) -> list[Worker]:
+        async with self._use() as it:
+            return await reads.workers(it, ids)
+
+    async def remove_workers(self, ids: Sequence[str]) -> None:
+        removed = {"_id": {"$in": list(ids)}}
+        async with self._use() as it, self._writing:
+            await it.patiently(lambda: it.workers.delete_many(removed))
+
+    async def watch(self, notify: Callable[[], None]) -> None:
+        """Call `notify` whenever another client may have made jobs ready, until cancelled.
+
+        It is called once at the beginning, and after each break: what came before is not told.
+        """
+        connection = self._open_connection()
+        try:
+            async with asyncio.timeout(None) as watch:
+                self._watches.add(watch)
+                await waking.listen(connection, self.client_id, notify)
+        except TimeoutError:
+            raise StoreError(f"store {self.name} was closed while it was watched") from None
+        finally:
+            self._watches.discard(watch)
+
+    @asynccontextmanager
+    async def _use(self) -> AsyncIterator[Connection]:
+        """Have the connection, and keep it from being closed meanwhile."""
+        connection = self._open_connection()
+        self._users += 1
+        try:
+            yield connection
+        finally:
+            self._users -= 1
+            if not self._users:
+                self._idle.set()
+
+    def _open_connection(self) -> Connection:
+        if self._connection is None:
+            raise StoreError(f"store {self.name} is not open; call open() first, close() last")
+        return self._connection
+
+    def _errand(self, batch: Batch) -> Errand:
+        """Take up the errand of a batch that is offered again, or begin one."""
+        for errand in self._failed:
+            if errand.batch is batch:
+                self._failed.remove(errand)
+                return errand
+        stamp = f"{self.client_id}-{next(self._numbers)}"
+        return Errand(batch, stamp=stamp, seqs=self._seqs)
+
+
+def _rising() -> Iterator[int]:
+    """Numbers that order this client's jobs strictly, and all clients' by their clocks."""
+    last = 0
+    while True:
+        last = max(last + 1, time.time_ns())
+        yield last

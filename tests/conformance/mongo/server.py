@@ -1,0 +1,22 @@
+"""One real MongoDB server for all tests that want one, started with the first of them."""
+
+from __future__ import annotations
+
+import atexit
+from contextlib import ExitStack
+from functools import cache
+from uuid import uuid4
+
+from shunter.testing.mongod import LocalMongod
+
+
+@cache
+def shared_server() -> LocalMongod:
+    cleanup = ExitStack()
+    atexit.register(cleanup.close)
+    return cleanup.enter_context(LocalMongod(in_memory=True))
+
+
+def new_database() -> str:
+    """The URL of a database that nobody else uses."""
+    return shared_server().url(f"t{uuid4().hex[:12]}")
