@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from typing import Any
 
 import msgspec
 from rich.console import Console
 from rich.markup import escape
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from shunter.app import payload_of
 from shunter.cli.inspecting import ANSWER_SECONDS
-from shunter.client import Client
+from shunter.client import Client, SubmittedJob
 from shunter.client.handle import value_of
-from shunter.errors import AppError, JobCancelled, JobFailed
+from shunter.errors import AppError, JobCancelled, JobFailed, ResultTimeout
 from shunter.model.retry import Retry
+from shunter.wire.messages import Outcome
+
+LOOK_SECONDS = 0.5
+"""How often a wait looks how far the job has come."""
 
 _NAMED = re.compile(r"([A-Za-z_]\w*)=(.*)\Z", re.DOTALL)
 
@@ -75,8 +81,7 @@ def submit(
         if not wait:
             out.print(_json({"id": job.id}) if as_json else job.id, markup=False)
             return 0
-        with err.status(f"job {job.id} is under way"):
-            outcome = job.wait(wait_timeout)
+        outcome = _wait(client, job, wait_timeout, err)
         try:
             value = value_of(outcome)
         except (JobFailed, JobCancelled) as error:
@@ -99,6 +104,23 @@ def submit(
         document = {"id": job.id, "status": outcome.status.word, "result": value}
         out.print(_json(document) if as_json else _shown(value), markup=False, highlight=False)
         return 0
+
+
+def _wait(client: Client, job: SubmittedJob, timeout: float | None, err: Console) -> Outcome:
+    """Wait for a job, showing how far it says it has come."""
+    deadline = None if timeout is None else time.monotonic() + timeout
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=err, transient=True) as progress:
+        bar = progress.add_task(f"job {job.id}", total=None)
+        while True:
+            left = None if deadline is None else deadline - time.monotonic()
+            try:
+                return job.wait(LOOK_SECONDS if left is None else min(left, LOOK_SECONDS))
+            except ResultTimeout:
+                if left is not None and left <= LOOK_SECONDS:
+                    raise ResultTimeout(job.id, timeout or 0.0) from None
+            if err.is_terminal and (said := client.job(job.id).progress):
+                progress.update(bar, completed=said.done, total=said.total)
 
 
 def _shown(value: Any) -> str:

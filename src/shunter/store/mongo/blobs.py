@@ -73,17 +73,22 @@ class Cutter:
             await connection.blobs.delete_many({"_id": {"$in": ids}})
 
 
+Found = tuple[Job, dict[str, Apart]]
+"""A job as its document has it, and which of its fields are kept apart."""
+
+
 async def jobs_of(connection: Connection, documents: Sequence[Document]) -> list[Job]:
-    """The jobs that documents hold, with all their bytes.
+    """The jobs that documents hold, with all their bytes."""
+    return await filled(connection, [job_of(document) for document in documents])
+
+
+async def filled(connection: Connection, found: Sequence[Found]) -> list[Job]:
+    """Give jobs the bytes that are kept apart.
 
     A job whose bytes are gone is left out: it was purged since its document was read.
     """
-    jobs: list[Job] = []
-    lacking: list[tuple[Job, str, Apart]] = []
-    for document in documents:
-        job, apart = job_of(document)
-        jobs.append(job)
-        lacking += [(job, field, where) for field, where in apart.items()]
+    jobs = [job for job, _ in found]
+    lacking = [(job, field, where) for job, apart in found for field, where in apart.items()]
     if not lacking:
         return jobs
     wanted = [part_id for _, _, where in lacking for part_id in where.part_ids]

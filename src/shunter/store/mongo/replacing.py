@@ -1,30 +1,21 @@
-"""The compare-and-swaps of a batch.
+"""The replacements of a batch.
 
-A statement for each job costs the server twice as much as one statement for all of them: most
-of it is planning. So the new documents travel as one constant array, and a single update with a
-pipeline lets each stored job look up its own successor. A job that is not at the revision before
-stays as it is, and does not count as modified.
-Where fewer were modified than asked for, the stamps say which ones: those written by the first
-try too, when its answer was lost. A job that was written and then written again by somebody else
-counts as refused: the caller then looks at the store, which is what it should do.
+A job that was written and then written again by somebody else, before the answer to the first
+write arrived, counts as refused: the caller then looks at the store, which is what it should do.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
 
 from bson.raw_bson import RawBSONDocument
 
 from shunter.model.job import Job
 from shunter.store.mongo.blobs import Cutter
 from shunter.store.mongo.connection import Connection
-from shunter.store.mongo.documents import OPEN, Document, replacing
-
-MOST_JOBS = 1000
-MOST_BYTES = 8 << 20
-"""What one statement carries; the server takes no more than 16 MiB of it."""
+from shunter.store.mongo.documents import OPEN, replacing
+from shunter.store.mongo.swapping import MOST_BYTES, MOST_JOBS, swap
 
 
 class Replacements:
@@ -70,28 +61,11 @@ class _Wave:
     async def written(self, connection: Connection) -> list[bool]:
         """Write, and say of each job whether it stands as written here."""
         await self._cutter.write(connection)
-        written = await connection.patiently(partial(self._swap, connection))
-        return [job_id in written for job_id in self._documents]
-
-    async def _swap(self, connection: Connection) -> set[str]:
-        ids = list(self._documents)
-        result = await connection.jobs.update_many(
-            {"_id": {"$in": ids}, "status": {"$in": OPEN}},
-            _swapping(ids, list(self._documents.values())),
+        still_open = {"status": {"$in": OPEN}}
+        written = await connection.patiently(
+            partial(swap, connection, self._documents, stamp=self._stamp, where=still_open)
         )
-        if result.modified_count == len(ids):
-            return set(ids)
-        mine = {"_id": {"$in": ids}, "stamp": self._stamp}
-        written = {found["_id"] async for found in connection.jobs.find(mine, {"_id": True})}
-        await self._cutter.discard(connection, set(ids) - written)
-        return written
-
-
-def _swapping(ids: list[str], documents: list[RawBSONDocument]) -> list[Document]:
-    """The pipeline by which each job finds its successor and becomes it, if it may."""
-    place: dict[str, Any] = {"$indexOfArray": [{"$literal": ids}, "$_id"]}
-    new = {"$arrayElemAt": [{"$literal": documents}, place]}
-    is_next = {"$eq": ["$$new.revision", {"$add": ["$revision", 1]}]}
-    kept = {"seq": "$seq", "payload": "$payload"}
-    swapped = {"$cond": [is_next, {"$mergeObjects": ["$$new", kept]}, "$$ROOT"]}
-    return [{"$replaceWith": {"$let": {"vars": {"new": new}, "in": swapped}}}]
+        refused = self._documents.keys() - written
+        if refused:
+            await connection.patiently(partial(self._cutter.discard, connection, refused))
+        return [job_id in written for job_id in self._documents]
