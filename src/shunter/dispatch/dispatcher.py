@@ -245,6 +245,7 @@ class Dispatcher:
             ids.update(self.desk.roster.held(beat.worker_id) - has)
         workers = {arrival.worker.id for arrival in arrivals.introduced}
         workers.update(arrival.worker_id for arrival in arrivals.unasked)
+        arrivals.held_in_store.clear()
         if workers:
             for job in await self.store.held_by(workers):
                 assert job.execution.worker_id is not None
