@@ -98,6 +98,7 @@ class Service:
                 group.create_task(self._every(SWEEP_SECONDS, self._sweep)),
                 group.create_task(self._every(HOUSEKEEPING_SECONDS, self._keep_house)),
                 group.create_task(self._frontend.answer_questions()),
+                group.create_task(self._watch()),
             ]
             if http.enabled:
                 listener = bound_listener(http.host, http.port)
@@ -167,6 +168,16 @@ class Service:
             except StoreError as error:
                 self._store_failed(error)
             await asyncio.sleep(seconds)
+
+    async def _watch(self) -> None:
+        """Hear of jobs that other dispatchers have accepted, as soon as the store can tell."""
+        while True:
+            try:
+                await self._store.watch(self.dispatcher.expect_waiting)
+                return
+            except StoreError as error:
+                self._store_failed(error)
+            await asyncio.sleep(SWEEP_SECONDS)
 
     async def _ring_alarms(self) -> None:
         if self._settings.zmq.enabled:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from msgspec.structs import replace
 
@@ -160,6 +160,9 @@ class MemoryStore:
         self._check_open()
         for worker_id in ids:
             self._workers.pop(worker_id, None)
+
+    async def watch(self, notify: Callable[[], None]) -> None:
+        """Nobody else can write here."""
 
     def _check_open(self) -> None:
         if not self._is_open:

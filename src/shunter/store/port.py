@@ -8,7 +8,7 @@ Each promise below is held by tests/conformance/store, which every store passes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
 from msgspec import Struct
@@ -142,3 +142,9 @@ class Store(Protocol):
 
     async def remove_workers(self, ids: Sequence[str]) -> None:
         """Forget these workers."""
+
+    async def watch(self, notify: Callable[[], None]) -> None:
+        """Call `notify` whenever others may have queued jobs, until cancelled.
+
+        Returns at once where there can be no others.
+        """

@@ -48,6 +48,11 @@ def value(connection: sqlite3.Connection, text: str, *parameters: object) -> Any
     return connection.execute(text, parameters).fetchone()[0]
 
 
+def data_version(connection: sqlite3.Connection) -> int:
+    """Return a number that changes when another connection has written."""
+    return int(value(connection, "PRAGMA data_version"))
+
+
 def get(connection: sqlite3.Connection, ids: Sequence[str], payload: bool) -> list[Job | None]:
     found = {}
     for start in range(0, len(ids), statements.MOST_ROWS):

@@ -8,10 +8,12 @@ they see every write whose call has returned.
 
 from __future__ import annotations
 
+import asyncio
 import os
 import secrets
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from time import monotonic
 
 from shunter.errors import StoreError, UniqueKeyTaken
 from shunter.model.job import Job
@@ -22,6 +24,12 @@ from shunter.store.sqlite.connection import connect, migrate, migrations
 from shunter.store.sqlite.lane import Lane, Operation, T
 from shunter.store.sqlite.rows import as_json, inserted, registered, replaced
 from shunter.store.sqlite.writer import Writer
+
+LOOK_SECONDS = 0.025
+"""How often to look whether another process has written: a few microseconds each time."""
+
+DOUBT_SECONDS = 0.25
+"""Where we wrote as well, we can't tell who did; then others are told of no more often."""
 
 
 class SQLiteStore:
@@ -124,6 +132,18 @@ class SQLiteStore:
     async def remove_workers(self, ids: Sequence[str]) -> None:
         removed = tuple(ids)
         await self._write(lambda connection: writes.remove_workers(connection, removed))
+
+    async def watch(self, notify: Callable[[], None]) -> None:
+        version, commits, told_at = await self._read(reads.data_version), self.writer.commits, 0.0
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            now = monotonic()
+            newer, ours = await self._read(reads.data_version), self.writer.commits
+            is_others = newer != version and (ours == commits or now - told_at > DOUBT_SECONDS)
+            if is_others:
+                told_at = now
+                notify()
+            version, commits = newer, ours
 
     async def _write(self, operation: Operation[T]) -> T:
         self._check_open()

@@ -1,0 +1,53 @@
+"""Hearing of what another dispatcher on the same file has written."""
+
+from __future__ import annotations
+
+import asyncio
+import statistics
+import time
+from pathlib import Path
+
+from conformance.store.given import job
+from shunter.store.sqlite import SQLiteStore
+
+
+def test_what_another_writes_is_heard_of_within_fifty_milliseconds_in_the_median(
+    tmp_path: Path,
+) -> None:
+    async def scene() -> list[float]:
+        mine, other = (SQLiteStore(str(tmp_path / "jobs.db")) for _ in range(2))
+        await mine.open()
+        await other.open()
+        heard, waited = asyncio.Event(), []
+        async with asyncio.TaskGroup() as group:
+            watching = group.create_task(mine.watch(heard.set))
+            await asyncio.sleep(0.1)
+            for number in range(20):
+                heard.clear()
+                began = time.monotonic()
+                await other.insert([job(f"job-{number}")])
+                await asyncio.wait_for(heard.wait(), 5.0)
+                waited.append(time.monotonic() - began)
+            watching.cancel()
+        await mine.close()
+        await other.close()
+        return waited
+
+    assert statistics.median(asyncio.run(scene())) < 0.05
+
+
+def test_what_we_write_ourselves_is_not_mistaken_for_another(tmp_path: Path) -> None:
+    async def scene() -> int:
+        store = SQLiteStore(str(tmp_path / "jobs.db"))
+        await store.open()
+        calls: list[None] = []
+        async with asyncio.TaskGroup() as group:
+            watching = group.create_task(store.watch(lambda: calls.append(None)))
+            for number in range(50):
+                await store.insert([job(f"job-{number}")])
+                await asyncio.sleep(0.01)
+            watching.cancel()
+        await store.close()
+        return len(calls)
+
+    assert asyncio.run(scene()) <= 4

@@ -1,0 +1,82 @@
+"""Dispatchers without a master over a real MongoDB, with real kills."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from shunter.testing.mongod import LocalMongod
+from system.witness import overlaps, runs_in
+from system.yard import PATIENCE, QUICK_LEASE, Station, Yard, until
+
+
+@pytest.fixture(scope="module")
+def mongod() -> Iterator[LocalMongod]:
+    with LocalMongod() as server:
+        yield server
+
+
+def station(yard: Yard, mongod: LocalMongod, name: str) -> Station:
+    settings = {key.replace(".", "__"): value for key, value in QUICK_LEASE.items()}
+    url = mongod.url(f"t{abs(hash(str(yard.folder))) % 10**9}")
+    return yard.dispatcher(name, store__url=url, **settings)
+
+
+def test_one_of_two_dispatchers_is_killed_and_every_job_ends_once(
+    yard: Yard, mongod: LocalMongod
+) -> None:
+    one, two = station(yard, mongod, "one"), station(yard, mongod, "two")
+    yard.worker(one, two)
+    yard.worker(one, two)
+    client = yard.client(one, two)
+    jobs = client.submit_many("work", [(n, 0.02) for n in range(300)])
+    until(lambda: len(runs_in(yard.witness)) >= 60)
+
+    one.process.kill()
+
+    ended = list(client.as_completed(jobs, timeout=PATIENCE))
+    assert sorted(job.result() for job in ended) == list(range(300))
+    assert overlaps(yard.witness) == []
+
+
+def test_a_step_down_and_a_restart_of_the_server_are_ridden_out(
+    yard: Yard, mongod: LocalMongod
+) -> None:
+    one = station(yard, mongod, "one")
+    yard.worker(one)
+    client = yard.client(one)
+    jobs = client.submit_many("work", [(n, 0.02) for n in range(200)])
+    until(lambda: len(runs_in(yard.witness)) >= 40)
+
+    mongod.step_down()
+    until(lambda: len(runs_in(yard.witness)) >= 100)
+    mongod.restart()
+
+    ended = list(client.as_completed(jobs, timeout=PATIENCE))
+    assert sorted(job.result() for job in ended) == list(range(200))
+    assert one.process.is_alive
+
+
+def test_a_dispatcher_hears_at_once_of_a_job_that_another_accepted(
+    yard: Yard, mongod: LocalMongod
+) -> None:
+    one, two = station(yard, mongod, "one"), station(yard, mongod, "two")
+    yard.worker(two)
+    client = yard.client(one)
+    until(lambda: len(client.workers()) == 1)
+
+    waited = []
+    for number in range(15):
+        submitted = time.time()
+        job = client.submit("work", number, 0.0)
+        record = until(lambda job=job: _started(client, job.id))
+        waited.append(record - submitted)
+
+    assert statistics.median(waited) < 0.25, "the sweep alone would take half a second"
+
+
+def _started(client: object, job_id: str) -> float | None:
+    return client.job(job_id).execution.started  # type: ignore[attr-defined, no-any-return]
