@@ -12,6 +12,7 @@ from conformance.store.given import NOW, claim, job, jobs, worker
 from shunter.errors import StoreError, UniqueKeyTaken
 from shunter.model import lifecycle
 from shunter.model.job import Status
+from shunter.model.lifecycle import Berth
 from shunter.store.port import Batch, JobQuery
 
 BIG = bytes(100_000)  # too big to stand in a document
@@ -23,7 +24,7 @@ async def given_world(store):
     """A store with jobs in every stage, and a batch that does everything at once to them."""
     await store.insert([*jobs(6, "old"), job("taken", type="other", unique_key="k")])
     claimed = await store.claim(claim(limit=5))
-    started = [lifecycle.started(it, worker_id="w-1", now=NOW) for it in claimed]
+    started = [lifecycle.started(it, Berth("w-1"), now=NOW) for it in claimed]
     assert all(await store.replace(started[:4]))
     step = lifecycle.progressed(started[2], 1, done=1, total=2, now=NOW)
     return Batch(
@@ -46,7 +47,7 @@ async def given_world(store):
             job("twice", unique_key="l", created=NOW + 3),
             job("thrice", unique_key="l", created=NOW + 4),
             lifecycle.started(
-                lifecycle.claimed(job("fast"), dispatcher_id="d", now=NOW), worker_id="w", now=NOW
+                lifecycle.claimed(job("fast"), dispatcher_id="d", now=NOW), Berth("w"), now=NOW
             ),
         ],
         claims=[claim(limit=3), claim("sum", "other", limit=9)],
@@ -165,7 +166,7 @@ def test_a_write_that_was_overtaken_after_its_answer_was_lost_counts_as_refused(
     run(store.insert([job("one")]))
     [claimed] = run(store.claim(claim()))
     Losses(store, at=0, is_done=True)
-    batch = Batch(now=NOW, replacements=[lifecycle.started(claimed, worker_id="w-1", now=NOW)])
+    batch = Batch(now=NOW, replacements=[lifecycle.started(claimed, Berth("w-1"), now=NOW)])
     with pytest.raises(StoreError):
         run(store.commit(batch))
     run(rival.replace([lifecycle.returned(batch.replacements[0], 1, "cut off", now=NOW)]))

@@ -7,7 +7,7 @@ import pytest
 from conformance.store.given import NOW, claim, ended, job, jobs, running
 from shunter.model.job import Execution, Status
 from shunter.store.mongo import reads
-from shunter.store.mongo.claiming import FRONT_ORDER, front_filter
+from shunter.store.mongo.queue import ORDER, waiting
 
 
 def explained(run, store, **command):
@@ -50,7 +50,7 @@ def full(run, store):
 @pytest.mark.parametrize("types", [1, 2, 100])
 def test_a_claim_reads_the_front_of_each_queue_and_sorts_nothing(run, full, types):
     names = ["sum", *(f"other-{number}" for number in range(types - 1))]
-    query = {"filter": front_filter(names), "sort": dict(FRONT_ORDER), "limit": 10}
+    query = {"filter": waiting(names), "sort": dict(ORDER), "limit": 10}
 
     stats = explained(run, full, **query)
 
@@ -59,10 +59,10 @@ def test_a_claim_reads_the_front_of_each_queue_and_sorts_nothing(run, full, type
 
 
 def test_a_long_queue_costs_a_claim_no_more_than_a_short_one(run, full):
-    query = {"sort": dict(FRONT_ORDER), "limit": 10}
-    short = explained(run, full, filter=front_filter(["sum"]), **query)
-    long = explained(run, full, filter=front_filter(["long"]), **query)
-    both = explained(run, full, filter=front_filter(["long", "sum"]), **query)
+    query = {"sort": dict(ORDER), "limit": 10}
+    short = explained(run, full, filter=waiting(["sum"]), **query)
+    long = explained(run, full, filter=waiting(["long"]), **query)
+    both = explained(run, full, filter=waiting(["long", "sum"]), **query)
 
     assert short["totalKeysExamined"] == long["totalKeysExamined"] <= 11
     assert both["totalKeysExamined"] <= 13

@@ -9,7 +9,6 @@ queue are tried.
 
 from __future__ import annotations
 
-import asyncio
 from functools import partial
 
 from bson.raw_bson import RawBSONDocument
@@ -20,81 +19,90 @@ from shunter.model.lifecycle import Berth, started_at_once
 from shunter.store.mongo.blobs import Found, filled
 from shunter.store.mongo.connection import Connection
 from shunter.store.mongo.documents import LOWEST, Document, job_of, replacing
+from shunter.store.mongo.queue import Crowd, Reserve, front, place_of
 from shunter.store.mongo.swapping import MOST_BYTES, MOST_JOBS, SEQ_AND_PAYLOAD, swap
 from shunter.store.port import Claim
 
-MOST_TYPES = 100
-"""How many types one query names. The server merges up to 200 sorted lists; beyond, it sorts."""
-
-ORDER = [("ready", 1), ("seq", 1)]
-
 
 class Claiming:
-    """Performs a claim. `jobs` has what was taken, in the order of the queue."""
+    """Performs a claim, and with a `reserve` as much of it as that allows."""
 
-    def __init__(self, claim: Claim, *, stamp: str) -> None:
-        self._claim = claim
+    def __init__(self, claim: Claim, crowd: Crowd, *, stamp: str) -> None:
+        self._claim, self._crowd, self._stamp = claim, crowd, stamp
         self._types = list(dict.fromkeys(claim.types))
         self._berths: list[Berth | None] = list(claim.berths) or [None] * max(claim.limit, 0)
-        self._stamp = stamp
-        self._round = 0
+        self._rounds = 0
         self._bid: _Bid | None = None
-        self.jobs: list[Job] = []
+        self._taken: list[tuple[tuple[int, int], Job]] = []
+        self.reserve = Reserve()
         self.is_done = not self._types or not self._berths
 
+    @property
+    def jobs(self) -> list[Job]:
+        """What was taken, in the order of the queue."""
+        return [job for _, job in sorted(self._taken, key=lambda taken: taken[0])]
+
     async def perform(self, connection: Connection) -> None:
-        while not self.is_done:
+        is_blocked = False
+        while not self.is_done and not is_blocked:
             bid = self._bid or await self._next_bid(connection)
             self._bid = bid  # until its answer is there
-            self.jobs += await bid.made(connection)
+            self._taken += await bid.made(connection)
             self._bid = None
             self._berths = bid.berths_left
-            self.is_done = not self._berths or (bid.is_whole_queue and not bid.losses)
+            self._crowd.note(bids=bid.count, losses=bid.losses)
+            is_end = bid.is_end and not bid.losses
+            is_blocked = is_end and bid.is_restrained
+            self.is_done = not self._berths or (is_end and not bid.is_restrained)
 
     async def _next_bid(self, connection: Connection) -> _Bid:
+        """Look at the queue, and bid for what is there."""
         wanted = min(len(self._berths), MOST_JOBS)
-        front = await connection.patiently(partial(self._front, connection, wanted))
-        bid = _Bid(self._claim, self._berths, stamp=f"{self._stamp}.{self._round}")
-        are_in = [bid.add(document) for document in front]
-        bid.is_whole_queue = all(are_in) and len(front) < wanted
-        self._round += 1
+        below = self.reserve.first_made_ready
+        skip = self._crowd.place(wanted) if not self._rounds else 0
+        look = partial(front, connection.newest_jobs, self._types, wanted, below=below)
+        seen = await connection.patiently(partial(look, skip=skip))
+        if skip and len(seen) < wanted:
+            seen = await connection.patiently(partial(look, skip=0))
+        free = [document for document in seen if document["_id"] not in self.reserve.replaced]
+        bid = _Bid(self._claim, self._berths, stamp=f"{self._stamp}.{self._rounds}")
+        are_in = [bid.add(document) for document in free]
+        bid.is_end = len(seen) < wanted and all(are_in)
+        bid.is_restrained = below is not None or len(free) < len(seen)
+        self._rounds += 1
         return bid
-
-    async def _front(self, connection: Connection, wanted: int) -> list[Document]:
-        """The first jobs in the queue."""
-        chunks = [
-            self._types[start : start + MOST_TYPES]
-            for start in range(0, len(self._types), MOST_TYPES)
-        ]
-        if len(chunks) == 1:
-            return await _first(connection, chunks[0], wanted)
-        fronts = await asyncio.gather(*(_first(connection, types, wanted) for types in chunks))
-        together = [document for front in fronts for document in front]
-        return sorted(together, key=lambda it: (it["ready"], it["seq"]))[:wanted]
 
 
 class _Bid:
-    """An attempt to take jobs that were seen at the front, one for each berth.
+    """An attempt to take jobs that were seen in the queue, one for each berth.
 
-    A berth of None is none: the job is claimed and not started.
+    A berth of None is none: the job is claimed and not started. `is_end` says that there is
+    nothing behind these jobs, and `is_restrained` that this may not be so for everybody.
     """
 
     def __init__(self, claim: Claim, berths: list[Berth | None], *, stamp: str) -> None:
         self._dispatch = Dispatch(claim.dispatcher_id, claim.now, claim.expiry)
         self._stamp = stamp
+        self._places: dict[str, tuple[int, int]] = {}
         self._seen: list[str] = []
         self._found: dict[str, Found] = {}
         self._documents: dict[str, RawBSONDocument] = {}
         self._size = 0
         self.berths_left = berths
-        self.is_whole_queue = False
         self.losses = 0
+        self.is_end = False
+        self.is_restrained = False
+
+    @property
+    def count(self) -> int:
+        return len(self._documents)
 
     def add(self, document: Document) -> bool:
         """Bid for one more job, unless that is more than one statement carries."""
         if self._size >= MOST_BYTES:
             return False
         self._seen.append(document["stamp"])
+        self._places[document["_id"]] = place_of(document)
         queued, apart = job_of(document)
         job = self._taken(queued, self.berths_left[len(self._found)])
         new = replacing(job, stamp=self._stamp, result=None)
@@ -103,8 +111,8 @@ class _Bid:
         self._size += len(new.raw)
         return True
 
-    async def made(self, connection: Connection) -> list[Job]:
-        """Take what is still as it was seen, and return it."""
+    async def made(self, connection: Connection) -> list[tuple[tuple[int, int], Job]]:
+        """Take what is still as it was seen; return it, each with its place in the queue."""
         if not self._documents:
             return []
         as_seen = {"$eq": ["$stamp", {"$arrayElemAt": [{"$literal": self._seen}, "$$place"]}]}
@@ -120,14 +128,11 @@ class _Bid:
             )
         )
         jobs = await filled(connection, [it for name, it in self._found.items() if name in taken])
-        lost = [
-            berth
-            for name, berth in zip(self._found, self.berths_left, strict=False)
-            if name not in taken
-        ]
+        berths = zip(self._found, self.berths_left, strict=False)
+        lost = [berth for name, berth in berths if name not in taken]
         self.losses = len(lost)
         self.berths_left = lost + self.berths_left[len(self._found) :]
-        return jobs
+        return [(self._places[job.id], job) for job in jobs]
 
     def _taken(self, queued: Job, berth: Berth | None) -> Job:
         job = replace(
@@ -138,12 +143,3 @@ class _Bid:
             dispatcher=self._dispatch,
         )
         return job if berth is None else started_at_once(job, berth)
-
-
-async def _first(connection: Connection, types: list[str], wanted: int) -> list[Document]:
-    query = connection.newest_jobs.find(front_of(types), batch_size=wanted + 1)
-    return await query.sort(ORDER).limit(wanted).to_list()
-
-
-def front_of(types: list[str]) -> Document:
-    return {"type": {"$in": types}, "ready": {"$gte": LOWEST}}

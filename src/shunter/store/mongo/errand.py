@@ -6,6 +6,9 @@ is what it would have left by dying between two batches.
 A part that is done is remembered; a part whose answer was lost is done again under the same
 stamp, by which it knows its own writes. So an errand that failed may be performed again, and goes
 on where it stopped.
+Parts that don't need each other are under way at the same time, and share the wait for the
+journals: that wait is what a batch costs. A claim leaves alone what its batch is about to
+write, and looks again afterwards where that was not enough.
 """
 
 from __future__ import annotations
@@ -15,12 +18,15 @@ from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 from shunter.errors import StoreError
+from shunter.model.job import Job, Status
+from shunter.model.queueing import alarm, rank
 from shunter.store.mongo.claiming import Claiming
 from shunter.store.mongo.connection import Connection
 from shunter.store.mongo.inserting import Insertions
+from shunter.store.mongo.queue import Crowd, Reserve
 from shunter.store.mongo.replacing import Replacements
 from shunter.store.mongo.workers import WorkerWrites
-from shunter.store.port import Batch, Committed
+from shunter.store.port import Batch, Claim, Committed
 
 
 class Part(Protocol):
@@ -35,38 +41,52 @@ class Part(Protocol):
 class Errand:
     """All that one batch wants written. `stamp` is this errand's alone."""
 
-    def __init__(self, batch: Batch, *, stamp: str, seqs: Iterator[int]) -> None:
+    def __init__(self, batch: Batch, crowd: Crowd, *, stamp: str, seqs: Iterator[int]) -> None:
         self.batch = batch
         self._workers = WorkerWrites(batch.workers, batch.renewed, now=batch.now)
         self._replacements = Replacements(batch.replacements, stamp=f"{stamp}.r")
         self._insertions = Insertions(batch.inserts, stamp=f"{stamp}.i", seqs=seqs)
         self._claims = [
-            Claiming(claim, stamp=f"{stamp}.c{at}") for at, claim in enumerate(batch.claims)
+            Claiming(claim, crowd, stamp=f"{stamp}.c{at}") for at, claim in enumerate(batch.claims)
         ]
 
     async def perform(self, connection: Connection) -> Committed:
-        """Write all that is not written yet.
-
-        What does not depend on each other is under way at the same time, and shares the
-        journal's flush.
-        """
-        replaced = {job.id for job in self.batch.replacements}
-        if replaced.isdisjoint(job.id for job in self.batch.inserts):
-            await _together(connection, self._workers, self._replacements, self._insertions)
+        """Write all that is not written yet."""
+        writes: list[Part] = [self._workers, self._replacements, self._insertions]
+        if not self._is_independent:
+            for part in (*writes, *self._claims):
+                await part.perform(connection)
         else:
-            await _together(connection, self._workers, self._replacements)
-            await self._insertions.perform(connection)
-        types = [kind for claim in self.batch.claims for kind in set(claim.types)]
-        if len(types) == len(set(types)):
+            for claiming, claim in zip(self._claims, self.batch.claims, strict=True):
+                claiming.reserve = self._reserved_from(claim)
+            await _together(connection, *writes, *self._claims)
+            for claiming in self._claims:
+                claiming.reserve = Reserve()
             await _together(connection, *self._claims)
-        else:
-            for claim in self._claims:
-                await claim.perform(connection)
         return Committed(
             inserted=self._insertions.answers,
             replaced=self._replacements.answers,
-            claimed=[claim.jobs for claim in self._claims],
+            claimed=[claiming.jobs for claiming in self._claims],
         )
+
+    @property
+    def _is_independent(self) -> bool:
+        """Tell whether no part needs another one's outcome: the usual case."""
+        replaced = {job.id for job in self.batch.replacements}
+        types = [kind for claim in self.batch.claims for kind in set(claim.types)]
+        return len(types) == len(set(types)) and replaced.isdisjoint(
+            job.id for job in self.batch.inserts
+        )
+
+    def _reserved_from(self, claim: Claim) -> Reserve:
+        written: list[Job] = [*self.batch.replacements, *self.batch.inserts]
+        ranks = (
+            rank(job)
+            for job in written
+            if job.status is Status.QUEUED and alarm(job) is None and job.type in claim.types
+        )
+        replaced = frozenset(job.id for job in self.batch.replacements)
+        return Reserve(replaced=replaced, first_made_ready=min(ranks, default=None))
 
 
 async def _together(connection: Connection, *parts: Part) -> None:

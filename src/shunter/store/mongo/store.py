@@ -22,6 +22,7 @@ from shunter.model.worker import Worker
 from shunter.store.mongo import purging, reads, waking
 from shunter.store.mongo.connection import Connection, public_name
 from shunter.store.mongo.errand import Errand
+from shunter.store.mongo.queue import Crowd
 from shunter.store.port import Backlog, Batch, Claim, Committed, JobQuery
 
 MOST_FAILED = 8
@@ -43,6 +44,7 @@ class MongoStore:
         self._users = 0
         self._seqs = _rising()
         self._numbers = count()
+        self._crowd = Crowd()
         self._failed: deque[Errand] = deque(maxlen=MOST_FAILED)
 
     async def open(self) -> None:
@@ -166,7 +168,7 @@ class MongoStore:
                 self._failed.remove(errand)
                 return errand
         stamp = f"{self.client_id}-{next(self._numbers)}"
-        return Errand(batch, stamp=stamp, seqs=self._seqs)
+        return Errand(batch, self._crowd, stamp=stamp, seqs=self._seqs)
 
 
 def _rising() -> Iterator[int]:

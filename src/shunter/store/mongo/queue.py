@@ -1,0 +1,79 @@
+"""The front of the queue: where a claim looks, and where it should not.
+
+Dispatchers that look at the same front at the same moment want the same jobs, and all but one
+of them have looked in vain. So who loses begins a little further down the next time, at random,
+as if those before were gone, which in that moment they are; and who meets nobody any more comes
+back to the very front. Without rivals the order is exact.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from shunter.store.mongo.connection import Collection
+from shunter.store.mongo.documents import LOWEST, Document
+
+MOST_TYPES = 100
+"""How many types one query names. The server merges up to 200 sorted lists; beyond, it sorts."""
+
+MOST_RIVALS = 8.0
+
+ORDER = [("ready", 1), ("seq", 1)]
+
+
+class Crowd:
+    """How many others seem to claim at the same time, from what was lost to them."""
+
+    def __init__(self) -> None:
+        self._rivals = 0.0
+
+    def note(self, *, bids: int, losses: int) -> None:
+        if losses > bids // 8:
+            self._rivals = min(self._rivals + 1.0, MOST_RIVALS)
+        else:
+            self._rivals = self._rivals * 0.8 if self._rivals > 0.5 else 0.0
+
+    def place(self, wanted: int) -> int:
+        """How many jobs to leave to others, by chance."""
+        ahead = int(random.random() * (self._rivals + 1.0))  # noqa: S311  nobody guesses it
+        return ahead * wanted
+
+
+class Reserve(Struct, frozen=True):
+    """What a claim leaves alone while the rest of its batch is still being written.
+
+    Jobs that the batch replaces, and all that stand behind the first one it makes ready: so the
+    claim gets what it would have got afterwards.
+    """
+
+    replaced: frozenset[str] = frozenset()
+    first_made_ready: int | None = None
+
+
+async def front(
+    jobs: Collection, types: Sequence[str], wanted: int, *, skip: int, below: int | None
+) -> list[Document]:
+    """The first jobs of these types behind the first `skip`, in the order of the queue."""
+    if len(types) <= MOST_TYPES:
+        query = jobs.find(waiting(types, below), batch_size=wanted + 1)
+        return await query.sort(ORDER).skip(skip).limit(wanted).to_list()
+    chunks = [types[start : start + MOST_TYPES] for start in range(0, len(types), MOST_TYPES)]
+    fronts = await asyncio.gather(
+        *(front(jobs, chunk, skip + wanted, skip=0, below=below) for chunk in chunks)
+    )
+    together = [document for part in fronts for document in part]
+    return sorted(together, key=place_of)[skip : skip + wanted]
+
+
+def place_of(document: Document) -> tuple[int, int]:
+    """Where a job stands in the queue."""
+    return document["ready"], document["seq"]
+
+
+def waiting(types: Sequence[str], below: int | None = None) -> Document:
+    ranks = {"$gte": LOWEST} if below is None else {"$gte": LOWEST, "$lt": below}
+    return {"type": {"$in": list(types)}, "ready": ranks}
