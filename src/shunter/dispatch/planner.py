@@ -281,8 +281,7 @@ class Planner:
                     max_losses=self._rules.max_losses,
                 )
                 self._counters["jobs_expired"] += 1
-                if job.execution.worker_id is not None:
-                    plan.cancels[job.execution.worker_id].append(Held(job.id, job.attempt))
+                self._take_away(job, plan)
                 self._change(over, plan)
 
     def _cancel(self, ask: CancelAsked, stored: Mapping[str, Job], plan: Plan) -> None:
@@ -299,10 +298,22 @@ class Planner:
             receipt = Receipt(ask.job_id, "id" if job is None else "status", str(error))
         else:
             self._desk.claimed.pop(job.id, None)
-            if job.execution.worker_id is not None:
-                plan.cancels[job.execution.worker_id].append(Held(job.id, job.attempt))
+            self._take_away(job, plan)
             self._change(stopped, plan)
         plan.cancelled.append((ask, receipt))
+
+    def _take_away(self, job: Job, plan: Plan) -> None:
+        """Have a worker stop a run.
+
+        One that can't be told goes on with it: it gets nothing until it has spoken, or its late
+        result would be taken for that of its next job.
+        """
+        worker_id = job.execution.worker_id
+        if worker_id is None or job.status is not Status.IN_PROGRESS:
+            return
+        plan.cancels[worker_id].append(Held(job.id, job.attempt))
+        if not self._desk.is_stoppable(worker_id):
+            self._desk.roster.adjust(worker_id, window=0)
 
     # ---- jobs on their way to workers
 

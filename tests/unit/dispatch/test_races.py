@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from shunter.dispatch import sweep
 from shunter.errors import StoreError
 from shunter.model.job import Status
+from shunter.model.worker import WorkerKind
 from shunter.testing.sandbox import _finish as finish
 from shunter.wire.messages import Advance, Held, Receipt, Report
 
@@ -116,6 +119,26 @@ def test_an_alarm_that_is_behind_what_the_dispatcher_knows_is_ignored(scene: Any
 
     assert scene.job("j-1").status is Status.IN_PROGRESS
     assert set(scene.dispatcher.desk.running) == {"j-1"}
+
+
+@pytest.mark.parametrize("how", ["presumed dead", "cancelled"])
+def test_a_plain_worker_whose_job_was_taken_away_gets_no_other_in_the_same_turn(
+    scene: Any, how: str
+) -> None:
+    """Its late result would be taken for the other job's."""
+    scene.worker("plain:aa", kind=WorkerKind.PLAIN)
+    scene.submit("j-1", "j-2")
+    assert [job for _, job in scene.runs()] == ["j-1"]
+    scene.dispatcher.expect_waiting()
+
+    if how == "cancelled":
+        scene.dispatcher.cancel(["j-1"], lambda receipts: None)
+    else:
+        scene.clock.advance(60.0)
+        finish(sweep.ring_alarms(scene.dispatcher))
+    scene.turns()
+
+    assert [job for _, job in scene.runs()] == ["j-1"]
 
 
 def test_a_worker_that_resigned_and_left_is_forgotten(scene: Any) -> None:
