@@ -14,6 +14,10 @@ import zmq
 MESSAGES_AT_ONCE = 512
 BYTES_AT_ONCE = 8 * 1024 * 1024
 
+# As plain numbers: pyzmq's own are enumerations, whose `|` and `&` cost more than a send.
+_NOBLOCK, _MORE = int(zmq.NOBLOCK), int(zmq.NOBLOCK | zmq.SNDMORE)
+_EVENTS, _POLLIN = int(zmq.EVENTS), int(zmq.POLLIN)
+
 ZmqContext = zmq.Context[zmq.Socket[bytes]]
 Receive = Callable[[list[list[bytes]]], None]
 
@@ -35,12 +39,17 @@ class LoopSocket:
 
     def send(self, frames: Sequence[bytes]) -> bool:
         """Send a message; False where the peer is gone or takes no more."""
+        send = self._socket.send
         try:
-            self._socket.send_multipart(frames, zmq.NOBLOCK)
+            for frame in frames[:-1]:
+                send(frame, _MORE)
+            send(frames[-1], _NOBLOCK)
         except zmq.ZMQError:
             return False
         finally:
-            self._look_again()
+            # A send may swallow the signal that something has arrived.
+            if not self._socket.closed and self._has_message():
+                self._look_again()
         return True
 
     def pause(self) -> None:
@@ -56,6 +65,10 @@ class LoopSocket:
             self._loop.remove_reader(self._fd)
             self._socket.close()
 
+    def _has_message(self) -> bool:
+        """Tell whether something waits; cheaper than to find out by an exception."""
+        return int(self._socket.getsockopt(_EVENTS)) & _POLLIN != 0
+
     def _look_again(self) -> None:
         if not self._will_drain:
             self._will_drain = True
@@ -67,15 +80,13 @@ class LoopSocket:
             return
         batch: list[list[bytes]] = []
         size = 0
-        receive = self._socket.recv_multipart
-        try:
-            while len(batch) < MESSAGES_AT_ONCE and size < BYTES_AT_ONCE:
-                frames = receive(zmq.NOBLOCK)
-                size += sum(map(len, frames))
-                batch.append(frames)
-            self._look_again()
-        except zmq.Again:
-            pass
+        while self._has_message():
+            if len(batch) >= MESSAGES_AT_ONCE or size >= BYTES_AT_ONCE:
+                self._look_again()
+                break
+            frames = self._socket.recv_multipart(_NOBLOCK)
+            size += sum(map(len, frames))
+            batch.append(frames)
         if batch:
             self._receive(batch)
 

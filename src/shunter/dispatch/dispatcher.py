@@ -36,7 +36,7 @@ from shunter.dispatch.verdict import is_run_of
 from shunter.errors import JobError, StoreError, UniqueKeyTaken
 from shunter.model.job import Job, ReplyTo, Status
 from shunter.store.port import Claim, Store
-from shunter.wire.messages import Advance, Held, Report, Submission
+from shunter.wire.messages import Advance, Held, Receipt, Report, Submission
 
 T = TypeVar("T")
 
@@ -204,16 +204,17 @@ class Dispatcher:
             else:
                 lost_races.add(change.job.id)
                 self._lost_race(change)
+        receipts: list[tuple[Receipts, list[Receipt]]] = []
         answers = iter(committed.inserted)
         for insertion in plan.insertions:
             stored_now = [next(answers) for _ in insertion.jobs]
             self._inserted(insertion, stored_now, started, ended)
-            insertion.answer(plan.outcome_of(insertion, stored_now))
+            receipts.append((insertion.answer, plan.outcome_of(insertion, stored_now)))
         for claim, jobs in zip(plan.claims, committed.claimed, strict=True):
             self._claimed(claim, jobs, started, ended)
+        self._perform(plan, started, receipts, ended)
         self._answer_cancels(plan, lost_races)
         self._confirm(arrivals, lost_races)
-        self._perform(plan, started, ended)
         return bool(plan.changes or plan.insertions or plan.claims or arrivals)
 
     def _take_inbox(self) -> Arrivals:
@@ -354,7 +355,17 @@ class Dispatcher:
         if len(jobs) < claim.limit:
             self.desk.waiting.difference_update(claim.types)
 
-    def _perform(self, plan: Plan, started: defaultdict[str, list[Job]], ended: list[Job]) -> None:
+    def _perform(
+        self,
+        plan: Plan,
+        started: defaultdict[str, list[Job]],
+        receipts: list[tuple[Receipts, list[Receipt]]],
+        ended: list[Job],
+    ) -> None:
+        """Send what follows from the plan, first what has the longest way before it.
+
+        Receipts go before results: a receipt may say that a job is another one, long ended.
+        """
         members = self.desk.members
         for link, worker_id, beat in plan.pongs:
             link.send_pong(worker_id, beat)
@@ -364,6 +375,8 @@ class Dispatcher:
             else:
                 held = [Held(job.id, job.attempt) for job in jobs]
                 self.give_back(worker_id, held, "its worker left before it could be sent")
+        for answer, written in receipts:
+            answer(written)
         for worker_id, orders in plan.cancels.items():
             if member := members.get(worker_id):
                 member.link.send_cancels(worker_id, orders)

@@ -251,6 +251,8 @@ class Backend:
             for held in jobs:
                 if self._plain.gave_up(identity, held):
                     self._dispatcher.desk.remove(worker_id)
+                elif self._plain.is_ready(identity):  # it has spoken meanwhile
+                    self._dispatcher.resize(worker_id, 1)
         else:
             self.socket.send([identity, *full(Kind.CANCEL, CancelOrders(tuple(jobs)))])
 

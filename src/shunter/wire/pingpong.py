@@ -170,6 +170,11 @@ class PlainWorkers:
         del self._workers[worker]
         return True
 
+    def is_ready(self, worker: bytes) -> bool:
+        """Tell whether the worker is in the ready queue."""
+        known = self._workers.get(worker)
+        return known is not None and known.state is _State.READY
+
     def present(self) -> Iterator[bytes]:
         """Yield all workers that are ready or busy."""
         return iter(self._workers)

@@ -51,7 +51,7 @@ class CrewSettings(Struct, frozen=True, kw_only=True):
     log_limit: int = 64 << 10
     result_limit: int | None = None
     window_target: float = 0.02
-    window_ceiling: int = 256
+    window_ceiling: int = 1024
 
 
 class Crew:
