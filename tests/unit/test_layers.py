@@ -69,6 +69,7 @@ FORBIDDEN = {
     "dispatch.rules": IMPURE,
     "dispatch.verdict": IMPURE,
     "gateway.latecomers": IMPURE,
+    "gateway.web.reports": IMPURE,
     "worker.escalation": IMPURE,
     "worker.frames": IMPURE,
     "worker.missing": IMPURE,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import http.client
 import os
@@ -19,7 +20,7 @@ import psutil
 import zmq
 
 from shunter.cli.finding import Finding, State, Surroundings
-from shunter.errors import ProtocolError, SettingsError
+from shunter.errors import ProtocolError, SettingsError, StoreError
 from shunter.settings import Settings, reachable
 from shunter.settings_sources import shown
 from shunter.store.opening import store_for
@@ -28,6 +29,7 @@ from shunter.wire.messages import Asked, Kind
 
 SLOW_FSYNC_SECONDS = 0.05
 PATIENCE_SECONDS = 1.0
+SERVER_SECONDS = 5.0
 
 _TCP = re.compile(r"tcp://(?P<host>.+):(?P<port>\d+)\Z")
 _LOOPBACK = ("127.", "localhost", "::1")
@@ -42,7 +44,26 @@ def store(surroundings: Surroundings) -> Finding:
         return Finding("store", State.MISSING, fact, f"set store.url to {error.allowed}")
     if url.startswith("sqlite:///"):
         return _sqlite_file(Path(url.removeprefix("sqlite:///")))
-    return Finding("store", State.WARN, f"{url}: jobs end with the process", "set store.url")
+    if url.startswith("memory:"):
+        return Finding("store", State.WARN, f"{url}: jobs end with the process", "set store.url")
+    return _server(url)
+
+
+def _server(url: str) -> Finding:
+    """Open a store that is a server, as a dispatcher would."""
+
+    async def open_and_close() -> None:
+        store = store_for(url)
+        async with asyncio.timeout(SERVER_SECONDS):
+            await store.open()
+        await store.close()
+
+    try:
+        asyncio.run(open_and_close())
+    except (StoreError, TimeoutError) as error:
+        fact = f"{shown(url)} can't be opened: {str(error) or 'no answer'}"
+        return Finding("store", State.MISSING, fact, "start the server, or correct store.url")
+    return Finding("store", State.OK, f"{shown(url)} answers")
 
 
 def _sqlite_file(path: Path) -> Finding:

@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import os
 import random
+import re
 import secrets
 import socket
 import sys
@@ -24,7 +25,8 @@ from shunter.errors import JobError, SettingsError, StoreError
 from shunter.gateway.backend import Backend
 from shunter.gateway.complaints import Complaints
 from shunter.gateway.frontend import Frontend
-from shunter.gateway.health import bound_listener, http_app, http_server
+from shunter.gateway.web.application import http_app
+from shunter.gateway.web.server import bound_listener, http_server
 from shunter.model.identity import timed_id
 from shunter.settings import Settings
 from shunter.store.port import Store
@@ -90,7 +92,8 @@ class Service:
 
     async def _serve(self) -> None:
         http = self._settings.http
-        server = http_server(http_app(self.ready.is_set))
+        app = http_app(self.dispatcher, self._complaints, is_ready=self.ready.is_set, new_id=new_id)
+        server = http_server(app)
         async with asyncio.TaskGroup() as group:
             tasks = [
                 group.create_task(self.dispatcher.run()),
@@ -112,7 +115,7 @@ class Service:
                 dispatcher=self.dispatcher.id,
                 frontend=self._settings.zmq.frontend,
                 backend=self._settings.zmq.backend,
-                store=self._settings.store.url,
+                store=shown_url(self._settings.store.url),
             )
             await self._stopping.wait()
             self.ready.clear()
@@ -207,6 +210,11 @@ class Service:
 def new_id() -> str:
     """Make an id from the clock and randomness."""
     return timed_id(time.time(), secrets.randbits(80))
+
+
+def shown_url(url: str) -> str:
+    """Write a store's address without the password that may be in it."""
+    return re.sub(r"//[^/]*@", "//", url)
 
 
 def store_mark(url: str) -> str:

@@ -81,7 +81,11 @@ class Store(Protocol):
         """Finish what was begun and let go of all resources."""
 
     async def commit(self, batch: Batch) -> Committed:
-        """Write a batch by one commit: as if by put_workers, renew, replace, insert, claim."""
+        """Write a batch by one commit: as if by put_workers, renew, replace, insert, claim.
+
+        After a StoreError it may be called again with the same object, and does what was not
+        done; a store whose commits can be ambiguous recognises what was.
+        """
 
     async def insert(self, jobs: Sequence[Job]) -> list[Job | UniqueKeyTaken]:
         """Commit new jobs; where id or unique key exist already, nothing is written.

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
-from pymongo.errors import AutoReconnect
+from pymongo.errors import AutoReconnect, BulkWriteError
 
 from shunter.store.mongo import MongoStore
 
@@ -32,7 +33,8 @@ class Losses:
         if number not in self._lost:
             return await method(*arguments, **options)
         if self._is_done:
-            await method(*arguments, **options)
+            with suppress(BulkWriteError):  # refusals are an answer, too
+                await method(*arguments, **options)
         raise AutoReconnect("the answer was lost")
 
 

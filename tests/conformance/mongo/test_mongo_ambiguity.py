@@ -20,8 +20,15 @@ BIG = bytes(100_000)  # too big to stand in a document
 MOST_WRITES = 20
 
 
-async def given_world(store):
-    """A store with jobs in every stage, and a batch that does everything at once to them."""
+APART = [replace(claim(limit=3), berths=(Berth("w-3"),) * 3), claim("other", limit=9)]
+OVERLAPPING = [claim(limit=3), claim("sum", "other", limit=9)]
+
+
+async def given_world(store, claims=OVERLAPPING):
+    """A store with jobs in every stage, and a batch that does everything at once to them.
+
+    Where its claims have no type in common, its parts are under way at the same time.
+    """
     await store.insert([*jobs(6, "old"), job("taken", type="other", unique_key="k")])
     claimed = await store.claim(claim(limit=5))
     started = [lifecycle.started(it, Berth("w-1"), now=NOW) for it in claimed]
@@ -50,7 +57,7 @@ async def given_world(store):
                 lifecycle.claimed(job("fast"), dispatcher_id="d", now=NOW), Berth("w"), now=NOW
             ),
         ],
-        claims=[claim(limit=3), claim("sum", "other", limit=9)],
+        claims=claims,
     )
 
 
@@ -72,8 +79,8 @@ async def stored(store):
     return sorted(whole, key=lambda it: it.id), await store.workers()
 
 
-async def undisturbed(store):
-    batch = await given_world(store)
+async def undisturbed(store, claims=OVERLAPPING):
+    batch = await given_world(store, claims)
     committed = await store.commit(batch)
     return told(batch, committed), await stored(store)
 
@@ -93,12 +100,13 @@ def test_the_batch_of_these_tests_does_something_of_everything(run, store):
 
 @pytest.mark.parametrize("is_done", [True, False], ids=["after", "before"])
 @pytest.mark.parametrize("how", ["within one commit", "by committing again"])
-def test_wherever_an_answer_is_lost_the_outcome_is_the_same(run, opened, how, is_done):
+@pytest.mark.parametrize("claims", [APART, OVERLAPPING], ids=["together", "in order"])
+def test_wherever_an_answer_is_lost_the_outcome_is_the_same(run, opened, claims, how, is_done):
     patience = 10.0 if how == "within one commit" else 0.0
 
     async def lose(store, at):
         """Lose the answer to write `at`; return what was told and stored in the end."""
-        batch = await given_world(store)
+        batch = await given_world(store, claims)
         losses = Losses(store, at=at, is_done=is_done)
         while True:
             try:
@@ -108,14 +116,10 @@ def test_wherever_an_answer_is_lost_the_outcome_is_the_same(run, opened, how, is
                 assert how == "by committing again"
         return (told(batch, committed), await stored(store)), losses.have_happened
 
-    async def wipe(store):
-        for collection in ("jobs", "workers", "blobs"):
-            await store._connection.database[collection].delete_many({})
-
-    expected = run(undisturbed(opened()))
+    expected = run(undisturbed(opened(), claims))
     for at in range(MOST_WRITES):
         store = opened(patience=patience)
-        run(wipe(store))
+        run(_emptied(store))
         outcome, was_lost = run(lose(store, at))
         assert outcome == expected, f"the answer to write {at} was lost"
         if not was_lost:
@@ -187,6 +191,19 @@ def test_a_job_inserted_by_a_lost_answer_and_claimed_since_is_given_as_it_stands
     assert run(store.commit(batch)).inserted == [theirs]
 
 
+def test_a_big_payload_outlives_a_lost_answer_and_a_claim_in_between(run, opened):
+    store, rival = opened(patience=0.0), opened()
+    Losses(store, at=1, is_done=True)  # its parts, then the job
+    batch = Batch(now=NOW, inserts=[job("one", payload=BIG)])
+    with pytest.raises(StoreError):
+        run(store.commit(batch))
+    [theirs] = run(rival.claim(claim(by="d-2")))
+
+    assert run(store.commit(batch)).inserted == [theirs]
+    assert run(rival.get(["one"], payload=True)) == [theirs]
+    assert theirs.payload == BIG
+
+
 def test_a_claim_whose_answer_was_lost_takes_no_more_than_its_limit(run, opened):
     store, rival = opened(patience=0.0), opened()
     run(store.insert(jobs(10)))
@@ -225,7 +242,7 @@ def test_faults_of_the_server_itself_are_ridden_out(run, opened, mongod, fault, 
         batch = await given_world(store)
         order = {
             "configureFailPoint": "failCommand",
-            "mode": {"times": 2},
+            "mode": {"times": 1 if "errorCode" in fault else 2},
             "data": {"failCommands": [command], "appName": "shunter", **fault},
         }
         await asyncio.to_thread(mongod.command, "admin", order)

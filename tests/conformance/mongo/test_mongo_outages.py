@@ -39,7 +39,8 @@ async def stream(store, prefix, names, is_over):
         committed = await insisted(
             store, Batch(now=NOW, inserts=new, replacements=done, claims=[claim(limit=5)])
         )
-        assert all(stored is it for stored, it in zip(committed.inserted, new, strict=True))
+        # As it stands: where an answer was lost, another client may have claimed it already.
+        assert [stored.id for stored in committed.inserted] == [it.id for it in new]
         assert all(committed.replaced), "a job was written by somebody else"
         names += [it.id for it in new]
         [claimed] = committed.claimed

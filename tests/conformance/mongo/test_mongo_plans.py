@@ -7,7 +7,7 @@ import pytest
 from conformance.store.given import NOW, claim, ended, job, jobs, running
 from shunter.model.job import Execution, Status
 from shunter.store.mongo import reads
-from shunter.store.mongo.queue import ORDER, waiting
+from shunter.store.mongo.front import ORDER, waiting
 
 
 def explained(run, store, **command):

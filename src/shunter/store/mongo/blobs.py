@@ -10,7 +10,7 @@ until a sweep an hour later finds that job; so a crash in between leaves no rubb
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from functools import partial
 from typing import TypeVar
 
@@ -18,7 +18,7 @@ from pymongo import ReplaceOne
 
 from shunter.model.job import Job
 from shunter.store.mongo.connection import Connection
-from shunter.store.mongo.documents import Apart, Body, Document, job_of, with_body
+from shunter.store.mongo.documents import Apart, Body, Document, apart_in, job_of, with_body
 
 T = TypeVar("T")
 
@@ -26,17 +26,14 @@ MOST_INLINE_BYTES = 64 << 10
 """Where measured, writing apart is the cheaper way from about here on."""
 
 PART_BYTES = 8 << 20
-PARTS_AT_ONCE = 2
-"""As many as one operation moves, so that none of them takes long."""
+BYTES_AT_ONCE = 16 << 20
+"""What one operation moves, so that none of them takes long."""
 
 LOOSE_SECONDS = 3600.0
 MOST_SWEPT = 100
 
 REFERENCES = {
-    "payload.blob": True,
-    "payload.parts": True,
-    "result.blob": True,
-    "result.parts": True,
+    f"{body}.{field}": True for body in ("payload", "result") for field in Apart.__struct_fields__
 }
 """A projection: which blobs a job refers to, and nothing of what it holds itself."""
 
@@ -51,7 +48,7 @@ class Cutter:
         """What is to stand in the job's document for `body`."""
         if body is None or len(body) <= MOST_INLINE_BYTES:
             return body
-        apart = Apart(name, -(-len(body) // PART_BYTES))
+        apart = Apart(name, -(-len(body) // PART_BYTES), len(body))
         view = memoryview(body)
         for number, part_id in enumerate(apart.part_ids):
             data = bytes(view[number * PART_BYTES : (number + 1) * PART_BYTES])
@@ -61,16 +58,20 @@ class Cutter:
     async def write(self, connection: Connection) -> None:
         """Write the parts, or write them again."""
         since = {"loose": time.time()}
-        for parts in _groups(self._parts):
+        for parts in _groups(self._parts, [len(part["data"]) for part in self._parts]):
             writes = [ReplaceOne({"_id": it["_id"]}, it | since, upsert=True) for it in parts]
             await connection.patiently(partial(connection.blobs.bulk_write, writes, ordered=False))
 
-    async def discard(self, connection: Connection, job_ids: Iterable[str]) -> None:
-        """Delete the parts of jobs that were refused."""
-        refused = set(job_ids)
-        ids = [part["_id"] for part in self._parts if part["job"] in refused]
-        if ids:
-            await connection.blobs.delete_many({"_id": {"$in": ids}})
+    async def discard(self, connection: Connection, job_ids: Set[str]) -> None:
+        """Delete the parts of jobs that were refused, unless they are in use all the same.
+
+        They are where a try whose answer was lost had written the job, and somebody has taken
+        it on since.
+        """
+        parts = [part["_id"] for part in self._parts if part["job"] in job_ids]
+        if parts:
+            used = await _used(connection, list(job_ids))
+            await remove(connection, [part_id for part_id in parts if part_id not in used])
 
 
 Found = tuple[Job, dict[str, Apart]]
@@ -91,9 +92,10 @@ async def filled(connection: Connection, found: Sequence[Found]) -> list[Job]:
     lacking = [(job, field, where) for job, apart in found for field, where in apart.items()]
     if not lacking:
         return jobs
-    wanted = [part_id for _, _, where in lacking for part_id in where.part_ids]
+    wanted = [(part_id, where) for _, _, where in lacking for part_id in where.part_ids]
+    sizes = [where.size // where.parts for _, where in wanted]
     data: dict[str, bytes] = {}
-    for part_ids in _groups(wanted):
+    for part_ids in _groups([part_id for part_id, _ in wanted], sizes):
         query = connection.blobs.find({"_id": {"$in": part_ids}}, {"data": True})
         for part in await connection.all_of(query):
             data[part["_id"]] = part["data"]
@@ -107,9 +109,8 @@ async def filled(connection: Connection, found: Sequence[Found]) -> list[Job]:
 
 
 def part_ids_of(document: Document) -> list[str]:
-    """The parts that a document, read with REFERENCES, refers to."""
-    _, apart = job_of({"type": "", "created": 0.0, "updated": 0.0, **document})
-    return [part_id for where in apart.values() for part_id in where.part_ids]
+    """The parts that a document refers to; it may have been read with REFERENCES only."""
+    return [part_id for where in apart_in(document).values() for part_id in where.part_ids]
 
 
 async def loosen(connection: Connection, part_ids: Sequence[str]) -> None:
@@ -130,14 +131,28 @@ async def sweep(connection: Connection) -> None:
     parts = await blobs.find(long_loose, {"job": True}).limit(MOST_SWEPT).to_list()
     if not parts:
         return
-    jobs = connection.jobs.find({"_id": {"$in": [part["job"] for part in parts]}}, REFERENCES)
-    used = {part_id async for job in jobs for part_id in part_ids_of(job)}
+    used = await _used(connection, [part["job"] for part in parts])
     kept = [part["_id"] for part in parts if part["_id"] in used]
     await blobs.update_many({"_id": {"$in": kept}, **long_loose}, {"$unset": {"loose": ""}})
     rest = [part["_id"] for part in parts if part["_id"] not in used]
     await blobs.delete_many({"_id": {"$in": rest}, **long_loose})
 
 
-def _groups(parts: Sequence[T]) -> Iterator[list[T]]:
-    for start in range(0, len(parts), PARTS_AT_ONCE):
-        yield list(parts[start : start + PARTS_AT_ONCE])
+async def _used(connection: Connection, job_ids: Sequence[str]) -> set[str]:
+    """The parts that these jobs refer to."""
+    jobs = connection.jobs.find({"_id": {"$in": job_ids}}, REFERENCES)
+    return {part_id async for job in jobs for part_id in part_ids_of(job)}
+
+
+def _groups(parts: Sequence[T], sizes: Sequence[int]) -> Iterator[list[T]]:
+    """Parts in portions of about BYTES_AT_ONCE."""
+    group: list[T] = []
+    total = 0
+    for part, size in zip(parts, sizes, strict=True):
+        if group and total + size > BYTES_AT_ONCE:
+            yield group
+            group, total = [], 0
+        group.append(part)
+        total += size
+    if group:
+        yield group

@@ -19,7 +19,7 @@ from shunter.model.lifecycle import Berth, started_at_once
 from shunter.store.mongo.blobs import Found, filled
 from shunter.store.mongo.connection import Connection
 from shunter.store.mongo.documents import LOWEST, Document, job_of, replacing
-from shunter.store.mongo.queue import Crowd, Reserve, front, place_of
+from shunter.store.mongo.front import Crowd, Reserve, look, place_of
 from shunter.store.mongo.swapping import MOST_BYTES, MOST_JOBS, SEQ_AND_PAYLOAD, swap
 from shunter.store.port import Claim
 
@@ -43,8 +43,8 @@ class Claiming:
         return [job for _, job in sorted(self._taken, key=lambda taken: taken[0])]
 
     async def perform(self, connection: Connection) -> None:
-        is_blocked = False
-        while not self.is_done and not is_blocked:
+        is_held_up = False
+        while not self.is_done and not is_held_up:
             bid = self._bid or await self._next_bid(connection)
             self._bid = bid  # until its answer is there
             self._taken += await bid.made(connection)
@@ -52,7 +52,7 @@ class Claiming:
             self._berths = bid.berths_left
             self._crowd.note(bids=bid.count, losses=bid.losses)
             is_end = bid.is_end and not bid.losses
-            is_blocked = is_end and bid.is_restrained
+            is_held_up = bid.is_restrained and (is_end or not bid.count)
             self.is_done = not self._berths or (is_end and not bid.is_restrained)
 
     async def _next_bid(self, connection: Connection) -> _Bid:
@@ -60,10 +60,10 @@ class Claiming:
         wanted = min(len(self._berths), MOST_JOBS)
         below = self.reserve.first_made_ready
         skip = self._crowd.place(wanted) if not self._rounds else 0
-        look = partial(front, connection.newest_jobs, self._types, wanted, below=below)
-        seen = await connection.patiently(partial(look, skip=skip))
+        view = partial(look, connection.newest_jobs, self._types, wanted, below=below)
+        seen = await connection.patiently(partial(view, skip=skip))
         if skip and len(seen) < wanted:
-            seen = await connection.patiently(partial(look, skip=0))
+            seen = await connection.patiently(partial(view, skip=0))
         free = [document for document in seen if document["_id"] not in self.reserve.replaced]
         bid = _Bid(self._claim, self._berths, stamp=f"{self._stamp}.{self._rounds}")
         are_in = [bid.add(document) for document in free]

@@ -38,6 +38,7 @@ class Apart(msgspec.Struct, frozen=True):
 
     blob: str
     parts: int
+    size: int
 
     @property
     def part_ids(self) -> list[str]:
@@ -66,13 +67,20 @@ def registered(worker: Worker) -> Document:
     return {"_id": fields.pop("id"), **fields}
 
 
+def apart_in(document: Document) -> dict[str, Apart]:
+    """Which fields of a job are kept apart, and where."""
+    return {
+        field: msgspec.convert(document[field], Apart)
+        for field in ("payload", "result")
+        if type(document.get(field)) is dict and document[field]
+    }
+
+
 def job_of(document: Document) -> tuple[Job, dict[str, Apart]]:
     """The job that a document holds, and which of its fields are apart."""
-    apart = {
-        field: msgspec.convert(document.pop(field), Apart)
-        for field in ("payload", "result")
-        if type(document.get(field)) is dict
-    }
+    apart = apart_in(document)
+    for field in apart:
+        del document[field]
     document["id"] = document.pop("_id")
     return msgspec.convert(document, Job), apart
 

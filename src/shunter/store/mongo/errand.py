@@ -22,8 +22,8 @@ from shunter.model.job import Job, Status
 from shunter.model.queueing import alarm, rank
 from shunter.store.mongo.claiming import Claiming
 from shunter.store.mongo.connection import Connection
+from shunter.store.mongo.front import Crowd, Reserve
 from shunter.store.mongo.inserting import Insertions
-from shunter.store.mongo.queue import Crowd, Reserve
 from shunter.store.mongo.replacing import Replacements
 from shunter.store.mongo.workers import WorkerWrites
 from shunter.store.port import Batch, Claim, Committed

@@ -110,8 +110,8 @@ def explained(error: PyMongoError, name: str, waited: float) -> StoreError:
         )
     if is_passing(error):
         return StoreError(
-            f"store {name}: it failed for {waited:g} s on end; see to its server, the write is "
-            f"tried again and not done twice ({_summary(error)})"
+            f"store {name}: it failed for {waited:g} s on end; see to its server: what is tried "
+            f"again will not be done twice ({_summary(error)})"
         )
     remedy = _REMEDIES.get(error.code or 0) if isinstance(error, OperationFailure) else None
     summary = _summary(error)

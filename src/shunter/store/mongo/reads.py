@@ -7,6 +7,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from pymongo.read_concern import ReadConcern
+
 from shunter.model.job import Job, Status
 from shunter.model.worker import Worker
 from shunter.store.mongo import blobs
@@ -97,8 +99,10 @@ async def backlog(connection: Connection) -> list[Backlog]:
         for place in range(1, len(COUNTED))
     ]
 
+    at_one_moment = connection.jobs.with_options(read_concern=ReadConcern("snapshot"))
+
     async def counted() -> list[Document]:
-        return await (await connection.jobs.aggregate([*counting(0), *rest])).to_list()
+        return await (await at_one_moment.aggregate([*counting(0), *rest])).to_list()
 
     counts: defaultdict[tuple[str, str], int] = defaultdict(int)
     for found in await connection.patiently(counted):

@@ -22,7 +22,7 @@ from shunter.model.worker import Worker
 from shunter.store.mongo import purging, reads, waking
 from shunter.store.mongo.connection import Connection, public_name
 from shunter.store.mongo.errand import Errand
-from shunter.store.mongo.queue import Crowd
+from shunter.store.mongo.front import Crowd
 from shunter.store.port import Backlog, Batch, Claim, Committed, JobQuery
 
 MOST_FAILED = 8

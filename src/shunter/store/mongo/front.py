@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Sequence
+from time import monotonic
 
 from msgspec import Struct
 
@@ -21,21 +22,27 @@ MOST_TYPES = 100
 """How many types one query names. The server merges up to 200 sorted lists; beyond, it sorts."""
 
 MOST_RIVALS = 8.0
+HALF_LIFE = 2.0
 
 ORDER = [("ready", 1), ("seq", 1)]
 
 
 class Crowd:
-    """How many others seem to claim at the same time, from what was lost to them."""
+    """How many others seem to claim at the same time, by what was lost to them of late."""
 
     def __init__(self) -> None:
         self._rivals = 0.0
+        self._noted_at = monotonic()
 
     def note(self, *, bids: int, losses: int) -> None:
+        """Learn from one claim; what was learnt is forgotten by half every HALF_LIFE."""
+        now = monotonic()
+        self._rivals *= 0.5 ** ((now - self._noted_at) / HALF_LIFE)
+        self._noted_at = now
         if losses > bids // 8:
             self._rivals = min(self._rivals + 1.0, MOST_RIVALS)
-        else:
-            self._rivals = self._rivals * 0.8 if self._rivals > 0.5 else 0.0
+        elif self._rivals < 0.25:
+            self._rivals = 0.0
 
     def place(self, wanted: int) -> int:
         """How many jobs to leave to others, by chance."""
@@ -54,7 +61,7 @@ class Reserve(Struct, frozen=True):
     first_made_ready: int | None = None
 
 
-async def front(
+async def look(
     jobs: Collection, types: Sequence[str], wanted: int, *, skip: int, below: int | None
 ) -> list[Document]:
     """The first jobs of these types behind the first `skip`, in the order of the queue."""
@@ -63,7 +70,7 @@ async def front(
         return await query.sort(ORDER).skip(skip).limit(wanted).to_list()
     chunks = [types[start : start + MOST_TYPES] for start in range(0, len(types), MOST_TYPES)]
     fronts = await asyncio.gather(
-        *(front(jobs, chunk, skip + wanted, skip=0, below=below) for chunk in chunks)
+        *(look(jobs, chunk, skip + wanted, skip=0, below=below) for chunk in chunks)
     )
     together = [document for part in fronts for document in part]
     return sorted(together, key=place_of)[skip : skip + wanted]

@@ -1,18 +1,18 @@
-"""GET /healthz: 200 once every gateway listens, 503 before and while shutting down."""
+"""Uvicorn inside the dispatcher's loop, on a socket of ours."""
 
 from __future__ import annotations
 
 import contextlib
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import uvicorn
 from starlette.applications import Starlette
-from starlette.requests import Request
-from starlette.responses import JSONResponse
-from starlette.routing import Route
 
 from shunter.errors import SettingsError
+
+SHUTDOWN_SECONDS = 3
+"""How long requests under way may take once the dispatcher stops."""
 
 
 class _Server(uvicorn.Server):
@@ -23,19 +23,19 @@ class _Server(uvicorn.Server):
         yield
 
 
-def http_app(is_ready: Callable[[], bool]) -> Starlette:
-    """Build what `[http]` serves."""
-
-    async def healthz(request: Request) -> JSONResponse:
-        ready = is_ready()
-        return JSONResponse({"ready": ready}, status_code=200 if ready else 503)
-
-    return Starlette(routes=[Route("/healthz", healthz, methods=["GET"])])
-
-
 def http_server(app: Starlette) -> uvicorn.Server:
     """Make a server to be run with `serve(sockets=[...])` in the current loop."""
-    return _Server(uvicorn.Config(app, log_config=None, access_log=False, lifespan="off"))
+    return _Server(
+        uvicorn.Config(
+            app,
+            log_config=None,
+            access_log=False,
+            lifespan="off",
+            ws="none",
+            server_header=False,
+            timeout_graceful_shutdown=SHUTDOWN_SECONDS,
+        )
+    )
 
 
 def bound_listener(host: str, port: int) -> socket.socket:

@@ -1,0 +1,1 @@
+"""The HTTP gateway: jobs as JSON documents, and what watches a dispatcher."""

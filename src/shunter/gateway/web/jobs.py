@@ -1,0 +1,227 @@
+"""The jobs' routes: read the request, ask the dispatcher or the store, write the document.
+
+Everything that changes a job goes to the dispatcher and is answered after its commit.
+Spec: docs/spec/http.md.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from http import HTTPStatus
+from typing import Any
+from urllib.parse import quote
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from shunter.dispatch.arrivals import Receipts
+from shunter.dispatch.dispatcher import Dispatcher
+from shunter.errors import JobError, JobFinal
+from shunter.gateway.web import reports
+from shunter.gateway.web.bodies import aside, read_body
+from shunter.gateway.web.reading import Reading
+from shunter.gateway.web.refusals import (
+    CONFLICTS,
+    HttpRefusal,
+    JsonAnswer,
+    not_found,
+    refusal_of,
+    unavailable,
+)
+from shunter.model.identity import is_name
+from shunter.model.job import Job
+from shunter.store.port import JobQuery
+from shunter.wire.documents import (
+    JobPage,
+    JobsWish,
+    checked,
+    job_document,
+    parsed,
+    report_of,
+    status_named,
+    submission_of,
+)
+from shunter.wire.frames import DOCUMENT_BYTES
+from shunter.wire.messages import Receipt, Report
+from shunter.wire.tagging import BadDocument
+
+COLLECTION = "/dispatcher/jobs/"
+COMMIT_SECONDS = 30.0
+"""How long a request waits for the commit of what it asked for."""
+
+
+class JobRoutes:
+    """What HTTP clients may do with jobs."""
+
+    def __init__(
+        self, dispatcher: Dispatcher, *, new_id: Callable[[], str], max_body_bytes: int
+    ) -> None:
+        self._dispatcher = dispatcher
+        self._reading = Reading(dispatcher.store)
+        self._new_id = new_id
+        self._max_body_bytes = max_body_bytes
+
+    async def submit(self, request: Request) -> Response:
+        """POST: accept a job; it is committed before the answer."""
+        body = await read_body(request, self._max_body_bytes)
+        new_id = self._new_id()
+        wish = await aside(len(body), lambda: submission_of(parsed(body), new_id=new_id))
+        self._check_size("payload", wish.payload)
+        if self._dispatcher.is_full:
+            raise unavailable("too many jobs are waiting to be stored; send it again in a second")
+        is_known = (
+            wish.id != new_id and (await self._dispatcher.store.get([wish.id]))[0] is not None
+        )
+        (receipt,) = await self._answered(
+            lambda answer: self._dispatcher.submit([wish], None, answer),
+            f"job {wish.id} may or may not be stored; send it again under that id",
+        )
+        if receipt.reason:
+            is_taken = receipt.field in ("id", "unique_key")
+            status = HTTPStatus.CONFLICT if is_taken else HTTPStatus.UNPROCESSABLE_ENTITY
+            raise HttpRefusal(status, receipt.reason, field=receipt.field)
+        is_new = receipt.job_id == wish.id and not is_known
+        return await self._document(
+            receipt.job_id,
+            HTTPStatus.CREATED if is_new else HTTPStatus.OK,
+            {"Location": COLLECTION + quote(receipt.job_id)},
+        )
+
+    async def browse(self, request: Request) -> Response:
+        """GET of all: some jobs, newest first."""
+        wish = _jobs_wish(request)
+        query = JobQuery(
+            status=None if wish.status is None else status_named(wish.status),
+            type=wish.type,
+            worker_id=wish.worker_id,
+            before=wish.before,
+            limit=wish.limit + 1,
+        )
+        found = await self._dispatcher.store.find(query)
+        jobs = found[: wish.limit]
+        following = jobs[-1].id if len(found) > len(jobs) else None
+        documents = tuple(job_document(job, in_full=False) for job in jobs)
+        return JsonAnswer(JobPage(jobs=documents, next=following))
+
+    async def show(self, request: Request) -> Response:
+        """GET of one."""
+        return await self._document(_job_id(request))
+
+    async def cancel(self, request: Request) -> Response:
+        """DELETE: stop the job, or begin to."""
+        job_id = _job_id(request)
+        (receipt,) = await self._answered(
+            lambda answer: self._dispatcher.cancel([job_id], answer),
+            f"job {job_id} may or may not be cancelled; look at it, or ask again",
+        )
+        if receipt.reason and receipt.field == "id":
+            raise not_found(job_id)
+        job = await self._job(job_id)
+        is_over = job.status.is_final
+        if receipt.reason:
+            code = CONFLICTS[JobFinal] if is_over else ""
+            raise HttpRefusal(HTTPStatus.CONFLICT, receipt.reason, field=receipt.field, code=code)
+        return await self._written(job, HTTPStatus.OK if is_over else HTTPStatus.ACCEPTED)
+
+    async def report(self, request: Request) -> Response:
+        """POST of a result: 200 once it is committed as this run's."""
+        job_id = _job_id(request)
+        body = await read_body(request, self._max_body_bytes)
+        worker_id, report = await aside(len(body), lambda: report_of(parsed(body), job_id=job_id))
+        self._check_size("result", report.result or b"")
+        try:
+            reports.check(await self._job(job_id), worker_id, report)
+            job = await self._reported(worker_id, report)
+            reports.check_outcome(job, worker_id, report)
+        except JobError as error:
+            self._dispatcher.counters["reports_refused"] += 1
+            raise refusal_of(error) from None
+        return await self._written(job)
+
+    async def _reported(self, worker_id: str, report: Report) -> Job:
+        """Pass a report on, and return the job once the run is no longer going on.
+
+        A submission of nothing is answered after the commit of the turn that it came with. A
+        report that met another write is decided again in the next turn, hence the loop.
+        """
+        self._dispatcher.report(worker_id, [report])
+        while True:
+            await self._answered(
+                lambda answer: self._dispatcher.submit([], None, answer),
+                f"job {report.job_id} may or may not have the result; look at it, or ask again",
+            )
+            job = await self._job(report.job_id)
+            if not reports.is_going_on(job, worker_id, report):
+                return job
+
+    # ---- shared
+
+    async def _answered(self, ask: Callable[[Receipts], None], otherwise: str) -> list[Receipt]:
+        """Ask the dispatcher, and wait for the commit."""
+        answered: asyncio.Future[list[Receipt]] = asyncio.get_running_loop().create_future()
+
+        def answer(receipts: list[Receipt]) -> None:
+            if not answered.done():
+                answered.set_result(receipts)
+
+        ask(answer)
+        try:
+            async with asyncio.timeout(COMMIT_SECONDS):
+                return await answered
+        except TimeoutError:
+            message = f"the store has not confirmed it within {COMMIT_SECONDS:g} s; {otherwise}"
+            raise unavailable(message) from None
+
+    async def _job(self, job_id: str) -> Job:
+        job = await self._reading.job(job_id)
+        if job is None:
+            raise not_found(job_id)
+        return job
+
+    async def _document(
+        self, job_id: str, status: int = HTTPStatus.OK, headers: dict[str, str] | None = None
+    ) -> Response:
+        return await self._written(await self._job(job_id), status, headers)
+
+    async def _written(
+        self, job: Job, status: int = HTTPStatus.OK, headers: dict[str, str] | None = None
+    ) -> Response:
+        size = len(job.payload or b"") + len(job.result or b"")
+        text = await aside(size, lambda: msgspec.json.encode(job_document(job)))
+        return JsonAnswer(text, status, headers)
+
+    def _check_size(self, field: str, document: bytes) -> None:
+        limit = self._dispatcher.rules.intake.max_payload_bytes
+        if len(document) > limit + DOCUMENT_BYTES:
+            raise HttpRefusal(
+                HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+                f"found {len(document):,} bytes as msgpack; send at most {limit:,} "
+                "(zmq.max_message_bytes), or store the data elsewhere and send its address",
+                field=field,
+            )
+
+
+def _job_id(request: Request) -> str:
+    job_id: str = request.path_params["id"]
+    if not job_id:
+        allow = {"Allow": "GET, HEAD, POST"}
+        message = "all jobs at once can't be changed; name one"
+        raise HttpRefusal(HTTPStatus.METHOD_NOT_ALLOWED, message, headers=allow)
+    if not is_name(job_id):
+        raise not_found(job_id)
+    return job_id
+
+
+def _jobs_wish(request: Request) -> JobsWish:
+    asked: dict[str, Any] = {}
+    for name, text in request.query_params.multi_items():
+        if name in asked:
+            raise BadDocument(name[:64], "found more than once; send it once")
+        asked[name] = int(text) if name == "limit" and _is_number(text) else text
+    return checked(asked, JobsWish)
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdecimal() and len(text) < 10

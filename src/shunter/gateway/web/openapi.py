@@ -1,0 +1,208 @@
+"""All that is served over HTTP, in one table: routes and the OpenAPI document are made from it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from http import HTTPStatus
+from typing import Any, get_type_hints
+
+import msgspec
+from msgspec import Struct
+
+from shunter.gateway.web.refusals import ErrorDocument
+from shunter.wire.documents import JobDocument, JobPage, JobsWish, JobWish, ResultWish
+
+TITLE = "Shunter"
+TEXT = "text/plain"
+JSON = "application/json"
+
+
+class Readiness(Struct, frozen=True):
+    """Whether the dispatcher serves."""
+
+    ready: bool
+
+
+class Operation(Struct, frozen=True, kw_only=True):
+    """One method of one path. `needs_ready` says that it is refused while nobody serves."""
+
+    id: str
+    method: str
+    path: str
+    summary: str
+    answers: dict[int, type[Struct] | str]
+    refusals: tuple[int, ...] = ()
+    query: type[Struct] | None = None
+    body: type[Struct] | None = None
+    needs_ready: bool = False
+
+
+_CHANGING = (400, 408, 413, 415, 422)
+
+OPERATIONS = (
+    Operation(
+        id="submit",
+        method="POST",
+        path="/dispatcher/jobs/",
+        summary="Submit a job: 201 if it is new, 200 if an equal one is there under its id or key.",
+        body=JobWish,
+        answers={200: JobDocument, 201: JobDocument},
+        refusals=(*_CHANGING, 409, 503),
+        needs_ready=True,
+    ),
+    Operation(
+        id="browse",
+        method="GET",
+        path="/dispatcher/jobs/",
+        summary="List jobs, newest first.",
+        query=JobsWish,
+        answers={200: JobPage},
+        refusals=(422, 503),
+        needs_ready=True,
+    ),
+    Operation(
+        id="report",
+        method="POST",
+        path="/dispatcher/jobs/{id}/result",
+        summary="Report how a run ended.",
+        body=ResultWish,
+        answers={200: JobDocument},
+        refusals=(*_CHANGING, 404, 409, 503),
+        needs_ready=True,
+    ),
+    Operation(
+        id="show",
+        method="GET",
+        path="/dispatcher/jobs/{id}",
+        summary="Show a job.",
+        answers={200: JobDocument},
+        refusals=(404, 503),
+        needs_ready=True,
+    ),
+    Operation(
+        id="cancel",
+        method="DELETE",
+        path="/dispatcher/jobs/{id}",
+        summary="Cancel a job: 200 if it is cancelled, 202 if its worker has yet to stop it.",
+        answers={200: JobDocument, 202: JobDocument},
+        refusals=(404, 409, 503),
+        needs_ready=True,
+    ),
+    Operation(
+        id="healthz",
+        method="GET",
+        path="/healthz",
+        summary="Whether every gateway listens.",
+        answers={200: Readiness, 503: Readiness},
+    ),
+    Operation(
+        id="readyz",
+        method="GET",
+        path="/readyz",
+        summary="Whether jobs can be served: every gateway listens and the store answers.",
+        answers={200: Readiness},
+        refusals=(503,),
+    ),
+    Operation(
+        id="metrics",
+        method="GET",
+        path="/metrics",
+        summary="Counts for Prometheus.",
+        answers={200: TEXT},
+        refusals=(503,),
+    ),
+    Operation(
+        id="openapi",
+        method="GET",
+        path="/openapi.json",
+        summary="This document.",
+        answers={200: JSON},
+    ),
+)
+
+JOB_ID = {
+    "name": "id",
+    "in": "path",
+    "required": True,
+    "description": "The job's id; a slash in it may be written as %2F.",
+    "schema": {"type": "string", "minLength": 1},
+}
+
+
+def openapi_document(version: str) -> dict[str, Any]:
+    """Describe what is served, as OpenAPI 3.1."""
+    structs = {ErrorDocument, *_structs()}
+    _, schemas = msgspec.json.schema_components(
+        sorted(structs, key=lambda struct: struct.__name__),
+        ref_template="#/components/schemas/{name}",
+    )
+    paths: dict[str, dict[str, Any]] = {}
+    for operation in OPERATIONS:
+        paths.setdefault(operation.path, {})[operation.method.lower()] = _described(operation)
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": TITLE, "version": version, "description": "Spec: docs/spec/http.md"},
+        "paths": _portable(paths),
+        "components": {"schemas": _portable(schemas)},
+    }
+
+
+def _structs() -> Iterator[type[Struct]]:
+    for operation in OPERATIONS:
+        yield from (answer for answer in operation.answers.values() if not isinstance(answer, str))
+        if operation.body is not None:
+            yield operation.body
+
+
+def _described(operation: Operation) -> dict[str, Any]:
+    described: dict[str, Any] = {
+        "operationId": operation.id,
+        "summary": operation.summary,
+        "responses": {
+            str(status): _answer(status, content)
+            for status, content in (
+                *operation.answers.items(),
+                *((status, ErrorDocument) for status in sorted(operation.refusals)),
+            )
+        },
+    }
+    if parameters := [*([JOB_ID] if "{id}" in operation.path else []), *_query(operation.query)]:
+        described["parameters"] = parameters
+    if operation.body is not None:
+        described["requestBody"] = {"required": True, "content": _json(operation.body)}
+    return described
+
+
+def _answer(status: int, content: type[Struct] | str) -> dict[str, Any]:
+    match content:
+        case str() if content == TEXT:
+            media = {TEXT: {"schema": {"type": "string"}}}
+        case str():
+            media = {JSON: {"schema": {"type": "object"}}}
+        case _:
+            media = _json(content)
+    return {"description": HTTPStatus(status).phrase, "content": media}
+
+
+def _json(content: type[Struct]) -> dict[str, Any]:
+    return {JSON: {"schema": {"$ref": f"#/components/schemas/{content.__name__}"}}}
+
+
+def _query(query: type[Struct] | None) -> Iterator[dict[str, Any]]:
+    """Describe each field as a parameter; one that is not sent is left out, so never null."""
+    if query is None:
+        return
+    for name, hint in get_type_hints(query, include_extras=True).items():
+        schema = msgspec.json.schema(hint)
+        yield {"name": name, "in": "query", "schema": schema.get("anyOf", [schema])[0]}
+
+
+def _portable(value: Any) -> Any:
+    r"""Write the end of a pattern as JSON Schema has it: `$`, where Python says `\Z`."""
+    if isinstance(value, dict):
+        return {
+            key: inner.replace(r"\Z", "$") if key == "pattern" and isinstance(inner, str)
+            else _portable(inner)
+            for key, inner in value.items()
+        }  # fmt: skip
+    return [_portable(inner) for inner in value] if isinstance(value, list) else value

@@ -1,0 +1,64 @@
+"""What watches a dispatcher: is it up, can it work, how much does it do."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from shunter.dispatch.dispatcher import Dispatcher
+from shunter.gateway.web.metrics import CONTENT_TYPE, as_text, metrics
+from shunter.gateway.web.refusals import JsonAnswer, unavailable
+
+STORE_SECONDS = 1.0
+"""A store that takes longer for a cheap read is not ready."""
+
+METRICS_SECONDS = 10.0
+
+
+class Probes:
+    """The routes for those who watch."""
+
+    def __init__(self, dispatcher: Dispatcher, is_ready: Callable[[], bool]) -> None:
+        self._dispatcher = dispatcher
+        self._is_ready = is_ready
+
+    async def healthz(self, request: Request) -> Response:
+        """200 once every gateway listens, 503 before and while shutting down."""
+        ready = self._is_ready()
+        return JsonAnswer({"ready": ready}, status_code=200 if ready else 503)
+
+    async def readyz(self, request: Request) -> Response:
+        """200 while jobs can be served: as /healthz, and the store answers."""
+        self.check_ready()
+        try:
+            async with asyncio.timeout(STORE_SECONDS):
+                await self._dispatcher.store.next_alarm()
+        except TimeoutError:
+            message = f"the store has not answered within {STORE_SECONDS:g} s; look at its log"
+            raise unavailable(message) from None
+        return JsonAnswer({"ready": True})
+
+    async def metrics(self, request: Request) -> Response:
+        """Counts for Prometheus."""
+        store = self._dispatcher.store
+        try:
+            async with asyncio.timeout(METRICS_SECONDS):
+                backlog, workers = await asyncio.gather(store.backlog(), store.workers())
+        except TimeoutError:
+            message = f"the store has not answered within {METRICS_SECONDS:g} s; ask again later"
+            raise unavailable(message) from None
+        shown = metrics(
+            backlog,
+            workers,
+            self._dispatcher.counters,
+            connected=len(self._dispatcher.desk.members),
+        )
+        return Response(as_text(shown), media_type=CONTENT_TYPE)
+
+    def check_ready(self) -> None:
+        """Raise a HttpRefusal unless the dispatcher serves."""
+        if not self._is_ready():
+            raise unavailable("the dispatcher is starting or stopping; ask again, or another one")

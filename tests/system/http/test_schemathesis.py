@@ -1,0 +1,62 @@
+"""What the OpenAPI document promises holds for requests that nobody thought of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import requests
+import schemathesis
+from hypothesis import HealthCheck, Phase, given, settings
+from schemathesis import GenerationMode
+from schemathesis.specs.openapi.checks import positive_data_acceptance
+
+from shunter.gateway.web.openapi import OPERATIONS, Operation
+from system.http.conftest import Web
+
+EXAMPLES = 40
+"""For each operation, of good requests and of bad ones."""
+
+
+@pytest.fixture(scope="module")
+def served(web: Web) -> Any:
+    return schemathesis.openapi.from_url(f"{web.raw.base_url}/openapi.json")
+
+
+@pytest.fixture(scope="module")
+def session() -> Iterator[requests.Session]:
+    with requests.Session() as kept:
+        kept.trust_env = False
+        yield kept
+
+
+UNPROMISED = {"report": [positive_data_acceptance]}
+"""`result` goes with one status and `error` with the other, which the schema does not say."""
+
+GOOD = [(operation, GenerationMode.POSITIVE) for operation in OPERATIONS]
+BAD = [(operation, GenerationMode.NEGATIVE) for operation in OPERATIONS
+       if operation.body or operation.query]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("operation", "mode"), GOOD + BAD, ids=lambda part: getattr(part, "id", None) or part.value
+)
+def test_a_request_is_answered_as_promised(
+    served: Any, session: requests.Session, operation: Operation, mode: GenerationMode
+) -> None:
+    described = served[operation.path][operation.method]
+
+    @settings(
+        max_examples=EXAMPLES,
+        derandomize=True,
+        deadline=None,
+        database=None,
+        phases=[Phase.explicit, Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(case=described.as_strategy(generation_mode=mode))
+    def answered_as_promised(case: Any) -> None:
+        case.call_and_validate(session=session, excluded_checks=UNPROMISED.get(operation.id))
+
+    answered_as_promised()

@@ -1,0 +1,52 @@
+"""Prometheus reads what we write."""
+
+from __future__ import annotations
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from shunter.gateway.web.metrics import COUNTERS, as_text, metrics
+from shunter.model.job import Status
+from shunter.model.worker import Worker, WorkerKind
+from shunter.store.port import Backlog
+
+
+def read(counters: dict[str, int], *backlog: Backlog) -> dict[tuple[str, ...], float]:
+    worker = Worker(
+        id="w", kind=WorkerKind.FULL, hostname="", port=0, handlers=(), max_jobs=1,
+        registered=0.0, last_pinged=0.0, is_dead=True,
+    )  # fmt: skip
+    text = as_text(metrics(backlog, [worker], counters, connected=3))
+    return {
+        (sample.name, *sample.labels.values()): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
+def test_jobs_are_counted_by_type_and_status() -> None:
+    shown = read(
+        {},
+        Backlog(type='a"\\\n', status=Status.QUEUED, count=5),
+        Backlog(type="b", status=Status.IN_PROGRESS, count=2),
+    )
+
+    assert shown["shunter_queue_length", 'a"\\\n'] == 5
+    assert shown["shunter_jobs", 'a"\\\n', "queued"] == 5
+    assert shown["shunter_jobs", "b", "in_progress"] == 2
+    assert ("shunter_queue_length", "b") not in shown
+
+
+def test_workers_are_counted_by_state() -> None:
+    shown = read({})
+
+    assert [shown["shunter_workers", s] for s in ("alive", "resigned", "dead")] == [0, 0, 1]
+    assert shown["shunter_workers_connected",] == 3
+
+
+def test_counters_are_shown_also_while_they_are_zero() -> None:
+    shown = read({"jobs_failed": 7, "refused_http_invalid": 2, "odd name": 1})
+
+    assert shown["shunter_jobs_failed_total",] == 7
+    assert shown["shunter_refused_total", "http_invalid"] == 2
+    assert shown["shunter_odd_name_total",] == 1
+    assert {(f"shunter_{name}_total",) for name in COUNTERS} <= shown.keys()
