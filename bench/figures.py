@@ -68,7 +68,7 @@ def machine() -> Figures:
     return {
         "processor": _processor(),
         "cores": os.cpu_count(),
-        "memory_gb": round(psutil.virtual_memory().total / 1e9),
+        "memory": f"{psutil.virtual_memory().total / 1e9:.0f} GB",
         "system": platform.platform(terse=True),
         "disk": _file_system("/var/tmp"),
         "python": platform.python_version(),
@@ -115,13 +115,13 @@ def verdicts(figures: Figures) -> list[Verdict]:
             )
         )
         for what, key in (("processor time", "cpu_ms"), ("time", "ms")):
-            times = queue[f"long_{key}"] / queue[f"short_{key}"]
+            long, short = queue[f"long_{key}"], queue[f"short_{key}"]
             found.append(
                 Verdict(
-                    f"{what} a job, {queue['queued']:,} to 1,000 queued",
-                    f"{times:.2f} x ({queue[f'long_{key}']:.3f} to {queue[f'short_{key}']:.3f} ms)",
+                    f"{what} a job, {queue['queued']:,} against 1,000 queued",
+                    f"{long / short:.2f} x ({long:.3f} against {short:.3f} ms)",
                     f"at most {MOST_TIMES_SHORT:g} x",
-                    times <= MOST_TIMES_SHORT,
+                    long / short <= MOST_TIMES_SHORT,
                 )
             )
     return found

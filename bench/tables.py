@@ -18,9 +18,9 @@ PART = re.compile(r"(<!-- made by bench/tables\.py -->\n).*?(<!-- end -->)", re.
 _NAMES = {
     "limit": "the limit: bare ZeroMQ and SQLite",
     "jobs": "**Shunter**",
-    "celery": "Celery, Redis",
-    "huey": "Huey, SQLite with fsync",
-    "ray": "Ray",
+    "celery": "Celery {version} on Redis",
+    "huey": "Huey {version} on SQLite, fsync on",
+    "ray": "Ray {version}",
 }
 
 
@@ -42,14 +42,13 @@ def comparison(figures: Figures) -> list[Row]:
     }
     rows = []
     for name, found in measured.items():
+        label = _NAMES[name].format(version=found.get("version", ""))
         if "skipped" in found:
-            rows.append(Row(_NAMES[name], f"skipped: {found['skipped']}", "", "", ""))
+            rows.append(Row(label, f"skipped: {found['skipped']}", "", "", ""))
             continue
-        label = _NAMES[name] + (f" {found['version']}" if "version" in found else "")
-        command = "python -m bench " + (
-            f"--only {name}" if name in ("limit", "jobs") else f"--peers --only {name}"
-        )
+        option = "" if name in ("limit", "jobs") else "--peers "
         speed = f"{found['jobs_per_second']:,.0f}"
+        command = f"python -m bench {option}--only {name}"
         rows.append(Row(label, speed, f"{found['p50_ms']:.2f}", f"{found['p99_ms']:.2f}", command))
     return rows
 

@@ -10,7 +10,7 @@ import asyncio
 import itertools
 import secrets
 import time
-from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -25,6 +25,7 @@ from shunter.model.identity import timed_id
 from shunter.model.job import Callback, Job
 from shunter.model.retry import Retry
 from shunter.model.worker import Worker
+from shunter.wire.batching import batches
 from shunter.wire.messages import (
     Accepted,
     Asked,
@@ -43,7 +44,6 @@ from shunter.wire.messages import (
 
 DEFAULT_ADDRESS = "tcp://127.0.0.1:5560"
 BATCH_JOBS = 500
-BATCH_BYTES = 1024 * 1024
 BATCHES_UNDER_WAY = 4
 
 JobType = str | JobFunction[..., Any]
@@ -119,8 +119,9 @@ class AsyncClient:
 
     async def submitting(self, job: JobType, calls: Iterable[Any]) -> AsyncIterator[list[AsyncJob]]:
         """Submit a job for each call, yielding handles as they are stored, some at a time."""
-        batches = _batches(self._wish(job, _payload_of_call(call)) for call in calls)
-        while some := list(itertools.islice(batches, BATCHES_UNDER_WAY)):
+        wishes = (self._wish(job, _payload_of_call(call)) for call in calls)
+        waiting = batches(wishes, lambda wish: len(wish.payload), most=BATCH_JOBS)
+        while some := list(itertools.islice(waiting, BATCHES_UNDER_WAY)):
             handles = await asyncio.gather(*map(self._send, some))
             yield list(itertools.chain.from_iterable(handles))
 
@@ -239,16 +240,3 @@ def _payload_of_call(call: Any) -> bytes:
     if isinstance(call, (tuple, list)):
         return payload_of(*call)
     return payload_of(call)
-
-
-def _batches(wishes: Iterable[Submission]) -> Iterator[list[Submission]]:
-    batch: list[Submission] = []
-    size = 0
-    for wish in wishes:
-        if batch and (len(batch) >= BATCH_JOBS or size + len(wish.payload) > BATCH_BYTES):
-            yield batch
-            batch, size = [], 0
-        batch.append(wish)
-        size += len(wish.payload)
-    if batch:
-        yield batch

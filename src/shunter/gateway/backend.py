@@ -16,6 +16,7 @@ from shunter.model.job import DEFAULT_TYPE, ErrorKind, Failure, Job
 from shunter.model.worker import PLAIN_PREFIX, Handler, Worker, WorkerKind
 from shunter.transport import LoopSocket
 from shunter.wire import frames
+from shunter.wire.batching import batches
 from shunter.wire.frames import Full, Plain, bytes_of, document_of, full
 from shunter.wire.introduction import fault_in
 from shunter.wire.messages import (
@@ -47,7 +48,6 @@ from shunter.wire.pingpong import (
     SendPong,
 )
 
-BATCH_BYTES = 1024 * 1024
 PLAIN_HANDLERS = (Handler(DEFAULT_TYPE),)
 
 
@@ -238,7 +238,7 @@ class Backend:
                 self._send_plain(worker_id, job)
             return
         identity = self._identities.get(worker_id, b"")
-        for batch in _batches(jobs):
+        for batch in batches(jobs, lambda job: len(job.payload or b"")):
             message = Assignments(tuple(_assignment(job) for job in batch))
             if not self.socket.send([identity, *full(Kind.JOBS, message)]):
                 held = [Held(job.id, job.attempt) for job in batch]
@@ -293,18 +293,3 @@ def _plain_id(identity: bytes) -> str:
 def _assignment(job: Job) -> Assignment:
     assert job.payload is not None
     return Assignment(job.id, job.attempt, job.type, job.payload, job.execution.timeout, job.run)
-
-
-def _batches(jobs: Sequence[Job]) -> Iterator[list[Job]]:
-    """Split jobs into messages of a bounded size."""
-    batch: list[Job] = []
-    size = 0
-    for job in jobs:
-        weight = len(job.payload or b"")
-        if batch and size + weight > BATCH_BYTES:
-            yield batch
-            batch, size = [], 0
-        batch.append(job)
-        size += weight
-    if batch:
-        yield batch

@@ -20,6 +20,7 @@ from shunter.model.job import DEFAULT_TYPE, Job, ReplyTo, Status
 from shunter.store.port import JobQuery
 from shunter.transport import LoopSocket
 from shunter.wire import frames
+from shunter.wire.batching import BATCH_BYTES, batches
 from shunter.wire.frames import Full, Plain, bytes_of, document_of, full, plain_error
 from shunter.wire.messages import (
     Accepted,
@@ -49,7 +50,6 @@ MAX_LISTED = 1000
 MAX_SHOWN = 8
 """How many jobs are shown at once with payload and result."""
 FETCHED_AT_ONCE = 50
-BATCH_BYTES = 1024 * 1024
 
 Answer = Coroutine[Any, Any, tuple[Kind, Message]]
 
@@ -223,7 +223,7 @@ class Frontend:
             else:
                 by_client[reply_to.address].append(_outcome(job))
         for identity, outcomes in by_client.items():
-            for batch in _batches(outcomes):
+            for batch in batches(outcomes, lambda outcome: len(outcome.result or b"")):
                 if not self.socket.send([identity, *full(Kind.RESULTS, Outcomes(tuple(batch)))]):
                     self._dispatcher.counters["results_undelivered"] += len(batch)
 
@@ -248,17 +248,3 @@ class Frontend:
 
 def _outcome(job: Job) -> Outcome:
     return Outcome(job.id, job.status, job.result, job.error)
-
-
-def _batches(outcomes: list[Outcome]) -> list[list[Outcome]]:
-    """Split outcomes into messages of a bounded size."""
-    batches: list[list[Outcome]] = [[]]
-    size = 0
-    for outcome in outcomes:
-        weight = len(outcome.result or b"")
-        if batches[-1] and size + weight > BATCH_BYTES:
-            batches.append([])
-            size = 0
-        batches[-1].append(outcome)
-        size += weight
-    return batches

@@ -11,10 +11,10 @@ from collections.abc import Iterable, Iterator
 from msgspec.structs import replace
 
 from shunter.model.job import ErrorKind, Failure
+from shunter.wire.batching import batches
 from shunter.wire.frames import DOCUMENT_BYTES
 from shunter.wire.messages import Held, Report
 
-BATCH_BYTES = 1024 * 1024
 RESEND_SECONDS = 3.0
 """A batch that was not confirmed for so long is sent again; a second report does no harm."""
 
@@ -33,11 +33,11 @@ class Outbox:
     def add(self, reports: Iterable[Report], *, now: float) -> list[tuple[int, tuple[Report, ...]]]:
         """Number new reports, in batches of bounded size, and return those."""
         added = []
-        for batch in _batches(reports):
+        for batch in batches(reports, _weight):
             self._last += 1
-            self._batches[self._last] = batch
+            self._batches[self._last] = tuple(batch)
             self._sent_at[self._last] = now
-            added.append((self._last, batch))
+            added.append((self._last, tuple(batch)))
         return added
 
     def confirmed(self, numbers: Iterable[int]) -> None:
@@ -77,15 +77,5 @@ def within_limit(report: Report, max_result_bytes: int) -> Report:
     return replace(report, result=None, error=Failure(ErrorKind.REFUSED, message))
 
 
-def _batches(reports: Iterable[Report]) -> Iterator[tuple[Report, ...]]:
-    batch: list[Report] = []
-    size = 0
-    for report in reports:
-        weight = len(report.result or b"") + len(report.log)
-        if batch and size + weight > BATCH_BYTES:
-            yield tuple(batch)
-            batch, size = [], 0
-        batch.append(report)
-        size += weight
-    if batch:
-        yield tuple(batch)
+def _weight(report: Report) -> int:
+    return len(report.result or b"") + len(report.log)
