@@ -9,8 +9,8 @@ ROUNDS ?= 5
 run: $(READY)  ## the main job: a dispatcher, two workers, a few thousand jobs
 	@.venv/bin/python examples/primes/run.py
 
-test: $(READY)  ## all tests
-	@.venv/bin/python -m pytest
+test: $(READY)  ## all tests, two files at a time: most of them wait for processes
+	@.venv/bin/python -m pytest -n 2 --dist loadfile
 
 setup: $(READY)  ## leaves .venv/bin/shunter
 
