@@ -75,12 +75,11 @@ def _measure(chosen: argparse.Namespace, progress: Progress) -> record.Figures:
                 figures = _measure_peer(name, progress, is_quick=chosen.quick)
                 if "skipped" not in figures or name not in found["peers"]:
                     found["peers"][name] = figures
-        found["peers_measured"] = record.now()
     else:
         wanted = [name for name in PARTS if not chosen.only or name in chosen.only]
         if wanted:
             found |= _measure_parts(wanted, progress, is_quick=chosen.quick)
-            found |= {"measured": record.now(), "machine": record.machine()}
+            found["machine"] = record.machine()
     return found
 
 
@@ -97,10 +96,12 @@ def _measure_parts(
             label = f"{name}, run {number + 1} of {count}"
             if (figures := _run(name, label, progress, is_quick=is_quick)) is not None:
                 runs[name].append(figures)
-    found |= {name: record.middle(all_runs) for name, all_runs in runs.items() if all_runs}
+    found |= {
+        name: record.stamped(record.middle(all_runs)) for name, all_runs in runs.items() if all_runs
+    }
     if "queue" in wanted:
         figures = _run("queue", "queue", progress, is_quick=is_quick)
-        found |= {} if figures is None else {"queue": figures}
+        found |= {} if figures is None else {"queue": record.stamped(figures)}
     return found
 
 
@@ -124,9 +125,10 @@ def _run(name: str, label: str, progress: Progress, *, is_quick: bool) -> record
 def _measure_peer(name: str, progress: Progress, *, is_quick: bool) -> record.Figures:
     task = progress.add_task(name, total=None)
     try:
-        return peers.measure(
+        figures = peers.measure(
             name, lambda text: progress.update(task, description=text), is_quick=is_quick
         )
+        return {**figures, "measured": record.now()}
     except peers.Skipped as reason:
         progress.console.print(f"{name}: skipped: {reason}", style="yellow")
         return {"skipped": str(reason)}

@@ -56,15 +56,17 @@ def middle(runs: Sequence[dict[str, float]]) -> Figures:
     return {**figures, "runs": list(runs)}
 
 
+def stamped(figures: Figures) -> Figures:
+    """Note when this was measured, and on which state of the code."""
+    return {**figures, "measured": now(), "commit": _commit()}
+
+
 def now() -> str:
     return datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
 
 
 def machine() -> Figures:
     """Describe where this runs."""
-    described = subprocess.run(
-        ["git", "describe", "--always", "--dirty"], cwd=REPOSITORY, capture_output=True, text=True
-    )
     return {
         "processor": _processor(),
         "cores": os.cpu_count(),
@@ -77,7 +79,6 @@ def machine() -> Figures:
         "libzmq": zmq.zmq_version(),
         "msgspec": version("msgspec"),
         "shunter": version("shunter"),
-        "commit": described.stdout.strip() or "unknown",
     }
 
 
@@ -136,6 +137,12 @@ def _rounded(value: Any) -> Any:
         case list() | tuple():
             return [_rounded(inner) for inner in value]
     return value
+
+
+def _commit() -> str:
+    command = ["git", "describe", "--always", "--dirty"]
+    described = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True)
+    return described.stdout.strip() or "unknown"
 
 
 def _processor() -> str:

@@ -87,14 +87,20 @@ def _page_part(figures: Figures) -> str:
     marks = ("**missed**", "met")
     targets = ((v.what, v.found, v.wanted, marks[v.is_met]) for v in verdicts(figures))
     rows = ((*row[:-1], f"`{row.command}`" if row.command else "") for row in comparison(figures))
-    when, peers_when = (figures.get(key, "never") for key in ("measured", "peers_measured"))
+    parts = {name: figures[name] for name in ("limit", "jobs", "queue") if name in figures}
+    parts |= figures.get("peers", {})
+    when = "; ".join(
+        f"{name} {found['measured']}" + (f" at {found['commit']}" if "commit" in found else "")
+        for name, found in parts.items()
+        if "measured" in found
+    )
     return "\n".join(
         [
-            f"Measured {when}, peers {peers_when}.",
-            "",
             _markdown(("what", "jobs/s", "p50 ms", "p99 ms", "measured by"), rows),
             "",
             _markdown(("target", "found", "wanted", ""), targets),
+            "",
+            f"Measured: {when}.",
             "",
             f"Machine: {where}.",
             "",
