@@ -1,0 +1,103 @@
+"""A plain worker whose job was taken away is given nothing before it shows itself again.
+
+It may still answer the old job, and nothing in its answer says which job it means.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import pytest
+
+from shunter.dispatch import sweep
+from shunter.gateway.backend import Backend
+from shunter.gateway.complaints import Complaints
+from shunter.model.job import Status
+from shunter.testing.sandbox import _finish as finish
+from shunter.wire.messages import Submission
+
+NAME = b"slow"
+
+
+class Wire:
+    """Stands for the socket; writes down what a worker is sent."""
+
+    def __init__(self) -> None:
+        self.sent: list[bytes] = []
+
+    def send(self, frames: Sequence[bytes]) -> bool:
+        self.sent.append(frames[-1])
+        return True
+
+
+class Line:
+    """A plain worker at a real gateway, which has been given the job A."""
+
+    def __init__(self, scene: Any) -> None:
+        self.scene, self.wire = scene, Wire()
+        self.backend = Backend(
+            scene.dispatcher,
+            Complaints(scene.dispatcher.counters),
+            worker_expire_seconds=3.0,
+            store="store",
+            max_result_bytes=1024,
+        )
+        self.backend.socket = self.wire
+        self.says(b"READY")
+        self.asks("A")
+        scene.turns()
+
+    def says(self, body: bytes) -> None:
+        self.backend.receive([[NAME, b"", body]])
+        self.scene.turns()
+
+    def asks(self, name: str) -> None:
+        wish = Submission(name, "default", msgspec.msgpack.encode(name.encode()))
+        self.scene.dispatcher.submit([wish], None, lambda receipts: None)
+
+
+@pytest.fixture
+def line(scene: Any) -> Line:
+    return Line(scene)
+
+
+def test_a_job_that_comes_with_the_expiry_does_not_get_the_late_answer(line: Line) -> None:
+    line.scene.clock.advance(60.0)
+    finish(sweep.ring_alarms(line.scene.dispatcher))
+    line.asks("B")
+    line.scene.turns()
+
+    line.says(b"the answer to A")
+
+    assert line.scene.job("B").status is not Status.COMPLETED
+    assert line.scene.job("A").status is not Status.COMPLETED
+
+
+def test_a_job_that_comes_with_a_cancel_does_not_get_the_late_answer(line: Line) -> None:
+    line.scene.dispatcher.cancel(["A"], lambda receipts: None)
+    line.asks("B")
+    line.scene.turns()
+
+    line.says(b"the answer to A")
+
+    assert line.scene.job("A").status is Status.CANCELLED
+    assert line.scene.job("B").status is not Status.COMPLETED
+
+
+def test_an_answer_that_comes_while_its_job_is_taken_away_leaves_the_worker_ready(
+    line: Line,
+) -> None:
+    dispatcher, read = line.scene.dispatcher, line.scene.dispatcher._read
+
+    async def answered_meanwhile(arrivals: Any) -> Any:
+        stored = await read(arrivals)
+        dispatcher._read = read
+        line.backend.receive([[NAME, b"", b"the answer to A"]])
+        return stored
+
+    dispatcher._read = answered_meanwhile
+    line.scene.clock.advance(60.0)
+    finish(sweep.ring_alarms(dispatcher))
+    line.scene.turns()
+
+    assert line.wire.sent == [b"PONG", b"A", b"A"]
