@@ -22,16 +22,19 @@ LAYERS = {
     "settings_sources": ("errors", "settings"),
     "wire": ("errors", "model", "wire"),
     "transport": ("errors",),
+    "calling": ("errors",),
     "store": ("errors", "model", "store"),
     "context": ("errors", "model"),
     "payload": ("errors", "model", "context"),
     "app": ("errors", "model", "wire", "context", "payload"),
     "dispatch": ("errors", "model", "wire", "store.port", "dispatch"),
     "gateway": (
-        "errors", "model", "settings", "wire", "transport", "store.port", "dispatch", "gateway",
+        "errors", "model", "settings", "wire", "transport", "calling", "store.port", "dispatch",
+        "gateway",
     ),
     "worker": (
-        "errors", "model", "settings", "wire", "transport", "context", "payload", "app", "worker",
+        "errors", "model", "settings", "wire", "transport", "calling", "context", "payload", "app",
+        "worker",
     ),
     "client": ("errors", "model", "wire", "transport", "context", "payload", "app", "client"),
     "testing": (
@@ -47,7 +50,7 @@ LAYERS = {
 }  # fmt: skip
 
 IO = {
-    "http", "multiprocessing", "os", "pathlib", "psutil", "pymongo", "selectors", "signal",
+    "aiohttp", "http", "multiprocessing", "os", "pathlib", "psutil", "pymongo", "selectors", "signal",
     "socket", "sqlite3", "ssl", "starlette", "subprocess", "tempfile", "threading", "urllib",
     "uvicorn", "zmq",
 }  # fmt: skip

@@ -27,17 +27,14 @@ from shunter.model.job import (
     Status,
 )
 from shunter.model.retry import Retry
-from shunter.wire import documents
+from shunter.wire import checking, documents
+from shunter.wire.checking import Document, NotJson, parsed, rules_of
 from shunter.wire.documents import (
-    Document,
     JobsWish,
     JobWish,
-    NotJson,
     ResultWish,
     job_document,
-    parsed,
     report_of,
-    rules_of,
     status_named,
     submission_of,
 )
@@ -302,7 +299,7 @@ def test_a_name_is_the_same_here_as_everywhere(text: str) -> None:
 
 
 def test_limits_are_those_of_the_intake() -> None:
-    assert documents.MAX_KEY_LENGTH == intake.MAX_KEY_LENGTH
+    assert checking.MAX_KEY_LENGTH == intake.MAX_KEY_LENGTH
 
 
 # ---- reports

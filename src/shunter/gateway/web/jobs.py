@@ -33,12 +33,11 @@ from shunter.gateway.web.refusals import (
 from shunter.model.identity import is_name
 from shunter.model.job import Job
 from shunter.store.port import JobQuery
+from shunter.wire.checking import checked, parsed
 from shunter.wire.documents import (
     JobPage,
     JobsWish,
-    checked,
     job_document,
-    parsed,
     report_of,
     status_named,
     submission_of,

@@ -19,7 +19,7 @@ from shunter.errors import (
     ShunterError,
     StaleAttempt,
 )
-from shunter.wire.documents import NotJson
+from shunter.wire.checking import NotJson
 from shunter.wire.tagging import BadDocument
 
 CODES = {

@@ -1,0 +1,166 @@
+"""Calls that we make over HTTP, to workers and to those who want to be called back.
+
+One way for all of them: JSON out, no redirects, a time limit on the whole call, and no more of the
+answer kept than an error message needs. Addresses are resolved once a call, and only those that
+`may_call` lets through are connected to, so that a name can't lead elsewhere than was checked.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable, Mapping
+from ipaddress import ip_address
+from typing import Any
+
+import aiohttp
+import msgspec
+from aiohttp.abc import AbstractResolver, ResolveResult
+from aiohttp.resolver import ThreadedResolver
+from yarl import URL
+
+from shunter.errors import ShunterError
+
+KEPT_BYTES = 64 * 1024
+"""How much of an answer is read; the connection is closed on one that is longer."""
+
+CONNECT_SECONDS = 3.0
+
+
+class CallFailed(ShunterError):
+    """A call that got no answer. `was_sent` tells whether the peer may have seen it."""
+
+    def __init__(self, reason: str, *, was_sent: bool) -> None:
+        super().__init__(reason)
+        self.was_sent = was_sent
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """What came back."""
+
+    status: int
+    body: bytes
+
+    @property
+    def is_success(self) -> bool:
+        return 200 <= self.status < 300
+
+
+class Caller:
+    """Makes calls on connections that are kept open for the next one. Close it last."""
+
+    def __init__(
+        self,
+        *,
+        at_once: int,
+        may_call: Callable[[str, str], bool] = lambda host, address: True,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        self._at_once = at_once
+        self._may_call = may_call
+        self._headers = {"User-Agent": "shunter", **(headers or {})}
+        self._session: aiohttp.ClientSession | None = None
+
+    async def call(
+        self,
+        method: str,
+        url: str,
+        *,
+        seconds: float,
+        json: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> Answer:
+        """Return the answer, whatever its status, or raise CallFailed."""
+        session = self._open()
+        self._check(url)
+        sent = dict(headers or {})
+        if json is not None:
+            sent["Content-Type"] = "application/json"
+        limit = aiohttp.ClientTimeout(total=seconds, sock_connect=min(CONNECT_SECONDS, seconds))
+        try:
+            async with session.request(
+                method, url, data=json, headers=sent, timeout=limit, allow_redirects=False
+            ) as response:
+                return Answer(response.status, await _beginning(response))
+        except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
+            raise CallFailed(f"can't connect to {_place(url)}: {_cause(error)}", was_sent=False)\
+                from None  # fmt: skip
+        except (aiohttp.InvalidURL, ValueError) as error:
+            raise CallFailed(f"{url[:128]!r} can't be called: {error}", was_sent=False) from None
+        except TimeoutError:
+            reason = f"no answer from {_place(url)} within {seconds:g} s"
+            raise CallFailed(reason, was_sent=True) from None
+        except (aiohttp.ClientError, OSError) as error:
+            raise CallFailed(f"{_place(url)} broke off: {_cause(error)}", was_sent=True) from None
+
+    def _check(self, url: str) -> None:
+        """Refuse what can't be called; a host that is an address is never resolved."""
+        try:
+            host = URL(url).host or ""
+            ip_address(host)
+        except ValueError:
+            return
+        if not self._may_call(host, host):
+            raise CallFailed(f"{host} may not be called", was_sent=False)
+
+    async def close(self) -> None:
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    def _open(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            connector = aiohttp.TCPConnector(
+                limit=self._at_once,
+                resolver=_CheckedResolver(self._may_call),
+                use_dns_cache=False,
+                keepalive_timeout=60.0,
+            )
+            self._session = aiohttp.ClientSession(
+                connector=connector,
+                headers=self._headers,
+                cookie_jar=aiohttp.DummyCookieJar(),
+                trust_env=False,
+                auto_decompress=False,
+            )
+        return self._session
+
+
+class _CheckedResolver(AbstractResolver):
+    """Resolves names, and lets through only addresses that may be called."""
+
+    def __init__(self, may_call: Callable[[str, str], bool]) -> None:
+        self._may_call = may_call
+        self._resolver = ThreadedResolver()
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
+    ) -> list[ResolveResult]:
+        found = await self._resolver.resolve(host, port, family)
+        allowed = [result for result in found if self._may_call(host, result["host"])]
+        if not allowed:
+            addresses = ", ".join(result["host"] for result in found)
+            raise OSError(None, f"{host} is at {addresses}, which may not be called")
+        return allowed
+
+    async def close(self) -> None:
+        await self._resolver.close()
+
+
+async def _beginning(response: aiohttp.ClientResponse) -> bytes:
+    body = await response.content.read(KEPT_BYTES)
+    while len(body) < KEPT_BYTES and not response.content.at_eof():
+        body += await response.content.read(KEPT_BYTES - len(body))
+    if not response.content.at_eof():
+        response.close()
+    return body
+
+
+def _place(url: str) -> str:
+    """Write an address without its path and without what may be secret in it."""
+    return url.partition("://")[2].partition("/")[0].rpartition("@")[2][:128]
+
+
+def _cause(error: Any) -> str:
+    """Say in a few words what the system said."""
+    found = getattr(error, "os_error", None) or error
+    return str(getattr(found, "strerror", None) or found or type(found).__name__)[:200]

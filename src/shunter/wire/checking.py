@@ -1,0 +1,110 @@
+"""Documents that came as JSON, checked against structs: what is wrong is named with its field.
+
+The structs are the one list of fields. Their annotations say what may stand where, and the same
+words stand in errors and in the OpenAPI document. Pure.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, TypeVar, get_args, get_type_hints
+
+import msgspec
+from msgspec import Meta, Struct
+
+from shunter.model.identity import NAME_RULE
+from shunter.wire.tagging import MAX_NESTING, SHOWN_CHARACTERS, BadDocument, shown
+
+MAX_KEY_LENGTH = 512
+
+Name = Annotated[
+    str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.:@/-]{0,127}\Z", description=NAME_RULE)
+]
+Text = Annotated[
+    str,
+    Meta(min_length=1, max_length=MAX_KEY_LENGTH, description=f"1 to {MAX_KEY_LENGTH} characters"),
+]
+
+
+class Document(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The shape that all documents share."""
+
+
+class NotJson(BadDocument):
+    """The text is not JSON at all."""
+
+
+def parsed(text: bytes) -> Any:
+    """Read JSON, or raise NotJson."""
+    try:
+        return msgspec.json.decode(text)
+    except RecursionError:
+        raise NotJson("", f"nested too deeply; send at most {MAX_NESTING} levels") from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise NotJson("", f"the body is not JSON ({error}); send one JSON object") from None
+
+
+D = TypeVar("D", bound=Document)
+
+_PLACE = re.compile(r"(?P<fault>.*?)(?: - at `\$(?P<path>[^`]*)`)?\Z", re.DOTALL)
+_NAMED = re.compile(r"Object (?P<what>contains unknown|missing required) field `(?P<name>.*)`\Z")
+
+
+def checked(document: Any, expected: type[D]) -> D:
+    """Take a parsed document for the given one, or raise BadDocument that names the field."""
+    while True:
+        try:
+            return msgspec.convert(document, expected)
+        except msgspec.ValidationError as error:
+            place = _PLACE.match(str(error))
+            assert place is not None
+            fault, path = place["fault"], (place["path"] or "").lstrip(".")
+            if not _made_whole(fault, path, document):
+                raise _fault(fault, path, document, expected) from None
+
+
+def _made_whole(fault: str, path: str, document: Any) -> bool:
+    """Write 5.0 as 5 where a whole number is wanted: JSON does not tell them apart."""
+    *outer, last = path.split(".")
+    for step in outer:
+        document = document[step]
+    found = document.get(last) if isinstance(document, dict) else None
+    if not fault.startswith("Expected `int") or not isinstance(found, float):
+        return False
+    if found.is_integer():
+        document[last] = int(found)
+    return found.is_integer()
+
+
+def _fault(fault: str, path: str, document: Any, expected: type[Document]) -> BadDocument:
+    rules = rules_of(expected)
+    if named := _NAMED.match(fault):
+        prefix = f"{path}." if path else ""
+        field = prefix + named["name"][:SHOWN_CHARACTERS]
+        if named["what"] == "missing required":
+            return BadDocument(field, f"missing; send {rules[field]}")
+        known = ", ".join(
+            rule.removeprefix(prefix)
+            for rule in rules
+            if rule.startswith(prefix) and "." not in rule.removeprefix(prefix)
+        )
+        return BadDocument(field, f"not a field of this document; send any of {known}")
+    for step in path.split(".") if path else ():
+        document = document.get(step) if isinstance(document, dict) else None
+    send = rules.get(path, "a JSON object")
+    return BadDocument(path, f"found {shown(document)}; send {send}")
+
+
+def rules_of(expected: type[Document], prefix: str = "") -> dict[str, str]:
+    """Say for each field of a document, by its dotted path, what to send."""
+    rules = {}
+    for name, hint in get_type_hints(expected, include_extras=True).items():
+        for part in (hint, *get_args(hint)):
+            if isinstance(part, type) and issubclass(part, Document):
+                inner = rules_of(part, f"{prefix}{name}.")
+                fields = ", ".join(key.removeprefix(f"{prefix}{name}.") for key in inner)
+                rules[prefix + name] = f"an object with {fields}"
+                rules |= inner
+            for note in getattr(part, "__metadata__", ()):
+                rules.setdefault(prefix + name, note.description)
+    return rules
