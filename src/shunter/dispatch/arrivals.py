@@ -108,6 +108,14 @@ class Unasked(Struct, frozen=True):
     result: bytes
 
 
+class Survey(Struct, frozen=True):
+    """All workers of the store as they were at a moment, and how to reach the shared ones."""
+
+    workers: Sequence[Worker]
+    as_of: float
+    link: WorkerLink
+
+
 class Arrivals:
     """One turn's worth of work."""
 
@@ -124,6 +132,9 @@ class Arrivals:
         self.resigned: list[str] = []
         self.cancel_asked: list[CancelAsked] = []
         self.due: dict[str, Job] = {}
+        self.changed_elsewhere: list[Job] = []
+        self.unplaced: list[Job] = []
+        self.surveyed: list[Survey] = []
         self.held_in_store: dict[str, list[Job]] = {}
 
     def __bool__(self) -> bool:
@@ -134,4 +145,5 @@ class Arrivals:
         ids = {arrival.report.job_id for arrival in self.reported}
         ids.update(arrival.held.job_id for arrival in self.given_back)
         ids.update(ask.job_id for ask in self.cancel_asked)
+        ids.update(job.id for job in self.unplaced)
         return ids

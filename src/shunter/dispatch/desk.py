@@ -23,13 +23,15 @@ class Member(Struct):
     worker: Worker
     link: WorkerLink
     heard_at: float
+    full_until: float = 0.0
+    unreachable_since: float | None = None
 
 
 class Desk:
     """The memory of one dispatcher. Bounded by what its workers may hold."""
 
-    def __init__(self) -> None:
-        self.roster = Roster()
+    def __init__(self, first_place: int = 0) -> None:
+        self.roster = Roster(first_place)
         self.members: dict[str, Member] = {}
         self.running: dict[str, Job] = {}
         self.claimed: dict[str, Job] = {}
@@ -69,4 +71,4 @@ class Desk:
             if types := opening.types & self.waiting:
                 under_way = sum(job.type in opening.types for job in self.claimed.values())
                 if opening.free > under_way:
-                    yield Opening(opening.types, opening.free - under_way), types
+                    yield replace(opening, free=opening.free - under_way), types

@@ -12,6 +12,7 @@ import asyncio
 from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import TypeVar
+from zlib import crc32
 
 from msgspec.structs import replace
 
@@ -26,6 +27,7 @@ from shunter.dispatch.arrivals import (
     Receipts,
     Reported,
     Submitted,
+    Survey,
     Unasked,
 )
 from shunter.dispatch.desk import Desk
@@ -69,7 +71,7 @@ class Dispatcher:
         self.rules = rules
         self.now = now
         self.counters: Counter[str] = Counter()
-        self.desk = Desk()
+        self.desk = Desk(first_place=crc32(dispatcher_id.encode()))
         self._planner = Planner(
             dispatcher_id,
             self.desk,
@@ -154,6 +156,16 @@ class Dispatcher:
     def look_at(self, jobs: Iterable[Job]) -> None:
         """Decide on jobs whose alarm has come."""
         self._inbox.due.update((job.id, job) for job in jobs)
+        self._wake.set()
+
+    def survey(self, survey: Survey) -> None:
+        """Look at the workers that all dispatchers share."""
+        self._inbox.surveyed.append(survey)
+        self._wake.set()
+
+    def catch_up(self, jobs: Iterable[Job]) -> None:
+        """Follow what others made of jobs that run here."""
+        self._inbox.changed_elsewhere.extend(jobs)
         self._wake.set()
 
     def expect_waiting(self) -> None:
@@ -289,7 +301,11 @@ class Dispatcher:
         job, cause = change.job, change.cause
         self.counters["writes_refused"] += 1
         self.desk.forget(job.id)
-        if job.execution.worker_id is not None:
+        if change.claimed is not None:
+            assert job.execution.worker_id is not None
+            self.desk.roster.refuse(job.execution.worker_id, job.id)
+            self._inbox.unplaced.append(change.claimed)
+        elif job.execution.worker_id is not None:
             self.desk.roster.drop(job.execution.worker_id, job.id)
         if cause is None or cause.tries >= MAX_TRIES:
             return
@@ -332,6 +348,8 @@ class Dispatcher:
                 self.counters["jobs_accepted"] += 1
                 if job.status is Status.IN_PROGRESS:
                     self._settle(job, started, ended)
+                elif job.status is Status.DISPATCHING:
+                    self.desk.claimed[job.id] = job
                 continue
             if job.execution.worker_id is not None and job.id not in self.desk.running:
                 self.desk.roster.drop(job.execution.worker_id, job.id)

@@ -15,10 +15,14 @@ from shunter.wire.messages import Held, Receipt
 
 
 class Change(Struct, frozen=True):
-    """A job as it is to be. `cause` is decided again should another write come first."""
+    """A job as it is to be. `cause` is decided again should another write come first.
+
+    `claimed` is the job as it was, where it is to be started on a place that may be taken.
+    """
 
     job: Job
     cause: Reported | GivenBack | None = None
+    claimed: Job | None = None
 
 
 class Insertion(Struct):

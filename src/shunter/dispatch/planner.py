@@ -8,7 +8,7 @@ has a free place. Pure: no clock, no store, no sockets. Rules: docs/spec/jobs.md
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 
 from msgspec.structs import replace
 
@@ -19,21 +19,19 @@ from shunter.dispatch.arrivals import (
     GivenBack,
     Introduced,
     Reported,
-    Submitted,
     Unasked,
 )
 from shunter.dispatch.desk import Desk, Member
-from shunter.dispatch.intake import admit
-from shunter.dispatch.plan import Change, Insertion, Plan
+from shunter.dispatch.placing import Placing
+from shunter.dispatch.plan import Change, Plan
 from shunter.dispatch.rules import Rules
+from shunter.dispatch.sharing import take_survey
 from shunter.dispatch.verdict import ended, is_run_of, is_sensible, with_progress
 from shunter.errors import JobError, JobNotFound, JobRefused
 from shunter.model import lifecycle
 from shunter.model.job import Job, Status
-from shunter.model.lifecycle import Berth
 from shunter.model.worker import WorkerKind
-from shunter.store.port import Claim
-from shunter.wire.messages import Advance, Held, Receipt, Report, Submission
+from shunter.wire.messages import Advance, Held, Receipt, Report
 
 Refused = Callable[[str, JobError], None]
 
@@ -57,10 +55,13 @@ class Planner:
         self._spread = spread
         self._counters = counters
         self._on_refused = on_refused
+        self._placing = Placing(dispatcher_id, desk, rules, counters=counters)
 
     def plan(self, arrivals: Arrivals, stored: Mapping[str, Job], *, now: float) -> Plan:
         """Decide on all arrivals. `stored` is what the store says of jobs not on the desk."""
         plan = Plan(now)
+        for survey in arrivals.surveyed:
+            take_survey(self._desk, survey, now=now)
         for arrival in arrivals.introduced:
             self._introduce(arrival, plan)
         progress = {(advance.job_id, advance.attempt): advance for _, advance in arrivals.advanced}
@@ -80,14 +81,18 @@ class Planner:
             self._resign(worker_id, plan)
         for job in arrivals.due.values():
             self._look_at(job, plan)
+        for job in arrivals.changed_elsewhere:
+            self._catch_up(job, plan)
+        for claimed in arrivals.unplaced:
+            self._placing.take_again(claimed, stored)
         for ask in arrivals.cancel_asked:
             self._cancel(ask, stored, plan)
         for worker_id, advance in arrivals.advanced:
             self._advance(worker_id, advance, plan)
-        self._start_claimed(plan)
+        self._placing.start_claimed(plan)
         for submitted in arrivals.submitted:
-            self._insert(submitted, plan)
-        plan.claims = list(self._claims(now))
+            self._placing.insert(submitted, plan)
+        plan.claims = list(self._placing.claims(now))
         return plan
 
     # ---- workers
@@ -315,84 +320,20 @@ class Planner:
         if not self._desk.is_stoppable(worker_id):
             self._desk.roster.adjust(worker_id, window=0)
 
-    # ---- jobs on their way to workers
-
-    def _start_claimed(self, plan: Plan) -> None:
-        """Seat the jobs that were claimed, once their cooldown is over."""
-        for job in list(self._desk.claimed.values()):
-            assert job.dispatcher is not None
-            if plan.now < job.dispatcher.date + self._rules.cooldown:
-                continue
-            if job.id in plan.changes:
-                continue
-            worker_id = self._desk.roster.place(job.type, job.id)
-            if worker_id is not None:
-                plan.changes[job.id] = Change(self._started(job, worker_id, plan.now))
-            elif plan.now > job.dispatcher.date + self._rules.cooldown + 1.0:
-                plan.changes[job.id] = Change(lifecycle.released(job, now=plan.now))
-            else:
-                continue
-            del self._desk.claimed[job.id]
-
-    def _insert(self, submitted: Submitted, plan: Plan) -> None:
-        insertion = Insertion([], [], submitted.reply_to, submitted.answer)
-        for wish in submitted.wishes:
-            try:
-                job = self._admit(wish, submitted, plan.now)
-            except JobRefused as refusal:
-                self._counters["submissions_refused"] += 1
-                insertion.receipts.append(Receipt(wish.id, refusal.field, str(refusal)))
-            else:
-                insertion.jobs.append(job)
-                insertion.receipts.append(None)
-        plan.insertions.append(insertion)
-
-    def _admit(self, wish: Submission, submitted: Submitted, now: float) -> Job:
-        roster = self._desk.roster
-        job = admit(
-            wish,
-            rules=self._rules.intake,
-            handler=roster.handler(wish.type),
-            known_types=roster.types() if self._rules.intake.refuse_unknown_types else set(),
-            reply_to=submitted.reply_to,
-            now=now,
-        )
-        if job.wait_until is not None or job.type in self._desk.waiting:
-            return job
-        worker_id = None if self._rules.cooldown else roster.place(job.type, job.id)
-        if worker_id is None:
-            self._desk.waiting.add(job.type)
-            return job
-        mine = lifecycle.claimed(job, dispatcher_id=self._id, now=now)
-        return self._started(mine, worker_id, now)
-
-    def _started(self, job: Job, worker_id: str, now: float) -> Job:
-        return lifecycle.started(job, self._berth(worker_id), now=now)
-
-    def _berth(self, worker_id: str) -> Berth:
-        member = self._desk.members[worker_id]
-        if member.worker.kind is WorkerKind.PLAIN:
-            return Berth(worker_id, presumed_dead_after=self._rules.resend_after)
-        return Berth(worker_id, expiry_grace=self._rules.expiry_grace)
-
-    def _claims(self, now: float) -> Iterable[Claim]:
-        """Ask for waiting jobs, to be started at once unless a cooldown lies between."""
-        expiry = lifecycle.claim_expiry(now, self._rules.cooldown)
-        for opening, types in list(self._desk.wanted()):
-            limit = min(opening.free, self._rules.claim_limit)
-            berths: tuple[Berth, ...] = ()
-            if not self._rules.cooldown:
-                seats = self._desk.roster.reserve(opening.types, limit)
-                berths = tuple(map(self._berth, seats))
-                limit = len(berths)
-            yield Claim(
-                dispatcher_id=self._id,
-                types=tuple(sorted(types)),
-                limit=limit,
-                now=now,
-                expiry=expiry,
-                berths=berths,
-            )
+    def _catch_up(self, job: Job, plan: Plan) -> None:
+        """Follow what another dispatcher made of a job that a worker of ours runs."""
+        believed = self._desk.running.get(job.id)
+        if believed is None or believed.revision >= job.revision or job.id in plan.changes:
+            return
+        worker_id, held = believed.execution.worker_id, Held(believed.id, believed.attempt)
+        assert worker_id is not None
+        if is_run_of(job, worker_id, held):
+            self._desk.adopt(job)
+            if not job.cancel_requested:
+                return
+        else:
+            self._desk.forget(job.id)
+        plan.cancels[worker_id].append(held)
 
     # ---- shared
 

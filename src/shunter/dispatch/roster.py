@@ -10,6 +10,7 @@ from __future__ import annotations
 import heapq
 from collections import Counter
 from collections.abc import Iterable, Set
+from typing import NamedTuple
 
 from msgspec import Struct
 
@@ -19,19 +20,43 @@ Types = frozenset[str]
 
 
 class Opening(Struct, frozen=True):
-    """Room for `free` more jobs of these types."""
+    """Room for `free` more jobs of these types; `is_shared` where others may be taking it."""
 
     types: Types
     free: int
+    is_shared: bool = False
+
+
+class Kind(NamedTuple):
+    """What the workers of a group have in common."""
+
+    types: Types
+    is_shared: bool
 
 
 class Seat:
     """One worker's place in the roster."""
 
-    __slots__ = ("handlers", "held", "is_open", "reserved", "types", "window", "worker_id")
+    __slots__ = (
+        "blocked",
+        "handlers",
+        "held",
+        "is_open",
+        "is_shared",
+        "numbers",
+        "reserved",
+        "types",
+        "window",
+        "worker_id",
+    )
 
-    def __init__(self, worker_id: str, handlers: tuple[Handler, ...], window: int) -> None:
+    def __init__(
+        self, worker_id: str, handlers: tuple[Handler, ...], window: int, *, is_shared: bool
+    ) -> None:
         self.worker_id = worker_id
+        self.is_shared = is_shared
+        self.numbers: dict[str, int] = {}  # the places of a shared worker that we took, by job
+        self.blocked: set[int] = set()  # those that others took
         self.handlers = handlers
         self.types: Types = frozenset(handler.type for handler in handlers)
         self.window = window
@@ -40,9 +65,19 @@ class Seat:
         self.is_open = True
 
     @property
+    def kind(self) -> Kind:
+        return Kind(self.types, self.is_shared)
+
+    @property
     def free(self) -> int:
         room = self.window - len(self.held) - self.reserved
+        if self.is_shared:
+            room = min(room, self.window - len(self.taken))
         return max(0, room) if self.is_open else 0
+
+    @property
+    def taken(self) -> Set[int]:
+        return self.blocked.union(self.numbers.values())
 
 
 class _Group:
@@ -84,11 +119,16 @@ class _Group:
 
 
 class Roster:
-    """The live workers of one dispatcher."""
+    """The live workers of one dispatcher.
 
-    def __init__(self) -> None:
+    `first_place` is where it begins to look for places on shared workers: dispatchers that begin
+    elsewhere meet less often.
+    """
+
+    def __init__(self, first_place: int = 0) -> None:
         self._seats: dict[str, Seat] = {}
-        self._groups: dict[Types, _Group] = {}
+        self._groups: dict[Kind, _Group] = {}
+        self._first_place = first_place
 
     def __contains__(self, worker_id: str) -> bool:
         return worker_id in self._seats
@@ -99,13 +139,23 @@ class Roster:
     def seat(self, worker_id: str) -> Seat | None:
         return self._seats.get(worker_id)
 
-    def enlist(self, worker_id: str, handlers: tuple[Handler, ...], window: int) -> Seat:
+    def enlist(
+        self,
+        worker_id: str,
+        handlers: tuple[Handler, ...],
+        window: int,
+        *,
+        is_shared: bool = False,
+    ) -> Seat:
         """Give a worker a seat, or a new one in place of its old; what it held it still holds."""
+        before = self._seats.get(worker_id)
         held = self.remove(worker_id)
-        seat = Seat(worker_id, handlers, window)
+        seat = Seat(worker_id, handlers, window, is_shared=is_shared)
         seat.held = held
+        if before is not None:
+            seat.numbers, seat.blocked = before.numbers, before.blocked
         self._seats[worker_id] = seat
-        group = self._groups.setdefault(seat.types, _Group())
+        group = self._groups.setdefault(seat.kind, _Group())
         group.seats[worker_id] = seat
         group.free += seat.free
         group.push(seat)
@@ -116,11 +166,11 @@ class Roster:
         seat = self._seats.pop(worker_id, None)
         if seat is None:
             return set()
-        group = self._groups[seat.types]
+        group = self._groups[seat.kind]
         group.free -= seat.free
         del group.seats[worker_id]
         if not group.seats:
-            del self._groups[seat.types]
+            del self._groups[seat.kind]
         return seat.held
 
     def adjust(
@@ -147,24 +197,62 @@ class Roster:
         if seat := self._seats.get(worker_id):
             before = seat.free
             seat.held.discard(job_id)
+            seat.numbers.pop(job_id, None)
             self._changed(seat, before)
 
-    def place(self, job_type: str, job_id: str) -> str | None:
-        """Seat the job with the freest worker that does its type, or return None."""
+    def freest(self, job_type: str) -> Seat | None:
+        """Return the freest worker that does this type, or None where no place is free."""
         best: Seat | None = None
-        for types, group in self._groups.items():
-            if job_type in types:
+        for kind, group in self._groups.items():
+            if job_type in kind.types:
                 seat = group.freest()
                 if seat is not None and (best is None or seat.free > best.free):
                     best = seat
+        return best
+
+    def place(self, job_type: str, job_id: str) -> str | None:
+        """Seat the job with the freest worker that does its type, or return None."""
+        best = self.freest(job_type)
         if best is None:
             return None
-        self.hold(best.worker_id, job_id)
+        before = best.free
+        best.held.add(job_id)
+        if best.is_shared:
+            best.numbers[job_id] = self._free_number(best)
+        self._changed(best, before)
         return best.worker_id
 
+    def number(self, worker_id: str, job_id: str) -> int:
+        """Return which place of a shared worker the job was given."""
+        return self._seats[worker_id].numbers[job_id]
+
+    def refuse(self, worker_id: str, job_id: str) -> None:
+        """Note that another dispatcher had taken the place before us."""
+        if seat := self._seats.get(worker_id):
+            before = seat.free
+            seat.held.discard(job_id)
+            if (number := seat.numbers.pop(job_id, None)) is not None:
+                seat.blocked.add(number)
+            self._changed(seat, before)
+
+    def block(self, worker_id: str, places: Iterable[int]) -> None:
+        """Note which places of a shared worker are taken, by whomever."""
+        if seat := self._seats.get(worker_id):
+            before = seat.free
+            seat.blocked = set(places).difference(seat.numbers.values())
+            self._changed(seat, before)
+
+    def _free_number(self, seat: Seat) -> int:
+        taken = seat.taken
+        numbers = ((self._first_place + step) % seat.window for step in range(seat.window))
+        return next(number for number in numbers if number not in taken)
+
     def reserve(self, types: Types, count: int) -> list[str]:
-        """Set places aside for jobs yet to be claimed, each with the freest worker then."""
-        group = self._groups.get(types)
+        """Set places aside for jobs yet to be claimed, each with the freest worker then.
+
+        Only with workers of our own: those of shared ones can't be promised.
+        """
+        group = self._groups.get(Kind(types, is_shared=False))
         reserved: list[str] = []
         while group is not None and len(reserved) < count:
             seat = group.freest()
@@ -187,17 +275,19 @@ class Roster:
     def openings(self) -> list[Opening]:
         """Return where there is room, one entry for each group of workers."""
         return [
-            Opening(types, group.free) for types, group in self._groups.items() if group.free > 0
+            Opening(kind.types, group.free, kind.is_shared)
+            for kind, group in self._groups.items()
+            if group.free > 0
         ]
 
     def types(self) -> set[str]:
         """Return all types that some worker here does."""
-        return set().union(*self._groups)
+        return set().union(*(kind.types for kind in self._groups))
 
     def handler(self, job_type: str) -> Handler | None:
         """Return what some worker has declared for this type."""
-        for types, group in self._groups.items():
-            if job_type in types:
+        for kind, group in self._groups.items():
+            if job_type in kind.types:
                 seat = next(iter(group.seats.values()))
                 return next(h for h in seat.handlers if h.type == job_type)
         return None
@@ -208,6 +298,6 @@ class Roster:
 
     def _changed(self, seat: Seat, before: int) -> None:
         if seat.free != before:
-            group = self._groups[seat.types]
+            group = self._groups[seat.kind]
             group.free += seat.free - before
             group.push(seat)

@@ -72,7 +72,7 @@ async def forget_gone(dispatcher: Dispatcher) -> None:
     """Remove records of workers that are long gone and hold nothing."""
     now = dispatcher.now()
     gone = [
-        worker.id
+        worker
         for worker in await dispatcher.store.workers()
         if now - worker.last_pinged > PLAIN_WORKER_KEPT_SECONDS
         and worker.id not in dispatcher.desk.members

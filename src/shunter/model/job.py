@@ -68,13 +68,17 @@ class Dispatch(Struct, frozen=True):
 
 
 class Execution(Struct, frozen=True, omit_defaults=True):
-    """The run: who does it, since when, how long it may take."""
+    """The run: who does it, since when, how long it may take.
+
+    `place` is which of its worker's places the run has, where dispatchers share the worker.
+    """
 
     worker_id: str | None = None
     started: float | None = None
     ended: float | None = None
     expiry: float | None = None
     timeout: float | None = None
+    place: int | None = None
 
 
 class Callback(Struct, frozen=True, omit_defaults=True):

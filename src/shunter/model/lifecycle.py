@@ -99,12 +99,14 @@ class Berth(Struct, frozen=True):
     """A place on a worker for one job, and what that worker's ways mean for its expiry.
 
     `expiry_grace` is the time that a worker which enforces time-outs itself gets to do so.
-    `presumed_dead_after` is for a worker that is silent while it works.
+    `presumed_dead_after` is for a worker that is silent while it works. `place` is a number below
+    the worker's `max_jobs`, where others may be choosing the same worker at the same moment.
     """
 
     worker_id: str
     expiry_grace: float = 0.0
     presumed_dead_after: float | None = None
+    place: int | None = None
 
 
 def started(job: Job, berth: Berth, *, now: float) -> Job:
@@ -120,6 +122,7 @@ def started(job: Job, berth: Berth, *, now: float) -> Job:
         started=now,
         ended=None,
         expiry=now + min(spans) if spans else None,
+        place=berth.place,
     )
     return _moved(job, Event.STARTED, now, execution=execution, attempt=job.attempt + 1)
 
@@ -275,7 +278,7 @@ def _ended_run(job: Job, event: Event, error: Failure, now: float, **changes: An
     execution = (
         replace(run, ended=now)
         if is_final
-        else replace(run, worker_id=None, started=None, expiry=None)
+        else replace(run, worker_id=None, started=None, expiry=None, place=None)
     )
     log = changes.pop("log", "")
     return _moved(

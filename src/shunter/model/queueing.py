@@ -20,6 +20,14 @@ def rank(job: Job) -> int:
     return round(job.created * 1e6) - job.priority * PRIORITY_SPAN_SECONDS * 1_000_000
 
 
+def place(job: Job) -> str | None:
+    """Return the place on a worker that this job occupies; no two jobs may have the same one."""
+    run = job.execution
+    if job.status is not Status.IN_PROGRESS or run.place is None:
+        return None
+    return f"{run.worker_id}/{run.place}"
+
+
 def alarm(job: Job) -> float | None:
     """Return when a sweep must look at this job, or None where nothing is due by time."""
     match job.status:

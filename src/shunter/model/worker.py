@@ -1,6 +1,7 @@
 """The worker record: how a worker appears to dispatchers, after seed 002's WorkerSchema.
 
-`jobs` is not stored but read from the jobs themselves, so that the two can't disagree.
+`jobs` and `places` are not stored but read from the jobs themselves, so that the two can't
+disagree.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ class WorkerKind(StrEnum):
 
     FULL = "full"
     PLAIN = "plain"
+    HTTP = "http"
 
 
 class Handler(Struct, frozen=True, omit_defaults=True):
@@ -32,7 +34,12 @@ class Handler(Struct, frozen=True, omit_defaults=True):
 
 
 class Worker(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One worker, as the store knows it."""
+    """One worker, as the store knows it.
+
+    `last_pinged` is when it last spoke, or for an HTTP worker, when it was last asked; `answered`
+    is when that one last answered, and `verified` when it was last asked for its jobs. `revision`
+    counts the writes of a record that several dispatchers change.
+    """
 
     id: str
     kind: WorkerKind
@@ -47,10 +54,17 @@ class Worker(Struct, frozen=True, kw_only=True, omit_defaults=True):
     last_error: str = ""
     is_resigned: bool = False
     is_dead: bool = False
+    answered: float | None = None
+    verified: float = 0.0
+    revision: int = 0
     jobs: tuple[str, ...] = ()
+    places: tuple[int, ...] = ()
 
     @property
     def state(self) -> str:
         if self.is_dead:
             return "dead"
-        return "resigned" if self.is_resigned else "alive"
+        if self.is_resigned:
+            return "resigned"
+        is_untried = self.kind is WorkerKind.HTTP and self.answered is None
+        return "untried" if is_untried else "alive"

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from shunter.errors import StoreError, UniqueKeyTaken
 from shunter.model.job import Dispatch, Job, Status
 from shunter.model.lifecycle import started_at_once
-from shunter.model.queueing import alarm, rank
+from shunter.model.queueing import alarm, place, rank
 from shunter.model.worker import Worker
 from shunter.store.port import Backlog, Batch, Claim, Committed, JobQuery
 
@@ -31,6 +31,7 @@ class MemoryStore:
         self._last_seq = 0
         self._payloads: dict[str, bytes | None] = {}
         self._keys: dict[str, str] = {}
+        self._places: dict[str, str] = {}
         self._ready: dict[str, list[tuple[int, int, str]]] = {}  # by type: rank, seq, id
         self._workers: dict[str, Worker] = {}
 
@@ -58,7 +59,7 @@ class MemoryStore:
         first = sorted(place for front in fronts for place in front)[: max(claim.limit, 0)]
         dispatch = Dispatch(claim.dispatcher_id, claim.now, claim.expiry)
         taken = []
-        for place, (_, _, job_id) in enumerate(first):
+        for at, (_, _, job_id) in enumerate(first):
             queued = self._jobs[job_id]
             job = replace(
                 queued,
@@ -68,7 +69,7 @@ class MemoryStore:
                 dispatcher=dispatch,
             )
             if claim.berths:
-                job = started_at_once(job, claim.berths[place])
+                job = started_at_once(job, claim.berths[at])
             self._write(job)
             taken.append(self._with_payload(job))
         return taken
@@ -81,6 +82,10 @@ class MemoryStore:
         self._check_open()
         found = (self._jobs.get(job_id) for job_id in ids)
         return [self._with_payload(job) if job and payload else job for job in found]
+
+    async def revisions(self, ids: Sequence[str]) -> dict[str, int]:
+        self._check_open()
+        return {job_id: self._jobs[job_id].revision for job_id in ids if job_id in self._jobs}
 
     async def find(self, query: JobQuery) -> list[Job]:
         self._check_open()
@@ -138,7 +143,7 @@ class MemoryStore:
 
     async def put_workers(self, workers: Sequence[Worker]) -> None:
         self._check_open()
-        self._workers.update((worker.id, replace(worker, jobs=())) for worker in workers)
+        self._workers.update((worker.id, _bare(worker)) for worker in workers)
 
     async def renew(self, worker_ids: Iterable[str], *, now: float) -> None:
         self._check_open()
@@ -150,16 +155,33 @@ class MemoryStore:
     async def workers(self, ids: Sequence[str] | None = None) -> list[Worker]:
         self._check_open()
         wanted = sorted(self._workers) if ids is None else ids
-        held: dict[str | None, tuple[str, ...]] = {}
+        held: dict[str | None, list[Job]] = {}
         for job in await self.held_by(wanted):
-            held[job.execution.worker_id] = (*held.get(job.execution.worker_id, ()), job.id)
+            held.setdefault(job.execution.worker_id, []).append(job)
         known = (self._workers[worker_id] for worker_id in wanted if worker_id in self._workers)
-        return [replace(worker, jobs=held.get(worker.id, ())) for worker in known]
+        return [
+            replace(
+                worker,
+                jobs=tuple(job.id for job in held.get(worker.id, ())),
+                places=tuple(
+                    job.execution.place
+                    for job in held.get(worker.id, ())
+                    if job.execution.place is not None
+                ),
+            )
+            for worker in known
+        ]
 
-    async def remove_workers(self, ids: Sequence[str]) -> None:
+    async def swap_workers(self, workers: Sequence[Worker]) -> list[bool]:
         self._check_open()
-        for worker_id in ids:
-            self._workers.pop(worker_id, None)
+        return [self._swap_worker(worker) for worker in workers]
+
+    async def remove_workers(self, workers: Sequence[Worker]) -> None:
+        self._check_open()
+        for worker in workers:
+            stored = self._workers.get(worker.id)
+            if stored is not None and stored.revision == worker.revision:
+                del self._workers[worker.id]
 
     async def watch(self, notify: Callable[[], None]) -> None:
         """Nobody else can write here."""
@@ -189,18 +211,32 @@ class MemoryStore:
         stored = self._jobs.get(job.id)
         if stored is None or stored.status.is_final or stored.revision != job.revision - 1:
             return False
+        wanted = place(job)
+        if wanted is not None and self._places.get(wanted, job.id) != job.id:
+            return False
         self._write(job)
+        return True
+
+    def _swap_worker(self, worker: Worker) -> bool:
+        stored = self._workers.get(worker.id)
+        if worker.revision - 1 != (0 if stored is None else stored.revision):
+            return False
+        self._workers[worker.id] = _bare(worker)
         return True
 
     def _write(self, job: Job) -> None:
         """Store the job, and keep the queue of its type to those that may be claimed."""
         before = self._jobs.get(job.id)
         queue = self._ready.setdefault(job.type, [])
-        place = (rank(job), self._seq[job.id], job.id)
+        turn = (rank(job), self._seq[job.id], job.id)
         if before and _is_ready(before):
-            del queue[bisect_left(queue, place)]
+            del queue[bisect_left(queue, turn)]
         if _is_ready(job):
-            insort(queue, place)
+            insort(queue, turn)
+        if before and (left := place(before)) is not None:
+            del self._places[left]
+        if (taken := place(job)) is not None:
+            self._places[taken] = job.id
         self._jobs[job.id] = replace(job, payload=None)
 
     def _with_payload(self, job: Job) -> Job:
@@ -208,6 +244,11 @@ class MemoryStore:
 
     def _alarms(self) -> Iterable[tuple[float, str]]:
         return ((at, job.id) for job in self._jobs.values() if (at := alarm(job)) is not None)
+
+
+def _bare(worker: Worker) -> Worker:
+    """A record as it is stored: its jobs are read from the jobs themselves."""
+    return replace(worker, jobs=(), places=())
 
 
 def _is_ready(job: Job) -> bool:

@@ -104,12 +104,15 @@ class Store(Protocol):
     async def replace(self, jobs: Sequence[Job]) -> list[bool]:
         """Compare and swap: write each job whose stored revision is the one before its own.
 
-        A False says that another write came first, or that the stored job is final. The
-        payload is never changed.
+        A False says that another write came first, that the stored job is final, or that the
+        new one's place (`model.queueing.place`) is another job's. The payload is never changed.
         """
 
     async def get(self, ids: Sequence[str], *, payload: bool = False) -> list[Job | None]:
         """Return the jobs with these ids and their results, None for each that is not there."""
+
+    async def revisions(self, ids: Sequence[str]) -> dict[str, int]:
+        """Return the revisions of those of these jobs that are there: the cheapest look."""
 
     async def find(self, query: JobQuery) -> list[Job]:
         """List jobs, newest first, without payloads and results.
@@ -142,10 +145,19 @@ class Store(Protocol):
         """
 
     async def workers(self, ids: Sequence[str] | None = None) -> list[Worker]:
-        """Return these workers, or all of them, each with the ids of its jobs in progress."""
+        """Return these workers, or all of them, each with its jobs in progress.
 
-    async def remove_workers(self, ids: Sequence[str]) -> None:
-        """Forget these workers."""
+        Of those jobs it has the ids, and the places of those that have one.
+        """
+
+    async def swap_workers(self, workers: Sequence[Worker]) -> list[bool]:
+        """Compare and swap: write each worker whose stored revision is the one before its own.
+
+        A worker that is not there has revision 0. None may be named twice in one call.
+        """
+
+    async def remove_workers(self, workers: Sequence[Worker]) -> None:
+        """Forget these workers, except those whose revision is another by now."""
 
     async def watch(self, notify: Callable[[], None]) -> None:
         """Call `notify` whenever others may have queued jobs, until cancelled.

@@ -51,10 +51,22 @@ def worker(name: str, **changes: Any) -> Worker:
 
 async def running(store: Store, name: str, *, on: str = "w-1", **changes: Any) -> Job:
     """A job that was inserted, claimed and started, as the store has it."""
+    started = lifecycle.started(await claimed(store, name, **changes), Berth(on), now=NOW)
+    assert await store.replace([started]) == [True]
+    return started
+
+
+async def claimed(store: Store, name: str, **changes: Any) -> Job:
+    """A job that was inserted and claimed."""
     given = job(name, type=f"type-of-{name}", **changes)
     await store.insert([given])
-    [claimed] = await store.claim(claim(given.type))
-    started = lifecycle.started(claimed, Berth(on), now=NOW)
+    [taken] = await store.claim(claim(given.type))
+    return taken
+
+
+async def placed(store: Store, name: str, *, place: int, on: str = "w-1") -> Job:
+    """A job that was started on a place of its own."""
+    started = lifecycle.started(await claimed(store, name), Berth(on, place=place), now=NOW)
     assert await store.replace([started]) == [True]
     return started
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from conformance.store.given import NOW, claim, ended, job, running, worker
+from conformance.store.given import NOW, claim, ended, job, placed, running, worker
 from shunter.model.retry import Retry
 from shunter.model.worker import Handler
 
@@ -81,7 +81,7 @@ def test_a_removed_worker_is_forgotten_and_its_jobs_are_not(run, store):
     run(store.put_workers([worker("w-1"), worker("w-2")]))
     held = run(running(store, "one", on="w-1"))
 
-    run(store.remove_workers(["w-1", "nobody"]))
+    run(store.remove_workers([worker("w-1"), worker("nobody")]))
 
     assert [it.id for it in run(store.workers())] == ["w-2"]
     assert run(store.held_by(["w-1"])) == [replace(held, payload=None)]
@@ -93,3 +93,47 @@ def test_hundreds_of_workers_are_kept(run, store):
     run(store.renew([it.id for it in given], now=NOW + 1))
 
     assert run(store.workers()) == [replace(it, last_pinged=NOW + 1) for it in given]
+
+
+def test_a_worker_that_is_not_there_is_made_by_its_first_revision(run, store):
+    first = worker("w-1", revision=1)
+
+    assert run(store.swap_workers([first, worker("w-2", revision=2)])) == [True, False]
+    assert run(store.workers()) == [first]
+
+
+def test_of_two_that_write_the_same_revision_one_wins(run, store):
+    run(store.swap_workers([worker("w-1", revision=1), worker("w-2", revision=1)]))
+    mine = [worker(name, revision=2, last_error="mine") for name in ("w-1", "w-2")]
+
+    assert run(store.swap_workers(mine)) == [True, True]
+    theirs = [replace(it, last_error="theirs") for it in mine]
+    assert run(store.swap_workers([theirs[0], replace(theirs[1], revision=3)])) == [False, True]
+    assert [it.last_error for it in run(store.workers())] == ["mine", "theirs"]
+
+
+def test_a_worker_that_was_put_can_be_swapped(run, store):
+    run(store.put_workers([worker("w-1")]))
+
+    assert run(store.swap_workers([worker("w-1", revision=1, last_error="new")])) == [True]
+    assert run(store.swap_workers([worker("w-1", revision=1, last_error="late")])) == [False]
+
+
+def test_a_worker_that_changed_meanwhile_is_not_removed(run, store):
+    run(store.swap_workers([worker("w-1", revision=1), worker("w-2", revision=1)]))
+    run(store.swap_workers([worker("w-1", revision=2)]))
+
+    run(store.remove_workers([worker("w-1", revision=1), worker("w-2", revision=1)]))
+
+    assert [it.id for it in run(store.workers())] == ["w-1"]
+
+
+def test_a_worker_shows_the_places_that_are_taken(run, store):
+    run(store.put_workers([worker("w-1")]))
+    run(placed(store, "one", place=4))
+    run(placed(store, "two", place=0))
+    run(running(store, "three", on="w-1"))
+
+    [shown] = run(store.workers())
+    assert shown.jobs == ("one", "two", "three")
+    assert shown.places == (4, 0)

@@ -2,7 +2,7 @@
 
 A document has the record's own names, so that people can read it. Beside them stand
 `seq` (the order of insertion), `stamp` (the write that made it so), and, where they mean
-something, the fields that indexes are made of: `ready`, `alarm`, `held`, `ended`.
+something, the fields that indexes are made of: `ready`, `alarm`, `held`, `place`, `ended`.
 Times are floats, seconds since 1970, as everywhere in Shunter: BSON's dates know milliseconds
 only, and a time that comes back changed would make two equal records differ.
 Must not know collections or connections.
@@ -18,7 +18,7 @@ from bson.raw_bson import RawBSONDocument
 from msgspec.structs import force_setattr, replace
 
 from shunter.model.job import FINAL, Job, Status
-from shunter.model.queueing import alarm, rank
+from shunter.model.queueing import alarm, place, rank
 from shunter.model.worker import Worker
 
 Document = dict[str, Any]
@@ -63,7 +63,7 @@ def replacing(job: Job, *, stamp: str, result: Body) -> RawBSONDocument:
 
 def registered(worker: Worker) -> Document:
     """The document of a worker, without its jobs: those are read from the jobs themselves."""
-    fields: Document = msgspec.to_builtins(replace(worker, jobs=()))
+    fields: Document = msgspec.to_builtins(replace(worker, jobs=(), places=()))
     return {"_id": fields.pop("id"), **fields}
 
 
@@ -85,9 +85,12 @@ def job_of(document: Document) -> tuple[Job, dict[str, Apart]]:
     return msgspec.convert(document, Job), apart
 
 
-def worker_of(document: Document, jobs: tuple[str, ...]) -> Worker:
+def worker_of(document: Document, holding: list[Document]) -> Worker:
+    """A worker with its jobs in progress, of which `holding` has ids and places."""
     document["id"] = document.pop("_id")
-    document["jobs"] = jobs
+    document["jobs"] = tuple(found["_id"] for found in holding)
+    places = (found["execution"].get("place") for found in holding)
+    document["places"] = tuple(taken for taken in places if taken is not None)
     return msgspec.convert(document, Worker)
 
 
@@ -111,6 +114,8 @@ def _document(job: Job, stamp: str, result: Body) -> Document:
         document["ended"] = _ended(job)
     else:
         document["held"] = True
+        if (taken := place(job)) is not None:
+            document["place"] = taken
     _put(document, "result", result)
     return document
 

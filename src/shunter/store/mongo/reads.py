@@ -35,6 +35,15 @@ async def get(connection: Connection, ids: Sequence[str], *, payload: bool) -> l
     return [found.get(job_id) for job_id in ids]
 
 
+async def revisions(connection: Connection, ids: Sequence[str]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for start in range(0, len(ids), MOST_IDS):
+        wanted = {"_id": {"$in": list(ids[start : start + MOST_IDS])}}
+        query = connection.jobs.find(wanted, {"revision": True}, batch_size=MOST_IDS)
+        found |= {each["_id"]: each["revision"] for each in await connection.all_of(query)}
+    return found
+
+
 async def find(connection: Connection, query: JobQuery) -> list[Job]:
     if query.limit <= 0:
         return []
@@ -116,14 +125,15 @@ async def backlog(connection: Connection) -> list[Backlog]:
 async def workers(connection: Connection, ids: Sequence[str] | None) -> list[Worker]:
     wanted = {} if ids is None else {"_id": {"$in": list(ids)}}
     records = connection.workers.find(wanted, batch_size=1000)
-    holding = connection.jobs.find(_held(ids), {"execution.worker_id": True}).sort([("seq", 1)])
+    what = {"execution.worker_id": True, "execution.place": True}
+    holding = connection.jobs.find(_held(ids), what).sort([("seq", 1)])
     known, held = await asyncio.gather(
         connection.all_of(records),
         connection.all_of(holding),
     )
-    jobs: defaultdict[str, tuple[str, ...]] = defaultdict(tuple)
+    jobs: defaultdict[str, list[Document]] = defaultdict(list)
     for found in held:
-        jobs[found["execution"]["worker_id"]] += (found["_id"],)
+        jobs[found["execution"]["worker_id"]].append(found)
     by_id = {document["_id"]: document for document in known}
     order = sorted(by_id) if ids is None else [each for each in ids if each in by_id]
     return [worker_of(dict(by_id[each]), jobs[each]) for each in order]

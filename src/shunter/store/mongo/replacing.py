@@ -12,10 +12,11 @@ from functools import partial
 from bson.raw_bson import RawBSONDocument
 
 from shunter.model.job import Job
+from shunter.model.queueing import place
 from shunter.store.mongo.blobs import Cutter
 from shunter.store.mongo.connection import Connection
 from shunter.store.mongo.documents import OPEN, replacing
-from shunter.store.mongo.swapping import MOST_BYTES, MOST_JOBS, swap
+from shunter.store.mongo.swapping import MOST_BYTES, MOST_JOBS, swap, swap_each
 
 
 class Replacements:
@@ -46,6 +47,7 @@ class _Wave:
         self._stamp = stamp
         self._cutter = Cutter()
         self._documents: dict[str, RawBSONDocument] = {}
+        self._placed: set[str] = set()
         self._size = 0
 
     def takes(self, job: Job) -> bool:
@@ -56,15 +58,21 @@ class _Wave:
         result = self._cutter.body(job.id, job.result, f"{self._stamp}.{job.id}.result")
         document = replacing(job, stamp=self._stamp, result=result)
         self._documents[job.id] = document
+        if place(job) is not None:
+            self._placed.add(job.id)
         self._size += len(document.raw)
 
     async def written(self, connection: Connection) -> list[bool]:
         """Write, and say of each job whether it stands as written here."""
         await self._cutter.write(connection)
         still_open = {"status": {"$in": OPEN}}
-        written = await connection.patiently(
-            partial(swap, connection, self._documents, stamp=self._stamp, where=still_open)
-        )
+        written: set[str] = set()
+        for way, ids in ((swap, self._documents.keys() - self._placed), (swap_each, self._placed)):
+            if ids:
+                chosen = {job_id: self._documents[job_id] for job_id in ids}
+                written |= await connection.patiently(
+                    partial(way, connection, chosen, stamp=self._stamp, where=still_open)
+                )
         refused = self._documents.keys() - written
         if refused:
             await connection.patiently(partial(self._cutter.discard, connection, refused))

@@ -23,6 +23,7 @@ from shunter.store.mongo import purging, reads, waking
 from shunter.store.mongo.connection import Connection, public_name
 from shunter.store.mongo.errand import Errand
 from shunter.store.mongo.front import Crowd
+from shunter.store.mongo.workers import remove_workers, swap_workers
 from shunter.store.port import Backlog, Batch, Claim, Committed, JobQuery
 
 MOST_FAILED = 8
@@ -87,6 +88,10 @@ class MongoStore:
         async with self._use() as it:
             return await reads.get(it, ids, payload=payload)
 
+    async def revisions(self, ids: Sequence[str]) -> dict[str, int]:
+        async with self._use() as it:
+            return await reads.revisions(it, ids)
+
     async def find(self, query: JobQuery) -> list[Job]:
         async with self._use() as it:
             return await reads.find(it, query)
@@ -124,10 +129,15 @@ class MongoStore:
         async with self._use() as it:
             return await reads.workers(it, ids)
 
-    async def remove_workers(self, ids: Sequence[str]) -> None:
-        removed = {"_id": {"$in": list(ids)}}
+    async def swap_workers(self, workers: Sequence[Worker]) -> list[bool]:
+        offered, stamp = tuple(workers), self._next_stamp()
         async with self._use() as it, self._writing:
-            await it.patiently(lambda: it.workers.delete_many(removed))
+            return await it.patiently(lambda: swap_workers(it, offered, stamp=stamp))
+
+    async def remove_workers(self, workers: Sequence[Worker]) -> None:
+        removed = tuple(workers)
+        async with self._use() as it, self._writing:
+            await it.patiently(lambda: remove_workers(it, removed))
 
     async def watch(self, notify: Callable[[], None]) -> None:
         """Call `notify` whenever another client may have made jobs ready, until cancelled.
@@ -167,8 +177,10 @@ class MongoStore:
             if errand.batch is batch:
                 self._failed.remove(errand)
                 return errand
-        stamp = f"{self.client_id}-{next(self._numbers)}"
-        return Errand(batch, self._crowd, stamp=stamp, seqs=self._seqs)
+        return Errand(batch, self._crowd, stamp=self._next_stamp(), seqs=self._seqs)
+
+    def _next_stamp(self) -> str:
+        return f"{self.client_id}-{next(self._numbers)}"
 
 
 def _rising() -> Iterator[int]:

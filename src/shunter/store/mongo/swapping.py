@@ -14,9 +14,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from bson.raw_bson import RawBSONDocument
+from pymongo import UpdateOne
+from pymongo.errors import BulkWriteError
 
 from shunter.store.mongo.connection import Connection
 from shunter.store.mongo.documents import Document
+from shunter.store.mongo.faults import duplicates
 
 MOST_JOBS = 1000
 MOST_BYTES = 8 << 20
@@ -50,6 +53,29 @@ async def swap(
     if result.modified_count == len(ids):
         return set(ids)
     mine = {"_id": {"$in": ids}, "stamp": stamp}
+    return {found["_id"] async for found in connection.jobs.find(mine, {"_id": True})}
+
+
+async def swap_each(
+    connection: Connection,
+    documents: Mapping[str, RawBSONDocument],
+    *,
+    stamp: str,
+    where: Document,
+) -> set[str]:
+    """Do as `swap` does, by a statement for each: one that an index refuses stops no other."""
+    writes = [
+        UpdateOne(
+            {"_id": job_id, "revision": document["revision"] - 1, **where},
+            [{"$replaceWith": {"$mergeObjects": [{"$literal": document}, SEQ_AND_PAYLOAD]}}],
+        )
+        for job_id, document in documents.items()
+    ]
+    try:
+        await connection.jobs.bulk_write(writes, ordered=False)
+    except BulkWriteError as error:
+        duplicates(error)
+    mine = {"_id": {"$in": list(documents)}, "stamp": stamp}
     return {found["_id"] async for found in connection.jobs.find(mine, {"_id": True})}
 
 

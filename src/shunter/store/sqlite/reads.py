@@ -20,6 +20,8 @@ from shunter.store.sqlite.rows import Parameters, as_json, jobs_in, workers_in
 
 _decode_counts = msgspec.json.Decoder(list[tuple[str, Status, int]]).decode
 
+_decode_revisions = msgspec.json.Decoder(dict[str, int]).decode
+
 
 def jobs(
     connection: sqlite3.Connection,
@@ -60,6 +62,10 @@ def get(connection: sqlite3.Connection, ids: Sequence[str], payload: bool) -> li
         for job in jobs(connection, statements.WITH_ID, (listed,), payload=payload, result=True):
             found[job.id] = job
     return [found.get(job_id) for job_id in ids]
+
+
+def revisions(connection: sqlite3.Connection, ids: Sequence[str]) -> dict[str, int]:
+    return _decode_revisions(value(connection, statements.REVISIONS, as_json(ids)))
 
 
 def find(connection: sqlite3.Connection, query: JobQuery) -> list[Job]:

@@ -15,7 +15,7 @@ from msgspec import Struct
 from msgspec.structs import force_setattr, replace
 
 from shunter.model.job import FINAL, Dispatch, Job, Status
-from shunter.model.queueing import alarm, rank
+from shunter.model.queueing import alarm, place, rank
 from shunter.model.worker import Worker
 
 Parameters = tuple[Any, ...]
@@ -36,12 +36,17 @@ class JobRow(Struct, frozen=True, array_like=True):
 
 
 class WorkerRow(Struct, frozen=True, array_like=True):
-    """A worker as it stands in the text, with the ids of the jobs it holds."""
+    """A worker as it stands in the text, with the jobs it holds: id and place of each."""
 
     last_pinged: float
     is_dead: int
+    revision: int
     worker: Worker
-    jobs: tuple[str, ...]
+    jobs: tuple[tuple[str, str | None], ...]
+
+    @property
+    def places(self) -> tuple[int, ...]:
+        return tuple(int(taken.rpartition("/")[2]) for _, taken in self.jobs if taken is not None)
 
 
 _encode = msgspec.json.Encoder().encode
@@ -82,13 +87,15 @@ def replaced(job: Job) -> Parameters:
         _ended(job),
         _document(job),
         job.result,
+        place(job),
     )
 
 
 def registered(worker: Worker) -> Parameters:
     """The parameters of `statements.put_workers` for one worker."""
-    document = as_json(replace(worker, jobs=()))
-    return worker.id, as_json(worker.last_pinged), int(worker.is_dead), document
+    document = as_json(replace(worker, jobs=(), places=()))
+    pinged = as_json(worker.last_pinged)
+    return worker.id, worker.revision, pinged, int(worker.is_dead), document
 
 
 def jobs_in(
@@ -124,7 +131,14 @@ def jobs_in(
 def workers_in(text: str | None) -> list[Worker]:
     """Read workers from the text."""
     return [
-        replace(row.worker, last_pinged=row.last_pinged, is_dead=bool(row.is_dead), jobs=row.jobs)
+        replace(
+            row.worker,
+            last_pinged=row.last_pinged,
+            is_dead=bool(row.is_dead),
+            revision=row.revision,
+            jobs=tuple(job_id for job_id, _ in row.jobs),
+            places=row.places,
+        )
         for row in (_decode_workers(text) if text else [])
     ]
 

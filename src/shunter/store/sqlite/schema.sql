@@ -45,3 +45,12 @@ CREATE TABLE workers (
     is_dead INTEGER NOT NULL,
     doc TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
+
+-- version 2
+
+-- A place on a worker that several dispatchers give jobs to: no two jobs in progress have the same.
+ALTER TABLE jobs ADD COLUMN place TEXT;
+CREATE UNIQUE INDEX places ON jobs (place) WHERE place IS NOT NULL;
+
+-- Counts the writes of a worker's record where they are compared and swapped.
+ALTER TABLE workers ADD COLUMN revision INTEGER NOT NULL DEFAULT 0;

@@ -64,7 +64,16 @@ PURGE_PAYLOADS = f"DELETE FROM payloads WHERE seq IN ({_DOOMED})"
 PURGE_JOBS = f"DELETE FROM jobs WHERE seq IN ({_DOOMED})"
 
 RENEW_WORKERS = f"UPDATE workers SET last_pinged = ?, is_dead = 0 WHERE id IN {LISTED}"
-REMOVE_WORKERS = f"DELETE FROM workers WHERE id IN {LISTED}"
+REMOVE_WORKERS = """
+    DELETE FROM workers WHERE (id, revision) IN (
+        SELECT json_extract(value, '$[0]'), json_extract(value, '$[1]') FROM json_each(?))"""
+SWAP_WORKER = """
+    INSERT INTO workers (id, revision, last_pinged, is_dead, doc)
+    SELECT ?1, ?2, ?3, ?4, ?5
+    WHERE ?2 = 1 OR EXISTS (SELECT true FROM workers WHERE id = ?1)
+    ON CONFLICT (id) DO UPDATE SET revision = ?2, last_pinged = ?3, is_dead = ?4, doc = ?5
+        WHERE workers.revision = ?2 - 1"""
+REVISIONS = f"SELECT json_group_object(id, revision) FROM jobs WHERE id IN {LISTED}"
 
 
 @cache
@@ -84,19 +93,20 @@ def insert_payloads(rows: int) -> str:
 
 @cache
 def replace_jobs(rows: int) -> str:
-    """Takes the stamp, then the rows."""
+    """Takes the stamp, then the rows. One whose place is another job's is left out."""
     return f"""
-        UPDATE jobs SET stamp = ?, claim = NULL, revision = new.column2, status = new.column3,
-            alarm = new.column4, worker_id = new.column5, ended = new.column6,
-            doc = new.column7, result = new.column8
-        FROM (VALUES {_places(rows, 8)}) AS new
+        UPDATE OR IGNORE jobs SET stamp = ?, claim = NULL, revision = new.column2,
+            status = new.column3, alarm = new.column4, worker_id = new.column5,
+            ended = new.column6, doc = new.column7, result = new.column8, place = new.column9
+        FROM (VALUES {_places(rows, 9)}) AS new
         WHERE jobs.id = new.column1 AND jobs.revision = new.column2 - 1
             AND jobs.status NOT IN ('c', 'f', 'x')"""
 
 
 @cache
 def put_workers(rows: int) -> str:
-    return f"INSERT OR REPLACE INTO workers VALUES {_places(rows, 4)}"
+    columns = "id, revision, last_pinged, is_dead, doc"
+    return f"INSERT OR REPLACE INTO workers ({columns}) VALUES {_places(rows, 5)}"
 
 
 @cache
@@ -159,9 +169,9 @@ def read_workers(where: str) -> str:
     """One text with all workers `where` holds, in the order of their ids."""
     return f"""
         SELECT '[' || group_concat(row) || ']' FROM (
-            SELECT format('[%s,%d,%s,%s]', last_pinged, is_dead, doc, (
-                SELECT json_group_array(id) FROM (
-                    SELECT id FROM jobs INDEXED BY held
+            SELECT format('[%s,%d,%d,%s,%s]', last_pinged, is_dead, revision, doc, (
+                SELECT json_group_array(json_array(id, place)) FROM (
+                    SELECT id, place FROM jobs INDEXED BY held
                     WHERE worker_id = workers.id AND status = 'i' ORDER BY seq))) AS row
             FROM workers WHERE {where} ORDER BY id)"""
 

@@ -94,6 +94,10 @@ class SQLiteStore:
         wanted = tuple(ids)
         return await self._read(lambda connection: reads.get(connection, wanted, payload))
 
+    async def revisions(self, ids: Sequence[str]) -> dict[str, int]:
+        wanted = tuple(ids)
+        return await self._read(lambda connection: reads.revisions(connection, wanted))
+
     async def find(self, query: JobQuery) -> list[Job]:
         return await self._read(lambda connection: reads.find(connection, query))
 
@@ -129,8 +133,12 @@ class SQLiteStore:
         wanted = None if ids is None else tuple(ids)
         return await self._read(lambda connection: reads.workers(connection, wanted))
 
-    async def remove_workers(self, ids: Sequence[str]) -> None:
-        removed = tuple(ids)
+    async def swap_workers(self, workers: Sequence[Worker]) -> list[bool]:
+        rows = [registered(worker) for worker in workers]
+        return await self._write(lambda connection: writes.swap_workers(connection, rows))
+
+    async def remove_workers(self, workers: Sequence[Worker]) -> None:
+        removed = [(worker.id, worker.revision) for worker in workers]
         await self._write(lambda connection: writes.remove_workers(connection, removed))
 
     async def watch(self, notify: Callable[[], None]) -> None:

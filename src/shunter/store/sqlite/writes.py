@@ -99,8 +99,13 @@ def renew_workers(connection: sqlite3.Connection, ids: Iterable[str], now: float
     connection.execute(statements.RENEW_WORKERS, (as_json(now), as_json(ids)))
 
 
-def remove_workers(connection: sqlite3.Connection, ids: Iterable[str]) -> None:
-    connection.execute(statements.REMOVE_WORKERS, (as_json(ids),))
+def swap_workers(connection: sqlite3.Connection, rows: Sequence[Parameters]) -> list[bool]:
+    """Compare and swap records, one by one: they are few and rarely written."""
+    return [connection.execute(statements.SWAP_WORKER, row).rowcount > 0 for row in rows]
+
+
+def remove_workers(connection: sqlite3.Connection, revisions: Iterable[tuple[str, int]]) -> None:
+    connection.execute(statements.REMOVE_WORKERS, (as_json(revisions),))
 
 
 def _answers(

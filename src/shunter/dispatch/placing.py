@@ -1,0 +1,128 @@
+"""How jobs get to workers: submitted ones, claimed ones, and those yet to be claimed. Pure.
+
+A worker that only this dispatcher gives jobs to is a safe choice: the job is started by the very
+write that stores or claims it. A worker that all dispatchers share is chosen by the others as
+well, so a job for it is claimed first, and then started on one of the worker's places: of two
+dispatchers that take the same place one is refused by the store, and looks for another.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+
+from shunter.dispatch.arrivals import Submitted
+from shunter.dispatch.desk import Desk
+from shunter.dispatch.intake import admit
+from shunter.dispatch.plan import Change, Insertion, Plan
+from shunter.dispatch.rules import Rules
+from shunter.errors import JobRefused
+from shunter.model import lifecycle
+from shunter.model.job import Job
+from shunter.model.lifecycle import Berth
+from shunter.model.worker import WorkerKind
+from shunter.store.port import Claim
+from shunter.wire.messages import Receipt, Submission
+
+PATIENCE_SECONDS = 1.0
+"""How long a claimed job waits here for a place before it goes back to the queue."""
+
+
+class Placing:
+    """Places jobs for one dispatcher."""
+
+    def __init__(
+        self, dispatcher_id: str, desk: Desk, rules: Rules, *, counters: Counter[str]
+    ) -> None:
+        self._id = dispatcher_id
+        self._desk = desk
+        self._rules = rules
+        self._counters = counters
+
+    def start_claimed(self, plan: Plan) -> None:
+        """Seat the jobs that were claimed, once their cooldown is over."""
+        for job in list(self._desk.claimed.values()):
+            assert job.dispatcher is not None
+            ripe_at = job.dispatcher.date + self._rules.cooldown
+            if plan.now < ripe_at or job.id in plan.changes:
+                continue
+            worker_id = self._desk.roster.place(job.type, job.id)
+            if worker_id is not None:
+                started = lifecycle.started(job, self._berth(worker_id, job.id), now=plan.now)
+                plan.changes[job.id] = Change(started, claimed=job)
+            elif plan.now > ripe_at + PATIENCE_SECONDS:
+                plan.changes[job.id] = Change(lifecycle.released(job, now=plan.now))
+            else:
+                continue
+            del self._desk.claimed[job.id]
+
+    def take_again(self, claimed: Job, stored: Mapping[str, Job]) -> None:
+        """Keep a claimed job whose start was refused, if it is still ours to start."""
+        now = stored.get(claimed.id)
+        if now is not None and now.revision == claimed.revision:
+            self._desk.claimed[claimed.id] = claimed
+
+    def insert(self, submitted: Submitted, plan: Plan) -> None:
+        """Admit what was submitted, and start it at once where there is room."""
+        insertion = Insertion([], [], submitted.reply_to, submitted.answer)
+        for wish in submitted.wishes:
+            try:
+                job = self._admit(wish, submitted, plan.now)
+            except JobRefused as refusal:
+                self._counters["submissions_refused"] += 1
+                insertion.receipts.append(Receipt(wish.id, refusal.field, str(refusal)))
+            else:
+                insertion.jobs.append(job)
+                insertion.receipts.append(None)
+        plan.insertions.append(insertion)
+
+    def _admit(self, wish: Submission, submitted: Submitted, now: float) -> Job:
+        roster = self._desk.roster
+        job = admit(
+            wish,
+            rules=self._rules.intake,
+            handler=roster.handler(wish.type),
+            known_types=roster.types() if self._rules.intake.refuse_unknown_types else set(),
+            reply_to=submitted.reply_to,
+            now=now,
+        )
+        if job.wait_until is not None or job.type in self._desk.waiting:
+            return job
+        seat = None if self._rules.cooldown else roster.freest(job.type)
+        if seat is None:
+            self._desk.waiting.add(job.type)
+            return job
+        mine = lifecycle.claimed(job, dispatcher_id=self._id, now=now)
+        if seat.is_shared:
+            return mine
+        roster.hold(seat.worker_id, job.id)
+        return lifecycle.started(mine, self._berth(seat.worker_id, job.id), now=now)
+
+    def claims(self, now: float) -> Iterable[Claim]:
+        """Ask for waiting jobs, to be started at once unless something lies between."""
+        expiry = lifecycle.claim_expiry(now, self._rules.cooldown)
+        for opening, types in list(self._desk.wanted()):
+            limit = min(opening.free, self._rules.claim_limit)
+            berths: tuple[Berth, ...] = ()
+            if not self._rules.cooldown and not opening.is_shared:
+                seats = self._desk.roster.reserve(opening.types, limit)
+                berths = tuple(map(self._berth, seats))
+                limit = len(berths)
+            yield Claim(
+                dispatcher_id=self._id,
+                types=tuple(sorted(types)),
+                limit=limit,
+                now=now,
+                expiry=expiry,
+                berths=berths,
+            )
+
+    def _berth(self, worker_id: str, job_id: str | None = None) -> Berth:
+        match self._desk.members[worker_id].worker.kind:
+            case WorkerKind.PLAIN:
+                return Berth(worker_id, presumed_dead_after=self._rules.resend_after)
+            case WorkerKind.HTTP:
+                assert job_id is not None
+                return Berth(worker_id, place=self._desk.roster.number(worker_id, job_id))
+            case WorkerKind.FULL:
+                return Berth(worker_id, expiry_grace=self._rules.expiry_grace)

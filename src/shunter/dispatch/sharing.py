@@ -1,0 +1,73 @@
+"""Workers that all dispatchers share, as the store lists them: HTTP workers. Pure.
+
+No connection joins such a worker to one dispatcher. Each dispatcher has it on its roster as long
+as its record says that it is there, and learns from the record what the others gave it.
+"""
+
+from __future__ import annotations
+
+from shunter.dispatch.arrivals import Survey
+from shunter.dispatch.desk import Desk, Member
+from shunter.model.worker import Worker, WorkerKind
+
+
+def take_survey(desk: Desk, survey: Survey, *, now: float) -> None:
+    """Bring the roster up to date with the records."""
+    usable = {
+        worker.id: worker
+        for worker in survey.workers
+        if worker.kind is WorkerKind.HTTP and not worker.is_dead and not worker.is_resigned
+    }
+    shared = [
+        worker_id
+        for worker_id, member in desk.members.items()
+        if member.worker.kind is WorkerKind.HTTP
+    ]
+    for worker_id in shared:
+        if worker_id not in usable:
+            desk.remove(worker_id)
+    for worker in usable.values():
+        _sit_down(desk, worker, survey, now=now)
+        _compare(desk, worker, as_of=survey.as_of)
+
+
+def _sit_down(desk: Desk, worker: Worker, survey: Survey, *, now: float) -> None:
+    known = desk.members.get(worker.id)
+    is_new = known is None or (known.worker.handlers, known.worker.max_jobs) != (
+        worker.handlers,
+        worker.max_jobs,
+    )
+    if is_new:
+        desk.members[worker.id] = Member(worker, survey.link, now)
+        desk.roster.enlist(worker.id, worker.handlers, worker.max_jobs, is_shared=True)
+        desk.waiting |= {handler.type for handler in worker.handlers}
+        return
+    assert known is not None
+    known.worker = worker
+    if not is_shut(known, now=now):
+        desk.roster.adjust(worker.id, is_open=True)
+
+
+def _compare(desk: Desk, worker: Worker, *, as_of: float) -> None:
+    """Take over which jobs and places the worker has, but for what we did since then."""
+    listed = set(worker.jobs)
+    for job_id in list(desk.roster.held(worker.id)):
+        job = desk.running.get(job_id)
+        started = None if job is None else job.execution.started
+        if job_id not in listed and (started is None or started < as_of):
+            desk.forget(job_id)
+            desk.roster.drop(worker.id, job_id)
+    for job_id in listed - desk.roster.held(worker.id):
+        desk.roster.hold(worker.id, job_id)
+    desk.roster.block(worker.id, worker.places)
+
+
+def is_shut(member: Member, *, now: float) -> bool:
+    """Tell whether a worker is to be left alone: it was full, or could not be reached.
+
+    One that could not be reached opens again when it has answered a health check since.
+    """
+    if member.unreachable_since is not None:
+        answered = member.worker.answered
+        return answered is None or answered < member.unreachable_since
+    return now < member.full_until
