@@ -34,6 +34,13 @@ class CallFailed(ShunterError):
         self.was_sent = was_sent
 
 
+class CallForbidden(CallFailed):
+    """The address is one that may not be called."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason, was_sent=False)
+
+
 class Answer(msgspec.Struct, frozen=True):
     """What came back."""
 
@@ -82,6 +89,9 @@ class Caller:
             ) as response:
                 return Answer(response.status, await _beginning(response))
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
+            cause = getattr(error, "os_error", None)
+            if isinstance(cause, _Forbidden):
+                raise CallForbidden(_cause(cause)) from None
             raise CallFailed(f"can't connect to {_place(url)}: {_cause(error)}", was_sent=False)\
                 from None  # fmt: skip
         except (aiohttp.InvalidURL, ValueError) as error:
@@ -100,7 +110,7 @@ class Caller:
         except ValueError:
             return
         if not self._may_call(host, host):
-            raise CallFailed(f"{host} may not be called", was_sent=False)
+            raise CallForbidden(f"{host} may not be called")
 
     async def close(self) -> None:
         if self._session is not None:
@@ -125,6 +135,10 @@ class Caller:
         return self._session
 
 
+class _Forbidden(OSError):
+    """A name leads only to addresses that may not be called."""
+
+
 class _CheckedResolver(AbstractResolver):
     """Resolves names, and lets through only addresses that may be called."""
 
@@ -139,7 +153,7 @@ class _CheckedResolver(AbstractResolver):
         allowed = [result for result in found if self._may_call(host, result["host"])]
         if not allowed:
             addresses = ", ".join(result["host"] for result in found)
-            raise OSError(None, f"{host} is at {addresses}, which may not be called")
+            raise _Forbidden(None, f"{host} is at {addresses}, which may not be called")
         return allowed
 
     async def close(self) -> None:

@@ -1,11 +1,13 @@
 """What a handler can know about its run, and ask of it.
 
 A parameter annotated with `Context` receives it. The worker's child process and
-`shunter.testing` each have their own; a handler sees no difference.
+`shunter.testing` each have their own; a handler sees no difference. What handlers call can ask
+for it here, so that it need not be passed through everything in between.
 """
 
 from __future__ import annotations
 
+from contextvars import ContextVar, Token
 from typing import Protocol
 
 
@@ -42,3 +44,24 @@ class Terminated(BaseException):
 
     It gives `finally` blocks their chance. Who stays on regardless is killed.
     """
+
+
+_current: ContextVar[Context | None] = ContextVar("shunter_context", default=None)
+
+
+def current_context() -> Context | None:
+    """Return the context of the handler that runs here, or None outside of one.
+
+    Coroutines, tasks and `asyncio.to_thread` inherit it; a thread that a handler starts does not.
+    """
+    return _current.get()
+
+
+def enter_context(context: Context) -> Token[Context | None]:
+    """Let `current_context` return this one; for whoever is about to call a handler."""
+    return _current.set(context)
+
+
+def leave_context(token: Token[Context | None]) -> None:
+    """Undo `enter_context`."""
+    _current.reset(token)

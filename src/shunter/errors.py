@@ -6,6 +6,8 @@
     ├── Unreachable              no dispatcher answers
     ├── ProtocolError            a peer sent what the protocol forbids   (the peer's fault)
     ├── StoreError               the store can't do what was asked
+    ├── StagingError             a result can't be staged or published so (the user's fault)
+    │   └── Superseded           another attempt has taken over what this one staged
     └── JobError                 about one job
         ├── JobRefused           a submission was not accepted
         │   └── UniqueKeyTaken   its key belongs to a different job
@@ -57,6 +59,21 @@ class ProtocolError(ShunterError):
 
 class StoreError(ShunterError):
     """The store can't be opened, or refused an operation."""
+
+
+class StagingError(ShunterError):
+    """A result can't be staged, published or upserted in the way that was asked for."""
+
+
+class Superseded(StagingError):
+    """What this attempt staged was dropped, or a newer attempt stages the same; nothing changed."""
+
+    def __init__(self, target: str, attempt: int, fact: str) -> None:
+        super().__init__(
+            f"{target}: attempt {attempt} published nothing, {fact}; let this run end, "
+            "the newer one publishes"
+        )
+        self.target, self.attempt = target, attempt
 
 
 class JobError(ShunterError):

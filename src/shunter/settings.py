@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal, get_type_hints
 from msgspec import Meta, Struct
 from msgspec.structs import fields
 
+from shunter.model.callback_hosts import ENTRY_RULE, LOOPBACK, allowed_hosts
 from shunter.model.lease import LeaseTerms
 
 _YEAR = 365 * 24 * 3600
@@ -22,7 +23,11 @@ _HOST = r"([A-Za-z0-9][A-Za-z0-9_.-]*|[0-9A-Fa-f:.]*:[0-9A-Fa-f:.%a-z]*)"
 _ENDPOINT = (
     rf"^(tcp://(\*|[A-Za-z0-9][A-Za-z0-9_.-]*|\[[0-9A-Fa-f:.%a-z]+\]):{_PORT}|ipc://.{{1,107}})\Z"
 )
+_URL = rf"^https?://([A-Za-z0-9][A-Za-z0-9_.-]*|\[[0-9A-Fa-f:.%a-z]+\])(:{_PORT})?(/[^\s?#]*)?\Z"
 _STORE = r"^(memory://|sqlite:///.+|mongodb://[^/]+/[^/?]+(\?.*)?)\Z"
+
+EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104
+"""Addresses to listen on that nobody can call, and what to call on this host instead."""
 
 # A type's title says what is allowed, in words that also stand in errors and in the docs.
 Seconds = Annotated[float, Meta(gt=0, le=_YEAR, title="seconds, above 0, at most a year")]
@@ -40,6 +45,13 @@ Slots = Annotated[int, Meta(ge=1, le=1024, title="a whole number, 1 to 1024")]
 Size = Annotated[int, Meta(ge=1024, le=2**31 - 1, title="bytes, 1024 to 2147483647")]
 Port = Annotated[int, Meta(ge=0, le=65535, title="a port, 0 to 65535 (0: the system picks)")]
 Host = Annotated[str, Meta(pattern=rf"^{_HOST}\Z", title="a host name or an IP address")]
+HostOrNone = Annotated[
+    str, Meta(pattern=rf"^({_HOST})?\Z", title="a host name, an IP address, or nothing")
+]
+Urls = Annotated[
+    tuple[Annotated[str, Meta(pattern=_URL)], ...],
+    Meta(title="a list of http://host:port or https://host:port"),
+]
 Endpoint = Annotated[
     str, Meta(pattern=_ENDPOINT, title="tcp://host:port (port 0 to 65535) or ipc://path")
 ]
@@ -49,6 +61,9 @@ Endpoints = Annotated[
 StoreUrl = Annotated[
     str,
     Meta(pattern=_STORE, title="sqlite:///file, mongodb://host:port/database or memory://"),
+]
+CallbackHosts = Annotated[
+    tuple[Annotated[str, Meta(max_length=255)], ...], Meta(title=f"a list of {ENTRY_RULE}")
 ]
 Switch = Annotated[bool, Meta(title="true or false")]
 UnknownTypes = Annotated[Literal["wait", "refuse"], Meta(title='"wait" or "refuse"')]
@@ -90,6 +105,25 @@ class ZmqSettings(Section, frozen=True, kw_only=True):
             raise ValueError("different addresses for frontend and backend")
 
 
+class HttpWorkerSettings(Section, frozen=True, kw_only=True):
+    """`[worker.http]`"""
+
+    host: Annotated[Host, says("where `shunter worker --http` listens")] = "127.0.0.1"
+    port: Annotated[Port, says("where `shunter worker --http` listens")] = 0
+    hostname: Annotated[
+        HostOrNone, says("where dispatchers are told to call the worker; empty: `worker.http.host`")
+    ] = ""
+    dispatchers: Annotated[
+        Urls, says("HTTP addresses of the dispatchers to serve; empty: `http.host` and `http.port`")
+    ] = ()
+
+    def __post_init__(self) -> None:
+        if self.host in EVERYWHERE and not self.hostname:
+            raise ValueError(
+                f"a hostname by which dispatchers reach this machine, beside host {self.host}"
+            )
+
+
 class WorkerSettings(Section, frozen=True, kw_only=True):
     """`[worker]`"""
 
@@ -115,6 +149,7 @@ class WorkerSettings(Section, frozen=True, kw_only=True):
     max_child_megabytes: Annotated[
         CountOrNone, says("a child that has grown so large is replaced after its job; 0: never")
     ] = 0
+    http: HttpWorkerSettings = HttpWorkerSettings()
 
 
 class ClientSettings(Section, frozen=True, kw_only=True):
@@ -176,6 +211,28 @@ class HttpSettings(Section, frozen=True, kw_only=True):
     port: Annotated[Port, says("where to listen")] = 8081
 
 
+class CallbackSettings(Section, frozen=True, kw_only=True):
+    """`[callbacks]`"""
+
+    allowed_hosts: Annotated[
+        CallbackHosts,
+        says(
+            "whom jobs may call back; what a listed name leads to must be a public address or be "
+            "listed as well"
+        ),
+    ] = LOOPBACK
+    max_tries: Annotated[Count, says("a callback that failed so often is given up")] = 10
+    timeout_seconds: Annotated[Seconds, says("how long a call may take")] = 10.0
+    at_once: Annotated[Slots, says("calls that one dispatcher makes at the same time")] = 16
+    first_delay_seconds: Annotated[
+        Seconds, says("how long after a failed call the next one is made; then three times as long")
+    ] = 1.0
+    max_delay_seconds: Annotated[Seconds, says("the longest wait between two calls")] = 3600.0
+
+    def __post_init__(self) -> None:
+        allowed_hosts(self.allowed_hosts)
+
+
 class JobSettings(Section, frozen=True, kw_only=True):
     """`[dispatcher.jobs]`"""
 
@@ -223,12 +280,20 @@ class Settings(Section, frozen=True, kw_only=True):
     lease: LeaseSettings = LeaseSettings()
     udp: UdpSettings = UdpSettings()
     http: HttpSettings = HttpSettings()
+    callbacks: CallbackSettings = CallbackSettings()
     dispatcher: DispatcherSettings = DispatcherSettings()
 
     @property
     def worker_dispatchers(self) -> tuple[str, ...]:
         """The backends that a worker connects to."""
         return self.worker.dispatchers or (reachable(self.zmq.backend),)
+
+    @property
+    def http_dispatchers(self) -> tuple[str, ...]:
+        """The addresses of the dispatchers that an HTTP worker calls."""
+        host = EVERYWHERE.get(self.http.host, self.http.host)
+        host = f"[{host}]" if ":" in host else host
+        return self.worker.http.dispatchers or (f"http://{host}:{self.http.port}",)
 
     @property
     def client_dispatchers(self) -> tuple[str, ...]:

@@ -27,6 +27,9 @@ ENVIRONMENT_PREFIX = "SHUNTER__"
 FLAG_NAMES = {
     "store.url": "--store",
     "worker.dispatchers": "--dispatcher",
+    "worker.http.dispatchers": "--dispatcher",
+    "worker.http.host": "--listen",
+    "worker.http.port": "--listen",
     "client.dispatchers": "--dispatcher",
     "http.host": "--http-host",
     "http.port": "--http-port",

@@ -120,3 +120,13 @@ def advancing(steps: int, context: Context) -> int:
     while not context.cancelled():
         time.sleep(0.01)
     return steps
+
+
+@app.job
+def hog(seconds: float, context: Context) -> int:
+    """Take all of a processor for a while."""
+    tell("start", context)
+    end, turns = time.monotonic() + seconds, 0
+    while time.monotonic() < end:
+        turns += 1
+    return turns

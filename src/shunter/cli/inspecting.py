@@ -13,7 +13,7 @@ from rich.table import Table
 
 from shunter.client import Client
 from shunter.errors import SettingsError
-from shunter.model.job import Job, Status
+from shunter.model.job import Callback, Job, Status
 
 ANSWER_SECONDS = 5.0
 """How long a command waits for a dispatcher to answer."""
@@ -177,9 +177,23 @@ def _story(job: Job) -> Table:
     if job.error:
         ended_by = f" (ended by {job.error.ended_by})" if job.error.ended_by else ""
         rows.append(("error", escape(f"{job.error.kind}: {job.error.message}{ended_by}")))
+    if job.callback:
+        rows.append(("callback", escape(_called_back(job.callback, now))))
     for name, text in rows:
         story.add_row(f"[dim]{name}[/dim]", text)
     return story
+
+
+def _called_back(callback: Callback, now: float) -> str:
+    """Say how far a callback has come."""
+    tries = f"{callback.tries} {'try' if callback.tries == 1 else 'tries'}"
+    if callback.delivered:
+        state = f"delivered, {tries}"
+    elif callback.due is not None:
+        state = f"{tries} so far, next {_when(callback.due, now)}"
+    else:
+        state = "when the job has ended" if not callback.tries else "not delivered"
+    return f"{callback.url}: {state}" + (f"; {callback.error}" if callback.error else "")
 
 
 def _print_attempts(console: Console, job: Job) -> None:

@@ -105,13 +105,19 @@ def worker(
     ],
     dispatchers: DispatcherOption = None,
     max_jobs: SlotsOption = None,
+    http: Annotated[
+        bool, typer.Option("--http", help="Be called over HTTP; --dispatcher is then http://...")
+    ] = False,
+    listen: Annotated[
+        str | None, typer.Option(metavar="HOST:PORT", help="With --http: where to be called.")
+    ] = None,
     parent: Annotated[int | None, typer.Option(hidden=True)] = None,
     config_file: ConfigOption = None,
 ) -> None:
     """Run a worker that does the jobs of an app."""
-    flags = {"worker.dispatchers": dispatchers, "worker.max_jobs": max_jobs}
+    flags = serving.worker_flags(dispatchers, max_jobs, http=http, listen=listen)
     loaded = load_settings(config_file, os.environ, flags)
-    raise typer.Exit(serving.worker(loaded.settings, app_spec, parent=parent))
+    raise typer.Exit(serving.worker(loaded.settings, app_spec, http=http, parent=parent))
 
 
 @app.command()
@@ -129,6 +135,9 @@ def submit(
     unique_key: Annotated[
         str | None, typer.Option(help="The same key and payload is the same job.")
     ] = None,
+    callback: Annotated[
+        str | None, typer.Option(metavar="URL", help="Have it called when the job has ended.")
+    ] = None,
     wait: Annotated[bool, typer.Option("--wait", help="Wait for the result.")] = False,
     wait_timeout: Annotated[
         float | None, typer.Option(help="Wait so many seconds at most.")
@@ -141,7 +150,12 @@ def submit(
     loaded = load_settings(config_file, os.environ, {"client.dispatchers": dispatchers})
     document = submitting.payload_from(arguments or [], payload)
     options = submitting.options_from(
-        priority=priority, timeout=timeout, retries=retries, delay=delay, unique_key=unique_key
+        priority=priority,
+        timeout=timeout,
+        retries=retries,
+        delay=delay,
+        unique_key=unique_key,
+        callback=callback,
     )
     raise typer.Exit(
         submitting.submit(

@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 from typing import Any
 
 from msgspec import Struct
-from msgspec.structs import asdict, replace
+from msgspec.structs import asdict, force_setattr, replace
 
 from shunter.app import JobFunction, payload_of
 from shunter.client.awaited import Awaited
@@ -50,7 +50,10 @@ JobType = str | JobFunction[..., Any]
 
 
 class JobOptions(Struct, frozen=True, kw_only=True):
-    """What a submission may say beside type and arguments. None leaves it to the handler."""
+    """What a submission may say beside type and arguments. None leaves it to the handler.
+
+    `callback` may be given as the URL alone.
+    """
 
     priority: int | None = None
     timeout: float | None = None
@@ -60,8 +63,12 @@ class JobOptions(Struct, frozen=True, kw_only=True):
     unique_key: str | None = None
     workflow: str | None = None
     run: str | None = None
-    callback: Callback | None = None
+    callback: Callback | str | None = None
     reply: bool = True
+
+    def __post_init__(self) -> None:
+        if isinstance(self.callback, str):
+            force_setattr(self, "callback", Callback(self.callback))
 
 
 class AsyncClient:

@@ -38,6 +38,13 @@ class ClientLink(Protocol):
         """Tell each job's `reply_to` how it ended."""
 
 
+class CallbackLink(Protocol):
+    """How a dispatcher has calls made; it never blocks and never raises."""
+
+    def call(self, job: Job) -> None:
+        """Call back for an ended job, once; `Dispatcher.called_back` is told how it went."""
+
+
 class Submitted(Struct, frozen=True):
     wishes: Sequence[Submission]
     reply_to: ReplyTo | None
@@ -116,6 +123,18 @@ class Survey(Struct, frozen=True):
     link: WorkerLink
 
 
+class CalledBack(Struct, frozen=True):
+    """A call was made; `error` says why it did not succeed, None that it did.
+
+    `is_disputed` says that what was decided on it before met another write.
+    """
+
+    job_id: str
+    tries: int
+    error: str | None
+    is_disputed: bool = False
+
+
 class Arrivals:
     """One turn's worth of work."""
 
@@ -135,6 +154,7 @@ class Arrivals:
         self.changed_elsewhere: list[Job] = []
         self.unplaced: list[Job] = []
         self.surveyed: list[Survey] = []
+        self.called_back: list[CalledBack] = []
         self.held_in_store: dict[str, list[Job]] = {}
 
     def __bool__(self) -> bool:
@@ -146,4 +166,5 @@ class Arrivals:
         ids.update(arrival.held.job_id for arrival in self.given_back)
         ids.update(ask.job_id for ask in self.cancel_asked)
         ids.update(job.id for job in self.unplaced)
+        ids.update(called.job_id for called in self.called_back if called.is_disputed)
         return ids

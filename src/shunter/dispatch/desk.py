@@ -30,7 +30,8 @@ class Member(Struct):
 class Desk:
     """The memory of one dispatcher. Bounded by what its workers may hold."""
 
-    def __init__(self, first_place: int = 0) -> None:
+    def __init__(self, first_place: int = 0, *, dispatcher_id: str = "") -> None:
+        self._id = dispatcher_id
         self.roster = Roster(first_place)
         self.members: dict[str, Member] = {}
         self.running: dict[str, Job] = {}
@@ -43,7 +44,16 @@ class Desk:
         assert job.status is Status.IN_PROGRESS
         assert worker_id is not None
         self.running[job.id] = replace(job, payload=None) if job.payload is not None else job
-        self.roster.hold(worker_id, job.id)
+        self.roster.hold(worker_id, job.id, is_foreign=self._is_foreign(job, worker_id))
+
+    def _is_foreign(self, job: Job, worker_id: str) -> bool:
+        """Tell whether a job came to a worker of ours from another dispatcher.
+
+        Such a worker divides its window, and tells each dispatcher how much of it is its own.
+        """
+        member = self.members.get(worker_id)
+        is_divided = member is not None and member.worker.kind is WorkerKind.FULL
+        return is_divided and job.dispatcher is not None and job.dispatcher.id != self._id
 
     def forget(self, job_id: str) -> None:
         """Drop what is believed about a job, whoever ran it."""

@@ -20,6 +20,8 @@ from shunter.dispatch.arrivals import (
     Answers,
     Arrivals,
     Beaten,
+    CallbackLink,
+    CalledBack,
     CancelAsked,
     ClientLink,
     GivenBack,
@@ -30,6 +32,7 @@ from shunter.dispatch.arrivals import (
     Survey,
     Unasked,
 )
+from shunter.dispatch.callbacks import CallbackDesk
 from shunter.dispatch.desk import Desk
 from shunter.dispatch.plan import Change, Insertion, Plan
 from shunter.dispatch.planner import Planner
@@ -71,7 +74,7 @@ class Dispatcher:
         self.rules = rules
         self.now = now
         self.counters: Counter[str] = Counter()
-        self.desk = Desk(first_place=crc32(dispatcher_id.encode()))
+        self.desk = Desk(crc32(dispatcher_id.encode()), dispatcher_id=dispatcher_id)
         self._planner = Planner(
             dispatcher_id,
             self.desk,
@@ -80,6 +83,7 @@ class Dispatcher:
             counters=self.counters,
             on_refused=on_refused,
         )
+        self.callbacks = CallbackDesk(rules.callbacks, spread=spread, counters=self.counters)
         self._on_store_error = on_store_error
         self._clients: dict[str, ClientLink] = {}
         self._inbox = Arrivals()
@@ -93,6 +97,10 @@ class Dispatcher:
         """Let results for clients of this gateway go out by `link`."""
         self._clients[gateway] = link
 
+    def serve_callbacks(self, link: CallbackLink | None) -> None:
+        """Let `link` make the calls of jobs that have ended; without one nobody here makes any."""
+        self.callbacks.link = link
+
     def submit(
         self, wishes: Sequence[Submission], reply_to: ReplyTo | None, answer: Receipts
     ) -> None:
@@ -101,6 +109,8 @@ class Dispatcher:
         self._wake.set()
 
     def introduce(self, arrival: Introduced) -> None:
+        # An older heartbeat must not be decided on after this, with a window that is past.
+        self._inbox.beaten.pop(arrival.worker.id, None)
         self._inbox.introduced.append(arrival)
         self._wake.set()
 
@@ -158,6 +168,16 @@ class Dispatcher:
         self._inbox.due.update((job.id, job) for job in jobs)
         self._wake.set()
 
+    def offer_callbacks(self, jobs: Iterable[Job]) -> None:
+        """Call back for these ended jobs, as soon as it is their turn."""
+        self.callbacks.offer(jobs, now=self.now())
+        self._wake.set()
+
+    def called_back(self, job_id: str, tries: int, error: str | None) -> None:
+        """Say how the call number `tries` went; None is a success."""
+        self._inbox.called_back.append(CalledBack(job_id, tries, error))
+        self._wake.set()
+
     def survey(self, survey: Survey) -> None:
         """Look at the workers that all dispatchers share."""
         self._inbox.surveyed.append(survey)
@@ -184,7 +204,8 @@ class Dispatcher:
 
     @property
     def has_work(self) -> bool:
-        return bool(self._inbox) or bool(self.desk.claimed) or any(self.desk.wanted())
+        is_asked = bool(self._inbox) or bool(self.desk.claimed) or self.callbacks.has_work
+        return is_asked or any(self.desk.wanted())
 
     # ---- turns
 
@@ -205,6 +226,7 @@ class Dispatcher:
         arrivals = self._take_inbox()
         stored = await self._patiently(lambda: self._read(arrivals))
         plan = self._planner.plan(arrivals, stored, now=self.now())
+        self.callbacks.plan(arrivals.called_back, stored, plan)
         batch = plan.batch()
         committed = await self._patiently(lambda: self.store.commit(batch))
         lost_races: set[str] = set()
@@ -225,9 +247,14 @@ class Dispatcher:
         for claim, jobs in zip(plan.claims, committed.claimed, strict=True):
             self._claimed(claim, jobs, started, ended)
         self._perform(plan, started, receipts, ended)
+        for delivery, was_written in zip(plan.deliveries, committed.delivered, strict=True):
+            if (again := self.callbacks.settle(delivery, was_written)) is not None:
+                self._inbox.called_back.append(again)
+        self.callbacks.offer(ended, now=plan.now)
         self._answer_cancels(plan, lost_races)
         self._confirm(arrivals, lost_races)
-        return bool(plan.changes or plan.insertions or plan.claims or arrivals)
+        is_written = plan.changes or plan.insertions or plan.claims or plan.deliveries
+        return bool(is_written or arrivals)
 
     def _take_inbox(self) -> Arrivals:
         """Take all that has arrived, but no more submissions than one commit should hold."""

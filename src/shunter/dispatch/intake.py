@@ -10,8 +10,9 @@ from typing import NoReturn
 from msgspec import Struct
 
 from shunter.errors import JobRefused
+from shunter.model.callback_hosts import AllowedHosts, allowed_hosts
 from shunter.model.identity import NAME_RULE, is_name
-from shunter.model.job import Execution, Job, ReplyTo
+from shunter.model.job import Callback, Execution, Job, ReplyTo
 from shunter.model.limits import MAX_SECONDS, moment_fault, option_faults
 from shunter.model.worker import Handler
 from shunter.wire.frames import DOCUMENT_BYTES, is_document
@@ -25,6 +26,7 @@ class IntakeRules(Struct, frozen=True, kw_only=True):
 
     max_payload_bytes: int = 16 * 1024 * 1024
     refuse_unknown_types: bool = False
+    callback_hosts: AllowedHosts = allowed_hosts()
 
 
 def admit(
@@ -59,7 +61,7 @@ def admit(
         workflow=wish.workflow,
         run=wish.run,
         execution=Execution(timeout=timeout),
-        callback=wish.callback,
+        callback=None if wish.callback is None else Callback(wish.callback.url),
         not_before=not_before,
         wait_until=not_before if not_before is not None and not_before > now else None,
         unique_key=wish.unique_key,
@@ -94,6 +96,8 @@ def _check(wish: Submission, rules: IntakeRules) -> None:
         refuse("not_before", fault)
     if wish.delay is not None and wish.not_before is not None:
         refuse("delay", "found beside not_before; send one of the two")
+    if wish.callback is not None and (fault := rules.callback_hosts.fault(wish.callback.url)):
+        refuse("callback.url", fault)
     for field in ("unique_key", "workflow", "run"):
         text = getattr(wish, field)
         if text is not None and not 1 <= len(text) <= MAX_KEY_LENGTH:

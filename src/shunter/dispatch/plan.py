@@ -6,7 +6,14 @@ from collections import defaultdict
 
 from msgspec import Struct
 
-from shunter.dispatch.arrivals import CancelAsked, GivenBack, Receipts, Reported, WorkerLink
+from shunter.dispatch.arrivals import (
+    CalledBack,
+    CancelAsked,
+    GivenBack,
+    Receipts,
+    Reported,
+    WorkerLink,
+)
 from shunter.errors import UniqueKeyTaken
 from shunter.model.job import Job, ReplyTo
 from shunter.model.worker import Worker
@@ -25,6 +32,13 @@ class Change(Struct, frozen=True):
     claimed: Job | None = None
 
 
+class Delivery(Struct, frozen=True):
+    """An ended job with what became of its callback; without a `cause`, a call to be made."""
+
+    job: Job
+    cause: CalledBack | None = None
+
+
 class Insertion(Struct):
     """The jobs of one submission; `receipts` has a refusal for each that was not admitted."""
 
@@ -40,6 +54,7 @@ class Plan:
     def __init__(self, now: float) -> None:
         self.now = now
         self.changes: dict[str, Change] = {}
+        self.deliveries: list[Delivery] = []
         self.insertions: list[Insertion] = []
         self.claims: list[Claim] = []
         self.renewed: set[str] = set()
@@ -54,6 +69,7 @@ class Plan:
             now=self.now,
             inserts=[job for insertion in self.insertions for job in insertion.jobs],
             replacements=[change.job for change in self.changes.values()],
+            deliveries=[delivery.job for delivery in self.deliveries],
             claims=self.claims,
             workers=self.workers,
             renewed=tuple(self.renewed),

@@ -205,6 +205,7 @@ class Planner:
             self._refuse(worker_id, error)
             return
         self._change(changed, plan, arrival)
+        self._desk.roster.drop(worker_id, job.id)
 
     def _attribute(
         self, arrival: Unasked, arrivals: Arrivals, stored: Mapping[str, Job], plan: Plan

@@ -39,6 +39,7 @@ class Seat:
 
     __slots__ = (
         "blocked",
+        "foreign",
         "handlers",
         "held",
         "is_open",
@@ -61,6 +62,7 @@ class Seat:
         self.types: Types = frozenset(handler.type for handler in handlers)
         self.window = window
         self.held: set[str] = set()
+        self.foreign: set[str] = set()  # those of the held that don't count against the window
         self.reserved = 0
         self.is_open = True
 
@@ -70,7 +72,7 @@ class Seat:
 
     @property
     def free(self) -> int:
-        room = self.window - len(self.held) - self.reserved
+        room = self.window - len(self.held) + len(self.foreign) - self.reserved
         if self.is_shared:
             room = min(room, self.window - len(self.taken))
         return max(0, room) if self.is_open else 0
@@ -154,6 +156,7 @@ class Roster:
         seat.held = held
         if before is not None:
             seat.numbers, seat.blocked = before.numbers, before.blocked
+            seat.foreign = before.foreign
         self._seats[worker_id] = seat
         group = self._groups.setdefault(seat.kind, _Group())
         group.seats[worker_id] = seat
@@ -185,11 +188,12 @@ class Roster:
                 seat.is_open = is_open
             self._changed(seat, before)
 
-    def hold(self, worker_id: str, job_id: str) -> None:
-        """Note that the worker has this job."""
+    def hold(self, worker_id: str, job_id: str, *, is_foreign: bool = False) -> None:
+        """Note that the worker has this job; a foreign one takes nothing from its window."""
         if seat := self._seats.get(worker_id):
             before = seat.free
             seat.held.add(job_id)
+            (seat.foreign.add if is_foreign else seat.foreign.discard)(job_id)
             self._changed(seat, before)
 
     def drop(self, worker_id: str, job_id: str) -> None:
@@ -197,6 +201,7 @@ class Roster:
         if seat := self._seats.get(worker_id):
             before = seat.free
             seat.held.discard(job_id)
+            seat.foreign.discard(job_id)
             seat.numbers.pop(job_id, None)
             self._changed(seat, before)
 
@@ -217,6 +222,7 @@ class Roster:
             return None
         before = best.free
         best.held.add(job_id)
+        best.foreign.discard(job_id)
         if best.is_shared:
             best.numbers[job_id] = self._free_number(best)
         self._changed(best, before)
@@ -231,6 +237,7 @@ class Roster:
         if seat := self._seats.get(worker_id):
             before = seat.free
             seat.held.discard(job_id)
+            seat.foreign.discard(job_id)
             if (number := seat.numbers.pop(job_id, None)) is not None:
                 seat.blocked.add(number)
             self._changed(seat, before)

@@ -6,6 +6,20 @@ from msgspec import Struct
 
 from shunter.dispatch.intake import IntakeRules
 from shunter.model.lease import LeaseTerms
+from shunter.model.retry import Retry
+
+CALLBACK_FACTOR = 3.0
+"""Each wait between two calls is so many times as long as the one before: ten tries last two hours
+with the default settings."""
+
+
+class CallbackRules(Struct, frozen=True, kw_only=True):
+    """How jobs call back. The limit of `waits` is not used: it is `max_tries`."""
+
+    max_tries: int = 10
+    timeout: float = 10.0
+    at_once: int = 16
+    waits: Retry = Retry(delay=1.0, factor=CALLBACK_FACTOR, max_delay=3600.0)
 
 
 class Rules(Struct, frozen=True, kw_only=True):
@@ -13,6 +27,7 @@ class Rules(Struct, frozen=True, kw_only=True):
 
     intake: IntakeRules = IntakeRules()
     lease: LeaseTerms = LeaseTerms()
+    callbacks: CallbackRules = CallbackRules()
     cooldown: float = 0.0
     max_losses: int = 5
     resend_after: float = 60.0

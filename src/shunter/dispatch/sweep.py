@@ -7,23 +7,34 @@ where decisions are made and one where they are written.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from msgspec.structs import replace
 
 from shunter.dispatch.dispatcher import Dispatcher
+from shunter.model.job import Job, Status
 from shunter.model.lease import has_lapsed
 from shunter.model.worker import Worker, WorkerKind
+from shunter.store.port import JobQuery
 from shunter.wire.messages import Held
 
 ALARMS_AT_ONCE = 500
 PURGED_AT_ONCE = 200
-PLAIN_WORKER_KEPT_SECONDS = 3600.0
-"""How long a plain worker that went away stays listed."""
+LISTED_AT_ONCE = 500
+FRESH_SECONDS = 0.3
+"""A job that started no longer ago is not looked at: most are over by then."""
+
+GONE_WORKER_KEPT_SECONDS = 3600.0
+"""How long a worker that went away stays listed; HTTP workers have their own rules for that."""
 
 
 async def ring_alarms(dispatcher: Dispatcher) -> int:
     """Have a look at jobs whose time has come; return how many there were."""
     jobs = await dispatcher.store.alarms(now=dispatcher.now(), limit=ALARMS_AT_ONCE)
     dispatcher.look_at(jobs)
+    if limit := dispatcher.callbacks.appetite:
+        ended = await dispatcher.store.due_callbacks(now=dispatcher.now(), limit=limit)
+        dispatcher.offer_callbacks(ended)
     return len(jobs)
 
 
@@ -39,11 +50,11 @@ def suspend_silent(dispatcher: Dispatcher) -> None:
             desk.roster.adjust(worker_id, is_open=False)
 
 
-async def bury_dead(dispatcher: Dispatcher) -> None:
+async def bury_dead(dispatcher: Dispatcher, workers: Iterable[Worker]) -> None:
     """Declare workers dead whose lease has lapsed, and take back what they held."""
     now, terms = dispatcher.now(), dispatcher.rules.lease
     dead: list[Worker] = []
-    for worker in await dispatcher.store.workers():
+    for worker in workers:
         if worker.kind is not WorkerKind.FULL:
             continue
         silent_for = now - worker.last_pinged
@@ -68,14 +79,49 @@ async def _take_back_all(dispatcher: Dispatcher, worker: Worker, silent_for: flo
         dispatcher.give_back(worker.id, held, reason, blame=True)
 
 
+async def catch_up(dispatcher: Dispatcher) -> None:
+    """Look whether others changed jobs that run on workers of ours: cancelled or ended them."""
+    since = dispatcher.now() - FRESH_SECONDS
+    known = {
+        job_id: job.revision
+        for job_id, job in dispatcher.desk.running.items()
+        if job.execution.started is not None and job.execution.started < since
+    }
+    if known:
+        stored = await dispatcher.store.revisions(list(known))
+        newer = [job_id for job_id, revision in stored.items() if revision > known[job_id]]
+        if newer:
+            dispatcher.catch_up([job for job in await dispatcher.store.get(newer) if job])
+
+
+async def find_orphans(dispatcher: Dispatcher) -> None:
+    """Take back jobs whose worker has no record: nobody would ever ask for them."""
+    in_progress, before = list[Job](), None
+    while True:
+        query = JobQuery(status=Status.IN_PROGRESS, before=before, limit=LISTED_AT_ONCE)
+        page = await dispatcher.store.find(query)
+        in_progress += page
+        if len(page) < LISTED_AT_ONCE:
+            break
+        before = page[-1].id
+    known = {worker.id for worker in await dispatcher.store.workers()}
+    for job in in_progress:
+        worker_id = job.execution.worker_id
+        if worker_id is not None and worker_id not in known:
+            reason = f"worker {worker_id} has no record any more"
+            held = [Held(job.id, job.attempt)]
+            dispatcher.give_back(worker_id, held, reason, blame=True)
+
+
 async def forget_gone(dispatcher: Dispatcher) -> None:
     """Remove records of workers that are long gone and hold nothing."""
     now = dispatcher.now()
     gone = [
         worker
         for worker in await dispatcher.store.workers()
-        if now - worker.last_pinged > PLAIN_WORKER_KEPT_SECONDS
+        if now - worker.last_pinged > GONE_WORKER_KEPT_SECONDS
         and worker.id not in dispatcher.desk.members
+        and (worker.kind is not WorkerKind.HTTP or worker.is_resigned)
         and not worker.jobs
     ]
     if gone:

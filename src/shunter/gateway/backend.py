@@ -151,8 +151,9 @@ class Backend:
             registered=now,
             last_pinged=now,
         )
+        window = hello.max_jobs if hello.window is None else max(0, hello.window)
         self._dispatcher.introduce(
-            Introduced(worker, self, frozenset(hello.held), hello.max_jobs, hello.beat)
+            Introduced(worker, self, frozenset(hello.held), window, hello.beat)
         )
 
     def _beat(self, worker_id: str, body: bytes) -> None:

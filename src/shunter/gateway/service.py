@@ -20,25 +20,33 @@ import zmq
 from shunter.dispatch import sweep
 from shunter.dispatch.dispatcher import Dispatcher
 from shunter.dispatch.intake import IntakeRules
-from shunter.dispatch.rules import Rules
+from shunter.dispatch.rules import CALLBACK_FACTOR, CallbackRules, Rules
 from shunter.errors import JobError, SettingsError, StoreError
 from shunter.gateway.backend import Backend
+from shunter.gateway.callbacks import Messenger
 from shunter.gateway.complaints import Complaints
 from shunter.gateway.frontend import Frontend
+from shunter.gateway.http_workers import HttpWorkers
 from shunter.gateway.web.application import http_app
-from shunter.gateway.web.server import bound_listener, http_server
+from shunter.model.callback_hosts import allowed_hosts
+from shunter.model.health import HealthRules
 from shunter.model.identity import timed_id
+from shunter.model.retry import Retry
 from shunter.settings import Settings
 from shunter.store.port import Store
 from shunter.transport import ZmqContext, bound_router
+from shunter.web.server import bound_listener, http_server
 
 ALARM_SECONDS = 0.1
+CATCH_UP_SECONDS = 0.5
 SWEEP_SECONDS = 1.0
 HOUSEKEEPING_SECONDS = 60.0
 PURGE_PAUSE_SECONDS = 0.05
 SWITCH_SECONDS = 0.0002
 """The loop and the store's threads take turns this often; Python's default, 5 ms, is what a
 store thread would wait each time it comes back from SQLite while the loop is busy."""
+
+ELSEWHERE = "an address of this machine that nothing else listens on, or http.enabled = false"
 
 
 class Service:
@@ -48,6 +56,7 @@ class Service:
         self._settings = settings
         self._store = store
         self._log = structlog.get_logger("shunter.dispatcher")
+        self._verification_seconds = settings.dispatcher.jobs.job_verification_interval / 1000
         self._stopping = asyncio.Event()
         self.ready = asyncio.Event()
         self.before_stop: Callable[[], Awaitable[None]] | None = None
@@ -69,6 +78,8 @@ class Service:
             store=store_mark(settings.store.url),
         )
         self._frontend = Frontend(self.dispatcher, self._complaints, new_id=new_id)
+        self._http_workers = HttpWorkers(self.dispatcher, health_rules_of(settings))
+        self._messenger = Messenger(self.dispatcher)
 
     def stop(self) -> None:
         """Finish the turn under way, then return from `run()`."""
@@ -87,24 +98,35 @@ class Service:
             if self._settings.zmq.enabled:
                 self._close()
             context.term()
+            await self._http_workers.close()
+            await self._messenger.close()
             await self._store.close()
             self._log.info("stopped", action="stop", dispatcher=self.dispatcher.id)
 
     async def _serve(self) -> None:
         http = self._settings.http
-        app = http_app(self.dispatcher, self._complaints, is_ready=self.ready.is_set, new_id=new_id)
+        app = http_app(
+            self.dispatcher,
+            self._http_workers,
+            self._complaints,
+            is_ready=self.ready.is_set,
+            new_id=new_id,
+        )
         server = http_server(app)
         async with asyncio.TaskGroup() as group:
             tasks = [
                 group.create_task(self.dispatcher.run()),
                 group.create_task(self._every(ALARM_SECONDS, self._ring_alarms)),
+                group.create_task(self._every(CATCH_UP_SECONDS, self._catch_up)),
                 group.create_task(self._every(SWEEP_SECONDS, self._sweep)),
+                group.create_task(self._every(self._verification_seconds, self._verify)),
                 group.create_task(self._every(HOUSEKEEPING_SECONDS, self._keep_house)),
                 group.create_task(self._frontend.answer_questions()),
                 group.create_task(self._watch()),
             ]
+            calls = group.create_task(self._messenger.run())
             if http.enabled:
-                listener = bound_listener(http.host, http.port)
+                listener = bound_listener(http.host, http.port, key="http.port", remedy=ELSEWHERE)
                 group.create_task(server.serve(sockets=[listener]))
                 while not server.started:
                     await asyncio.sleep(0.01)
@@ -125,6 +147,9 @@ class Service:
             if self._settings.zmq.enabled:
                 self._frontend.socket.pause()
                 self._backend.socket.pause()
+            await self._messenger.finish()
+            calls.cancel()
+            await asyncio.wait([calls])
             await self._settle()
             for task in tasks:
                 task.cancel()
@@ -192,7 +217,16 @@ class Service:
         sweep.suspend_silent(self.dispatcher)
         self.dispatcher.expect_waiting()
         self.dispatcher.heard(self._backend.plain_worker_ids())
-        await sweep.bury_dead(self.dispatcher)
+        as_of = self.dispatcher.now()
+        workers = await self._store.workers()
+        await sweep.bury_dead(self.dispatcher, workers)
+        await self._http_workers.sweep(workers, as_of=as_of)
+
+    async def _catch_up(self) -> None:
+        await sweep.catch_up(self.dispatcher)
+
+    async def _verify(self) -> None:
+        await sweep.find_orphans(self.dispatcher)
 
     async def _keep_house(self) -> None:
         await sweep.forget_gone(self.dispatcher)
@@ -230,13 +264,37 @@ def store_mark(url: str) -> str:
     return hashlib.sha256(f"{place.scheme}:{where}".encode()).hexdigest()[:16]
 
 
+def health_rules_of(settings: Settings) -> HealthRules:
+    """Take from the settings how HTTP workers are watched."""
+    workers = settings.dispatcher.workers
+    return HealthRules(
+        ping_interval=workers.ping_interval / 1000,
+        max_retries=max(1, workers.max_retries),
+        dead_ping_interval=workers.dead_worker_ping_interval / 1000,
+        dead_max_retries=workers.dead_worker_max_retries,
+        verification_interval=settings.dispatcher.jobs.job_verification_interval / 1000,
+        kill_within=settings.lease.kill_within,
+    )
+
+
 def rules_of(settings: Settings) -> Rules:
     """Take from the settings what a dispatcher goes by."""
-    jobs = settings.dispatcher.jobs
+    jobs, calls = settings.dispatcher.jobs, settings.callbacks
     return Rules(
         intake=IntakeRules(
             max_payload_bytes=settings.zmq.max_message_bytes,
             refuse_unknown_types=jobs.unknown_types == "refuse",
+            callback_hosts=allowed_hosts(calls.allowed_hosts),
+        ),
+        callbacks=CallbackRules(
+            max_tries=calls.max_tries,
+            timeout=calls.timeout_seconds,
+            at_once=calls.at_once,
+            waits=Retry(
+                delay=calls.first_delay_seconds,
+                factor=CALLBACK_FACTOR,
+                max_delay=calls.max_delay_seconds,
+            ),
         ),
         lease=settings.lease,
         cooldown=jobs.cooldown_period / 1000,

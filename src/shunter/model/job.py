@@ -82,10 +82,16 @@ class Execution(Struct, frozen=True, omit_defaults=True):
 
 
 class Callback(Struct, frozen=True, omit_defaults=True):
-    """Whom to call over HTTP when the job has ended."""
+    """Whom to call over HTTP when the job has ended, and how far that has come.
+
+    `due` is when to call next, and None where nothing is to be done: not yet, or not any more.
+    """
 
     url: str
     delivered: bool = False
+    due: float | None = None
+    tries: int = 0
+    error: str = ""
 
 
 class ReplyTo(Struct, frozen=True, omit_defaults=True):

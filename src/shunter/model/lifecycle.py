@@ -267,7 +267,11 @@ def cancelled(job: Job, *, now: float, stoppable: bool) -> Job:
 
 
 def _moved(job: Job, event: Event, now: float, **changes: Any) -> Job:
-    return replace(job, status=step(job, event), revision=job.revision + 1, updated=now, **changes)
+    """Take a step. One that ends the job makes its callback due: they are one write."""
+    status = step(job, event)
+    if status.is_final and job.callback is not None:
+        changes["callback"] = replace(job.callback, due=now)
+    return replace(job, status=status, revision=job.revision + 1, updated=now, **changes)
 
 
 def _ended_run(job: Job, event: Event, error: Failure, now: float, **changes: Any) -> Job:

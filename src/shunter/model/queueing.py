@@ -38,4 +38,4 @@ def alarm(job: Job) -> float | None:
         case Status.IN_PROGRESS:
             return job.execution.expiry
         case _:
-            return None
+            return job.callback.due if job.callback else None

@@ -45,9 +45,12 @@ class MemoryStore:
         await self.put_workers(batch.workers)
         await self.renew(batch.renewed, now=batch.now)
         replaced = await self.replace(batch.replacements)
+        delivered = [self._deliver(job) for job in batch.deliveries]
         inserted = await self.insert(batch.inserts)
         claimed = [await self.claim(claim) for claim in batch.claims]
-        return Committed(inserted=inserted, replaced=replaced, claimed=claimed)
+        return Committed(
+            inserted=inserted, replaced=replaced, delivered=delivered, claimed=claimed
+        )
 
     async def insert(self, jobs: Sequence[Job]) -> list[Job | UniqueKeyTaken]:
         self._check_open()
@@ -111,8 +114,12 @@ class MemoryStore:
 
     async def alarms(self, *, now: float, limit: int) -> list[Job]:
         self._check_open()
-        due = [(at, job_id) for at, job_id in self._alarms() if at <= now]
-        return [self._jobs[job_id] for _, job_id in sorted(due)[: max(limit, 0)]]
+        return [job for job in self._due(now) if not job.status.is_final][: max(limit, 0)]
+
+    async def due_callbacks(self, *, now: float, limit: int) -> list[Job]:
+        self._check_open()
+        ended = [job for job in self._due(now) if job.status.is_final][: max(limit, 0)]
+        return [replace(job, result=None) for job in ended]
 
     async def next_alarm(self) -> float | None:
         self._check_open()
@@ -131,7 +138,7 @@ class MemoryStore:
         ended = [
             (at, job.id)
             for job in self._jobs.values()
-            if (at := _ended(job)) is not None and at < ended_before
+            if (at := _ended(job)) is not None and at < ended_before and alarm(job) is None
         ]
         doomed = sorted(ended)[: max(limit, 0)]
         for _, job_id in doomed:
@@ -217,6 +224,13 @@ class MemoryStore:
         self._write(job)
         return True
 
+    def _deliver(self, job: Job) -> bool:
+        stored = self._jobs.get(job.id)
+        if stored is None or not stored.status.is_final or stored.revision != job.revision - 1:
+            return False
+        self._jobs[job.id] = replace(stored, callback=job.callback, revision=job.revision)
+        return True
+
     def _swap_worker(self, worker: Worker) -> bool:
         stored = self._workers.get(worker.id)
         if worker.revision - 1 != (0 if stored is None else stored.revision):
@@ -241,6 +255,11 @@ class MemoryStore:
 
     def _with_payload(self, job: Job) -> Job:
         return replace(job, payload=self._payloads[job.id])
+
+    def _due(self, now: float) -> list[Job]:
+        """The jobs whose alarm has come, the earliest first."""
+        due = sorted((at, job_id) for at, job_id in self._alarms() if at <= now)
+        return [self._jobs[job_id] for _, job_id in due]
 
     def _alarms(self) -> Iterable[tuple[float, str]]:
         return ((at, job.id) for job in self._jobs.values() if (at := alarm(job)) is not None)

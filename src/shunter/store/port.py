@@ -58,6 +58,7 @@ class Batch(Struct, frozen=True, kw_only=True):
     now: float
     inserts: Sequence[Job] = ()
     replacements: Sequence[Job] = ()
+    deliveries: Sequence[Job] = ()
     claims: Sequence[Claim] = ()
     workers: Sequence[Worker] = ()
     renewed: Sequence[str] = ()
@@ -68,6 +69,7 @@ class Committed(Struct, frozen=True, kw_only=True):
 
     inserted: list[Job | UniqueKeyTaken]
     replaced: list[bool]
+    delivered: list[bool]
     claimed: list[list[Job]]
 
 
@@ -83,6 +85,9 @@ class Store(Protocol):
     async def commit(self, batch: Batch) -> Committed:
         """Write a batch by one commit: as if by put_workers, renew, replace, insert, claim.
 
+        `deliveries` are ended jobs of which only the callback changed. They are compared and
+        swapped like replacements, and after these, but only where the stored job is final; and
+        only `callback` and `revision` are written, whatever else the job says.
         After a StoreError it may be called again with the same object, and does what was not
         done; a store whose commits can be ambiguous recognises what was.
         """
@@ -124,16 +129,25 @@ class Store(Protocol):
         """Return all jobs in progress on these workers, without payloads."""
 
     async def alarms(self, *, now: float, limit: int) -> list[Job]:
-        """Return jobs whose alarm has come, the earliest first, without payloads."""
+        """Return jobs under way whose alarm has come, the earliest first, without payloads."""
+
+    async def due_callbacks(self, *, now: float, limit: int) -> list[Job]:
+        """Return ended jobs whose callback is due, the earliest first, without their bytes.
+
+        Apart from the alarms, because there may be many of them, and they may have to wait.
+        """
 
     async def next_alarm(self) -> float | None:
-        """Return the time of the earliest alarm that is set."""
+        """Return the time of the earliest alarm that is set, a callback's included."""
 
     async def backlog(self) -> list[Backlog]:
         """Count jobs by type and status."""
 
     async def purge(self, *, ended_before: float, limit: int) -> int:
-        """Delete up to `limit` jobs that ended before then, and return how many it were."""
+        """Delete up to `limit` jobs that ended before then, and return how many it were.
+
+        One that has yet to call back stays.
+        """
 
     async def put_workers(self, workers: Sequence[Worker]) -> None:
         """Write these worker records, each as a whole, whatever stood there."""

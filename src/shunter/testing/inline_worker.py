@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import Sequence
 
 from shunter.app import App
+from shunter.context import enter_context, leave_context
 from shunter.dispatch.arrivals import Beaten, Introduced
 from shunter.dispatch.dispatcher import Dispatcher
 from shunter.errors import AppError
@@ -141,17 +142,21 @@ class InlineWorker:
 
     def _run(self, job: Job) -> bytes | Failure:
         assert job.payload is not None
+        context = InlineContext(self, job)
         try:
             function = self._app.find(job.type)
-            args, kwargs = function.arguments(job.payload, InlineContext(self, job))
+            args, kwargs = function.arguments(job.payload, context)
         except AppError as error:
             return Failure(ErrorKind.REFUSED, str(error))
+        entered = enter_context(context)
         try:
             value = function.function(*args, **kwargs)
             if inspect.iscoroutine(value):
                 value = asyncio.run(value)
         except Exception as error:
             return failure_of(error)
+        finally:
+            leave_context(entered)
         try:
             return result_of(value)
         except AppError as error:

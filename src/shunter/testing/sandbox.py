@@ -59,7 +59,10 @@ class SandboxJob:
 
 
 class Sandbox:
-    """An app, a dispatcher, a worker, a store and a clock that stands still until told."""
+    """An app, a dispatcher, a worker, a store and a clock that stands still until told.
+
+    Nobody is called back; `callbacks` has the URL and the job's id of each call that would be made.
+    """
 
     def __init__(self, app: App, *, rules: Rules = Rules(), seed: int = 0) -> None:  # noqa: B008
         self.clock = VirtualClock()
@@ -73,6 +76,8 @@ class Sandbox:
             spread=self._random.random,
         )
         self.worker = InlineWorker("w-sandbox", app, self.dispatcher, self.clock)
+        self.callbacks: list[tuple[str, str]] = []
+        self.dispatcher.serve_callbacks(self)
         self._options = JobOptions()
 
     def __enter__(self) -> Sandbox:
@@ -135,6 +140,12 @@ class Sandbox:
     def crash_next(self, runs: int = 1) -> None:
         """Let the processes of the next runs die, as if they had been killed."""
         self.worker.crashes = runs
+
+    def call(self, job: Job) -> None:
+        """Take note of a callback instead of making it."""
+        assert job.callback is not None
+        self.callbacks.append((job.callback.url, job.id))
+        self.dispatcher.called_back(job.id, job.callback.tries, None)
 
     def job(self, job_id: str) -> Job:
         """Return a job's record."""

@@ -89,6 +89,7 @@ def _fault(fault: str, path: str, document: Any, expected: type[Document]) -> Ba
             if rule.startswith(prefix) and "." not in rule.removeprefix(prefix)
         )
         return BadDocument(field, f"not a field of this document; send any of {known}")
+    path = re.sub(r"\[[^]]*\]", "", path)  # of a list it is enough to know which one
     for step in path.split(".") if path else ():
         document = document.get(step) if isinstance(document, dict) else None
     send = rules.get(path, "a JSON object")

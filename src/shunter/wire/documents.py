@@ -174,10 +174,16 @@ class ExecutionDocument(Document, frozen=True, kw_only=True):
 
 
 class CallbackDocument(Document, frozen=True, kw_only=True):
-    """Whom to call when the job has ended, and whether that has been done."""
+    """Whom to call when the job has ended, and how far that has come.
+
+    `due` is when to call next, and null where nothing is to be done, not yet or not any more.
+    """
 
     url: str
     didCallbackSuccessfully: bool  # noqa: N815 - the name that issue 3 gives it
+    tries: int
+    error: str
+    due: float | None
 
 
 class JobDocument(Document, frozen=True, kw_only=True):
@@ -258,7 +264,13 @@ def job_document(job: Job, *, in_full: bool = True) -> JobDocument:
 
 
 def _callback_document(callback: Callback) -> CallbackDocument:
-    return CallbackDocument(url=callback.url, didCallbackSuccessfully=callback.delivered)
+    return CallbackDocument(
+        url=callback.url,
+        didCallbackSuccessfully=callback.delivered,
+        tries=callback.tries,
+        error=callback.error,
+        due=callback.due,
+    )
 
 
 def _milliseconds(seconds: float) -> float:

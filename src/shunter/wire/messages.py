@@ -57,7 +57,10 @@ class Held(Message, frozen=True):
 
 
 class Hello(Message, frozen=True):
-    """READY: a worker introduces itself. `beat` is answered like that of a PING."""
+    """READY: a worker introduces itself. `beat` is answered like that of a PING.
+
+    `window` is as in a PING; one that says nothing may be given `max_jobs` at a time.
+    """
 
     worker_id: str
     incarnation: int
@@ -68,10 +71,11 @@ class Hello(Message, frozen=True):
     hostname: str = ""
     pid: int = 0
     held: tuple[Held, ...] = ()
+    window: int | None = None
 
 
 class Beat(Message, frozen=True):
-    """PING: the worker lives, has these jobs, and may be given up to `window` at a time."""
+    """PING: the worker lives, has these jobs, and may have up to `window` from this dispatcher."""
 
     beat: int
     incarnation: int
@@ -122,7 +126,7 @@ class Report(Message, frozen=True):
 class Reports(Message, frozen=True):
     """RESULTS from a worker, which keeps them until TAKEN names their `batch`.
 
-    `window` is how many jobs the worker may be given at a time from now on.
+    `window` is how many jobs the worker may have from this dispatcher from now on.
     """
 
     batch: int

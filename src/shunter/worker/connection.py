@@ -16,6 +16,7 @@ from shunter.wire import frames
 from shunter.wire.frames import Full, full
 from shunter.wire.messages import Kind, Message
 from shunter.wire.pingpong import BrokerWatch, Reopen, SendPing
+from shunter.worker.account import Account
 
 
 class Connection:
@@ -26,6 +27,7 @@ class Connection:
         context: ZmqContext,
         address: str,
         watch: BrokerWatch,
+        account: Account,
         *,
         on_open: Callable[[Connection], None],
         on_message: Callable[[Connection, Kind, bytes], None],
@@ -35,6 +37,7 @@ class Connection:
         self.address = address
         self.is_alive = False
         self.store = ""
+        self.account = account
         self._context = context
         self._watch = watch
         self._on_open = on_open

@@ -140,6 +140,11 @@ class Crew:
         """How many jobs it is worth giving to this crew at a time."""
         return self._window.limit
 
+    @property
+    def load(self) -> int:
+        """How many jobs are here, running or waiting."""
+        return len(self._runs.open)
+
     def give(self, jobs: Sequence[Assignment]) -> None:
         """Take these jobs on; each ends in a report unless it is recalled or destroyed."""
         now = monotonic()

@@ -14,6 +14,7 @@ from types import CoroutineType
 from typing import TYPE_CHECKING, Any
 
 from shunter.app import App
+from shunter.context import enter_context
 from shunter.errors import AppError
 from shunter.model.job import ErrorKind, Failure
 from shunter.payload import result_of
@@ -95,6 +96,7 @@ class Executor:
 
     def _outcome(self, job: Assignment, payload: bytes, context: RunContext) -> bytes | Failure:
         interrupts = self._interrupts
+        enter_context(context)  # and never left: the next job enters its own
         try:
             function = self._app.find(job.type)
             args, kwargs = function.arguments(payload, context)

@@ -44,8 +44,11 @@ from shunter.wire.messages import (
     decode,
 )
 from shunter.wire.pingpong import BrokerWatch
+from shunter.worker.account import Account
 from shunter.worker.connection import Connection
+from shunter.worker.credits import Credits
 from shunter.worker.crew import Crew, CrewSettings
+from shunter.worker.origins import Origins
 from shunter.worker.outbox import Outbox, within_limit
 
 TICK_SECONDS = 0.1
@@ -75,8 +78,10 @@ class Host:
         self._stopping = asyncio.Event()
         self._lease = WorkerLease(settings.lease, now=time.monotonic())
         self._outbox = Outbox()
-        self._origins: dict[str, Connection] = {}
+        self._origins = Origins()
+        self._credits = Credits(len(settings.dispatchers), heartbeat=settings.lease.heartbeat)
         self._connections: list[Connection] = []
+        self._last_beat = 0
         self._max_result_bytes = sys.maxsize
         self._will_flush = False
         self._is_resigning = False
@@ -90,8 +95,9 @@ class Host:
         context: ZmqContext = zmq.Context()
         await self._crew.start()
         try:
-            for address in self._settings.dispatchers:
-                self._connections.append(self._connect(context, address))
+            places = zip(self._settings.dispatchers, self._credits.accounts, strict=True)
+            for address, account in places:
+                self._connections.append(self._connect(context, address, account))
             self._log.info("started", action="start", dispatchers=self._settings.dispatchers)
             while not self._stopping.is_set():
                 self._tick()
@@ -113,20 +119,30 @@ class Host:
         for connection in self._connections:
             if connection.tick():
                 self._beat(connection, now)
+        self._share_out(now)
         for batch, reports in self._outbox.stale(now=now):
-            self._home_of(reports[0].job_id).send(
-                Kind.RESULTS, Reports(batch, self._window(), reports)
-            )
+            self._send_reports(self._home_of(reports[0].job_id), batch, reports)
         if overdue := self._crew.overdue(now):
             self._give_back(overdue, "waited too long in its worker behind other jobs")
-        stores = {connection.store for connection in self._origins.values()}
-        if self._lease.is_over(now=now, stores=stores):
+        if self._lease.is_over(now=now, stores=self._origins.stores()):
             self._self_destruct(now)
 
     def _beat(self, connection: Connection, now: float) -> None:
-        number = self._lease.sent(now=now)
-        beat = Beat(number, self.incarnation, self._window(), tuple(self._held()))
-        connection.send(Kind.PING, beat)
+        number = self._next_beat(now)
+        window = self._window(connection, beat=number)
+        connection.send(Kind.PING, Beat(number, self.incarnation, window, tuple(self._held())))
+
+    def _next_beat(self, now: float) -> int:
+        self._last_beat = self._lease.sent(now=now)
+        return self._last_beat
+
+    def _share_out(self, now: float) -> None:
+        """Divide the window among the dispatchers, and tell those that wait for it."""
+        self._credits.measured(self._origins.counts())
+        news = self._credits.share_out(limit=self._limit(), now=now)
+        for connection in self._connections if news else ():
+            if connection.account in news:
+                self._beat(connection, now)
 
     def _self_destruct(self, now: float) -> None:
         """Cut off from all dispatchers: stop everything, begin anew with nothing."""
@@ -147,7 +163,7 @@ class Host:
 
     # ---- to dispatchers
 
-    def _connect(self, context: ZmqContext, address: str) -> Connection:
+    def _connect(self, context: ZmqContext, address: str, account: Account) -> Connection:
         settings = self._settings
         watch = BrokerWatch(
             broker_timeout=settings.broker_timeout,
@@ -158,35 +174,54 @@ class Host:
             context,
             address,
             watch,
-            on_open=self._say_ready,
+            account,
+            on_open=self._opened,
             on_message=self._receive,
             on_fault=self._note_fault,
             jitter=lambda: random.uniform(0.05, 0.5),  # noqa: S311
         )
 
+    def _opened(self, connection: Connection) -> None:
+        self._credits.opened(connection.account)
+        self._origins.opened(connection.account)
+        self._say_ready(connection)
+
     def _say_ready(self, connection: Connection) -> None:
+        self._credits.measured(self._origins.counts())
+        number = self._next_beat(time.monotonic())
         hello = Hello(
             self.id,
             self.incarnation,
             self._app.handlers(),
             self._settings.crew.slots,
-            self._lease.sent(now=time.monotonic()),
+            number,
             hostname=socket.gethostname(),
             pid=os.getpid(),
             held=tuple(self._held()),
+            window=self._window(connection, beat=number),
         )
         connection.send(Kind.READY, hello)
         if self._is_resigning:
             connection.send(Kind.RESIGN, Farewell(self.id))
         for batch, reports in self._outbox.unconfirmed():
-            connection.send(Kind.RESULTS, Reports(batch, self._window(), reports))
+            if connection.store in ("", self._home_of(reports[0].job_id).store):
+                self._send_reports(connection, batch, reports)
 
     def _held(self) -> Iterable[Held]:
         yield from self._crew.held()
         yield from self._outbox.held()
 
-    def _window(self) -> int:
+    def _limit(self) -> int:
         return 0 if self._is_resigning else self._crew.window
+
+    def _window(self, connection: Connection, *, beat: int | None = None) -> int:
+        """Return how many jobs a dispatcher may have here, to be sent to it now."""
+        return self._credits.window(connection.account, limit=self._limit(), beat=beat)
+
+    def _send_reports(
+        self, connection: Connection, batch: int, reports: tuple[Report, ...]
+    ) -> None:
+        connection.send(Kind.RESULTS, Reports(batch, self._window(connection), reports))
 
     def _output_waits(self) -> None:
         if not self._will_flush:
@@ -206,25 +241,35 @@ class Host:
         for report in reports:
             sendable = within_limit(report, self._max_result_bytes)
             by_connection.setdefault(self._home_of(report.job_id), []).append(sendable)
-            self._origins.pop(report.job_id, None)
+        self._origins.reported(report.job_id for report in reports)
         for connection, mine in by_connection.items():
             for batch, part in self._outbox.add(mine, now=time.monotonic()):
-                connection.send(Kind.RESULTS, Reports(batch, self._window(), part))
+                self._send_reports(connection, batch, part)
 
     def _home_of(self, job_id: str) -> Connection:
-        """Return the dispatcher that a job came from, or another that lives."""
-        origin = self._origins.get(job_id, self._connections[0])
+        """Return the dispatcher that a job came from, or another over its store that lives."""
+        if len(self._connections) == 1:
+            return self._connections[0]
+        came_from = self._origins.of(job_id)
+        account = came_from.account if came_from else self._connections[0].account
+        origin = next(c for c in self._connections if c.account is account)
         if origin.is_alive:
             return origin
-        return next((c for c in self._connections if c.is_alive), origin)
+        store = origin.store
+        return next((c for c in self._connections if c.is_alive and c.store == store), origin)
 
     def _give_back(self, jobs: Iterable[Held], reason: str) -> None:
         by_connection: dict[Connection, list[Held]] = {}
         for held in jobs:
             by_connection.setdefault(self._home_of(held.job_id), []).append(held)
-            self._origins.pop(held.job_id, None)
         for connection, mine in by_connection.items():
-            connection.send(Kind.RETURN, Returned(self._window(), tuple(mine), reason))
+            self._return(connection, mine, reason)
+            ids = (held.job_id for held in mine)
+            self._origins.returned(ids, connection.account, after=self._last_beat)
+
+    def _return(self, connection: Connection, jobs: Sequence[Held], reason: str) -> None:
+        returned = Returned(self._window(connection), tuple(jobs), reason)
+        connection.send(Kind.RETURN, returned)
 
     # ---- from dispatchers
 
@@ -233,21 +278,33 @@ class Host:
             case Kind.JOBS:
                 self._take_jobs(connection, decode(body, Assignments).jobs)
             case Kind.TAKEN:
-                self._outbox.confirmed(decode(body, Taken).batches)
+                reports = self._outbox.confirmed(decode(body, Taken).batches)
+                self._origins.confirmed(report.job_id for report in reports)
+                if self._credits.is_blocked:
+                    self._share_out(time.monotonic())
             case Kind.CANCEL:
                 self._crew.cancel(decode(body, CancelOrders).jobs)
             case Kind.PONG:
-                pong = decode(body, Pong)
-                connection.store = pong.store
-                self._lease.answered(pong.beat, pong.store)
-                self._max_result_bytes = min(self._max_result_bytes, pong.max_result_bytes)
+                self._take_pong(connection, decode(body, Pong))
             case Kind.ERROR:
                 refusal = decode(body, Refusal)
                 self._note_fault(connection, refusal.reason)
                 if refusal.code is RefusalCode.UNKNOWN_WORKER:
+                    self._credits.forgotten(connection.account)
                     self._say_ready(connection)
             case _:
                 self._note_fault(connection, f"{kind} is not for a worker to receive")
+
+    def _take_pong(self, connection: Connection, pong: Pong) -> None:
+        now, account = time.monotonic(), connection.account
+        connection.store = pong.store
+        self._lease.answered(pong.beat, pong.store)
+        self._max_result_bytes = min(self._max_result_bytes, pong.max_result_bytes)
+        self._origins.answered(account, pong.beat)
+        if self._credits.answered(
+            account, pong.beat, dispatcher_id=pong.dispatcher_id, store=pong.store, now=now
+        ):
+            self._share_out(now)
 
     def _take_jobs(self, connection: Connection, jobs: Sequence[Assignment]) -> None:
         """Take jobs, unless they come too late: others may have them by now."""
@@ -257,16 +314,20 @@ class Host:
         elif self._lease.is_over(now=time.monotonic(), stores=[connection.store]):
             reason = "it reached its worker after the lease was over"
         if reason:
-            connection.send(
-                Kind.RETURN,
-                Returned(
-                    self._window(), tuple(Held(job.job_id, job.attempt) for job in jobs), reason
-                ),
-            )
+            self._return(connection, [Held(job.job_id, job.attempt) for job in jobs], reason)
             return
         known = set(self._held())
         new = [job for job in jobs if Held(job.job_id, job.attempt) not in known]
-        self._origins.update((job.job_id, connection) for job in new)
+        account, limit = connection.account, self._limit()
+        room = self._credits.room(account, limit=limit, at_work=self._crew.load)
+        if surplus := new[room:]:
+            # Its dispatcher has lost count; the next beat tells it what is here, and the window.
+            window = self._credits.window(account, limit=0)
+            held = tuple(Held(job.job_id, job.attempt) for job in surplus)
+            connection.send(Kind.RETURN, Returned(window, held, "its worker had no room for it"))
+            new = new[:room]
+        self._credits.took(account, len(new))
+        self._origins.took((job.job_id for job in new), account)
         self._crew.give(new)
 
     def _note_fault(self, connection: Connection, reason: str) -> None:

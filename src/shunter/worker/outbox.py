@@ -40,10 +40,13 @@ class Outbox:
             added.append((self._last, tuple(batch)))
         return added
 
-    def confirmed(self, numbers: Iterable[int]) -> None:
+    def confirmed(self, numbers: Iterable[int]) -> list[Report]:
+        """Drop these batches and return what was in them."""
+        dropped: list[Report] = []
         for number in numbers:
-            self._batches.pop(number, None)
+            dropped += self._batches.pop(number, ())
             self._sent_at.pop(number, None)
+        return dropped
 
     def stale(self, *, now: float) -> list[tuple[int, tuple[Report, ...]]]:
         """Return what is to be sent again, and count it as sent now."""

@@ -87,9 +87,10 @@ def test_taking_and_replacing_find_each_job_by_its_id(run, full):
 @pytest.mark.parametrize(
     ("query", "order", "index"),
     [
-        ({"alarm": {"$lte": NOW + 9}}, "alarm", "alarm"),
+        ({"alarm": {"$lte": NOW + 9}, "status": {"$in": ["q", "d", "i"]}}, "alarm", "alarm"),
+        ({"alarm": {"$lte": NOW + 9}, "status": {"$in": ["c", "f", "x"]}}, "alarm", "alarm"),
         ({"alarm": {"$gte": reads.EVER}}, "alarm", "alarm"),
-        ({"ended": {"$lt": NOW + 9}}, "ended", "ended"),
+        ({"ended": {"$lt": NOW + 9}, "alarm": {"$exists": False}}, "ended", "ended"),
         ({"unique_key": {"$in": ["k", "l"]}}, None, "unique_key"),
         ({"held": True, "execution.worker_id": {"$in": ["w-1"]}, "status": "i"}, None, "held"),
         ({}, "seq", "seq"),

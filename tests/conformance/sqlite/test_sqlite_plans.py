@@ -59,12 +59,20 @@ def test_replacing_finds_each_job_by_its_id(run, store, rows):
     assert on_tables(plan) == {"SEARCH jobs USING INDEX sqlite_autoindex_jobs_1 (id=?)"}
 
 
+@pytest.mark.parametrize("rows", [1, 64, 256])
+def test_a_delivery_finds_each_job_by_its_id(run, store, rows):
+    plan = steps(run, store, statements.deliver_callbacks(rows), (0, *[None] * 4 * rows))
+
+    assert on_tables(plan) == {"SEARCH jobs USING INDEX sqlite_autoindex_jobs_1 (id=?)"}
+
+
 @pytest.mark.parametrize(
     ("text", "parameters", "index"),
     [
         (statements.read_jobs(statements.WITH_ID, "jobs.seq"), ("[]", -1), "autoindex_jobs_1"),
         (statements.read_jobs(statements.HELD, "jobs.seq"), ("[]", -1), "held"),
         (statements.read_jobs(statements.DUE, "alarm"), (NOW, 5), "alarms"),
+        (statements.read_jobs(statements.CALLBACK_DUE, "alarm"), (NOW, 5), "alarms"),
         (statements.read_jobs("unique_key IN (?, ?)", "jobs.seq"), ("a", "b", -1), "keyed"),
         (statements.NEXT_ALARM, (), "alarms"),
         (statements.PURGE_JOBS, (NOW, 5), "finished"),
@@ -88,8 +96,9 @@ def test_counting_the_backlog_touches_no_table(run, store):
 
 def test_alarms_and_purges_come_out_of_their_index_in_order(run, store):
     due = statements.read_jobs(statements.DUE, "alarm")
+    owed = statements.read_jobs(statements.CALLBACK_DUE, "alarm")
 
-    for text, parameters in ((due, (NOW, 5)), (statements.PURGE_JOBS, (NOW, 5))):
+    for text, parameters in ((due, (NOW, 5)), (owed, (NOW, 5)), (statements.PURGE_JOBS, (NOW, 5))):
         plan = steps(run, store, text, parameters)
         assert not any("ORDER BY" in step for step in plan), plan
 

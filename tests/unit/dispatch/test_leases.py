@@ -13,7 +13,7 @@ J1 = Held("j-1", 1)
 
 
 def bury(scene: Any) -> None:
-    finish(sweep.bury_dead(scene.dispatcher))
+    finish(sweep.bury_dead(scene.dispatcher, finish(scene.store.workers())))
     scene.turns()
 
 

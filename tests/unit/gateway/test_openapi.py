@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from shunter.gateway.web.openapi import OPERATIONS, Operation, openapi_document
-from shunter.gateway.web.refusals import CODES, CONFLICTS
+from shunter.web.refusals import CODES, CONFLICTS
 from shunter.wire.documents import JobDocument
 
 DOCUMENT: dict[str, Any] = json.loads(json.dumps(openapi_document("1")))

@@ -86,8 +86,15 @@ def test_no_rows_are_no_text():
 
 
 def test_a_worker_is_what_its_columns_say_where_they_differ_from_its_document():
-    _, _, _, document = registered(worker("w", is_dead=True, jobs=("stale",)))
+    *_, document = registered(worker("w", is_dead=True, jobs=("stale",)))
 
-    [read] = workers_in(f'[[{NOW + 2},0,{document},["held"]]]')
+    [read] = workers_in(f'[[{NOW + 2},0,3,{document},[["held","w/2"],["held too",null]]]]')
 
-    assert read == worker("w", is_dead=False, last_pinged=NOW + 2, jobs=("held",))
+    assert read == worker(
+        "w",
+        is_dead=False,
+        last_pinged=NOW + 2,
+        revision=3,
+        jobs=("held", "held too"),
+        places=(2,),
+    )

@@ -362,7 +362,13 @@ def test_a_job_is_written_in_full() -> None:
     assert shown["execution"] == {
         "worker_id": "w-1", "started": 2.0, "ended": None, "expiry": 9.0, "timeout": 1500,
     }  # fmt: skip
-    assert shown["callback"] == {"url": "http://127.0.0.1/x", "didCallbackSuccessfully": False}
+    assert shown["callback"] == {
+        "url": "http://127.0.0.1/x",
+        "didCallbackSuccessfully": False,
+        "tries": 0,
+        "error": "",
+        "due": None,
+    }
     assert shown["retry"]["limit"] == 3
     assert shown["error"] == {"kind": "lost", "message": "gone"}
     assert shown["history"][0]["outcome"] == "lost"

@@ -2,45 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from http import HTTPStatus
+from collections.abc import Callable
 from importlib.metadata import version
 
 import msgspec
 from starlette.applications import Starlette
-from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
 from shunter.dispatch.dispatcher import Dispatcher
-from shunter.errors import StoreError
 from shunter.gateway.complaints import Complaints
+from shunter.gateway.http_workers import HttpWorkers
 from shunter.gateway.web.jobs import JobRoutes
 from shunter.gateway.web.openapi import OPERATIONS, Operation, openapi_document
 from shunter.gateway.web.probes import Probes
-from shunter.gateway.web.refusals import (
-    CODES,
-    HttpRefusal,
-    JsonAnswer,
-    error_answer,
-    refusal_of,
-    unavailable,
-)
-from shunter.wire.tagging import BadDocument
-
-Handler = Callable[[Request], Awaitable[Response]]
-
-BODY_OVERHEAD = 64 * 1024
-
-
-def max_body_bytes(max_message_bytes: int) -> int:
-    """Return how large a body may be whose payload may be so large: base64 adds a third."""
-    return max_message_bytes * 4 // 3 + BODY_OVERHEAD
+from shunter.gateway.web.workers import WorkerRoutes
+from shunter.web.answering import Handler, application, max_body_bytes
+from shunter.web.refusals import HttpRefusal, JsonAnswer
 
 
 def http_app(
     dispatcher: Dispatcher,
+    http_workers: HttpWorkers,
     complaints: Complaints,
     *,
     is_ready: Callable[[], bool],
@@ -49,6 +32,7 @@ def http_app(
     """Build the application."""
     limit = max_body_bytes(dispatcher.rules.intake.max_payload_bytes)
     jobs = JobRoutes(dispatcher, new_id=new_id, max_body_bytes=limit)
+    workers = WorkerRoutes(dispatcher, http_workers, max_body_bytes=limit)
     probes = Probes(dispatcher, is_ready)
     described = msgspec.json.encode(openapi_document(version("shunter")))
 
@@ -61,6 +45,10 @@ def http_app(
         "report": jobs.report,
         "show": jobs.show,
         "cancel": jobs.cancel,
+        "register": workers.register,
+        "list_workers": workers.browse,
+        "show_worker": workers.show,
+        "resign": workers.resign,
         "healthz": probes.healthz,
         "readyz": probes.readyz,
         "metrics": probes.metrics,
@@ -77,70 +65,10 @@ def http_app(
 
         return handle
 
+    def refused(peer: str, refusal: HttpRefusal) -> None:
+        complaints.note(peer, f"http_{refusal.detail.code}", refusal.detail.message)
+
     methods: dict[str, dict[str, Handler]] = {}
     for operation in OPERATIONS:
         methods.setdefault(operation.path, {})[operation.method] = guarded(operation)
-    app = Starlette(
-        routes=[_route(path, by_method) for path, by_method in methods.items()],
-        exception_handlers=_error_handlers(complaints),
-    )
-    app.router.redirect_slashes = False
-    return app
-
-
-def _route(path: str, by_method: dict[str, Handler]) -> Route:
-    """Make one route for all methods of a path, so that a 405 can say which ones there are."""
-
-    async def endpoint(request: Request) -> Response:
-        method = "GET" if request.method == "HEAD" else request.method
-        return await by_method[method](request)
-
-    return Route(path.replace("{id}", "{id:path}"), endpoint, methods=list(by_method))
-
-
-def _error_handlers(
-    complaints: Complaints,
-) -> dict[type[Exception], Callable[[Request, Exception], Awaitable[Response]]]:
-    async def refused(request: Request, error: Exception) -> Response:
-        refusal = _as_refusal(request, error)
-        if refusal.status < 500 and refusal.status != HTTPStatus.NOT_FOUND:
-            peer = request.client.host if request.client else "http"
-            complaints.note(peer, f"http_{refusal.detail.code}", refusal.detail.message)
-        return error_answer(refusal)
-
-    async def gone(request: Request, error: Exception) -> Response:
-        return Response(status_code=HTTPStatus.BAD_REQUEST)
-
-    return {
-        HttpRefusal: refused,
-        BadDocument: refused,
-        HTTPException: refused,
-        StoreError: refused,
-        ClientDisconnect: gone,
-        Exception: refused,
-    }
-
-
-def _as_refusal(request: Request, error: Exception) -> HttpRefusal:
-    match error:
-        case HttpRefusal():
-            return error
-        case BadDocument():
-            return refusal_of(error)
-        case StoreError():
-            return unavailable(f"{error}; ask again later")
-        case HTTPException() if error.status_code in CODES:
-            return HttpRefusal(
-                error.status_code, _routing_fault(request, error), headers=error.headers
-            )
-    return HttpRefusal(
-        HTTPStatus.INTERNAL_SERVER_ERROR, "a fault of ours; the dispatcher's log has it"
-    )
-
-
-def _routing_fault(request: Request, error: HTTPException) -> str:
-    path = request.url.path[:128]
-    if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
-        allowed = (error.headers or {}).get("Allow", "")
-        return f"{request.method[:32]} is not for {path}; send {allowed}"
-    return f"nothing is served at {path}; /openapi.json lists what is"
+    return application(methods, on_refused=refused, directory="/openapi.json lists what is")

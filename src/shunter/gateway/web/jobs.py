@@ -20,9 +20,12 @@ from shunter.dispatch.arrivals import Receipts
 from shunter.dispatch.dispatcher import Dispatcher
 from shunter.errors import JobError, JobFinal
 from shunter.gateway.web import reports
-from shunter.gateway.web.bodies import aside, read_body
 from shunter.gateway.web.reading import Reading
-from shunter.gateway.web.refusals import (
+from shunter.model.identity import is_name
+from shunter.model.job import Job
+from shunter.store.port import JobQuery
+from shunter.web.bodies import aside, read_body
+from shunter.web.refusals import (
     CONFLICTS,
     HttpRefusal,
     JsonAnswer,
@@ -30,9 +33,6 @@ from shunter.gateway.web.refusals import (
     refusal_of,
     unavailable,
 )
-from shunter.model.identity import is_name
-from shunter.model.job import Job
-from shunter.store.port import JobQuery
 from shunter.wire.checking import checked, parsed
 from shunter.wire.documents import (
     JobPage,

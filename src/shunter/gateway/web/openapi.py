@@ -9,8 +9,9 @@ from typing import Any, get_type_hints
 import msgspec
 from msgspec import Struct
 
-from shunter.gateway.web.refusals import ErrorDocument
+from shunter.web.refusals import ErrorDocument
 from shunter.wire.documents import JobDocument, JobPage, JobsWish, JobWish, ResultWish
+from shunter.wire.worker_documents import WorkerDocument, WorkerList, WorkerWish
 
 TITLE = "Shunter"
 TEXT = "text/plain"
@@ -89,6 +90,43 @@ OPERATIONS = (
         needs_ready=True,
     ),
     Operation(
+        id="register",
+        method="PUT",
+        path="/dispatcher/workers/",
+        summary="Register an HTTP worker, or register it again: its id is made from its address.",
+        body=WorkerWish,
+        answers={201: WorkerDocument},
+        refusals=(*_CHANGING, 503),
+        needs_ready=True,
+    ),
+    Operation(
+        id="list_workers",
+        method="GET",
+        path="/dispatcher/workers/",
+        summary="List all workers.",
+        answers={200: WorkerList},
+        refusals=(503,),
+        needs_ready=True,
+    ),
+    Operation(
+        id="show_worker",
+        method="GET",
+        path="/dispatcher/workers/{id}",
+        summary="Show a worker.",
+        answers={200: WorkerDocument},
+        refusals=(404, 503),
+        needs_ready=True,
+    ),
+    Operation(
+        id="resign",
+        method="DELETE",
+        path="/dispatcher/workers/{id}",
+        summary="Resign an HTTP worker; its jobs go back to the queue.",
+        answers={200: WorkerDocument},
+        refusals=(404, 409, 503),
+        needs_ready=True,
+    ),
+    Operation(
         id="healthz",
         method="GET",
         path="/healthz",
@@ -120,11 +158,11 @@ OPERATIONS = (
     ),
 )
 
-JOB_ID = {
+PATH_ID = {
     "name": "id",
     "in": "path",
     "required": True,
-    "description": "The job's id; a slash in it may be written as %2F.",
+    "description": "The id of the job or worker; a slash in it may be written as %2F.",
     "schema": {"type": "string", "minLength": 1},
 }
 
@@ -166,7 +204,7 @@ def _described(operation: Operation) -> dict[str, Any]:
             )
         },
     }
-    if parameters := [*([JOB_ID] if "{id}" in operation.path else []), *_query(operation.query)]:
+    if parameters := [*([PATH_ID] if "{id}" in operation.path else []), *_query(operation.query)]:
         described["parameters"] = parameters
     if operation.body is not None:
         described["requestBody"] = {"required": True, "content": _json(operation.body)}

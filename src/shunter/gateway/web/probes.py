@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from shunter.dispatch.dispatcher import Dispatcher
 from shunter.gateway.web.metrics import CONTENT_TYPE, as_text, metrics
-from shunter.gateway.web.refusals import JsonAnswer, unavailable
+from shunter.web.refusals import JsonAnswer, unavailable
 
 STORE_SECONDS = 1.0
 """A store that takes longer for a cheap read is not ready."""

@@ -61,6 +61,16 @@ def replacing(job: Job, *, stamp: str, result: Body) -> RawBSONDocument:
     return _encoded(_document(job, stamp, result))
 
 
+def delivering(job: Job, *, stamp: str) -> RawBSONDocument:
+    """What changes in the document of an ended job when something became of its callback."""
+    document: Document = {"_id": job.id, "revision": job.revision, "stamp": stamp}
+    if job.callback is not None:
+        document["callback"] = msgspec.to_builtins(job.callback)
+    if (at := alarm(job)) is not None:
+        document["alarm"] = at
+    return _encoded(document)
+
+
 def registered(worker: Worker) -> Document:
     """The document of a worker, without its jobs: those are read from the jobs themselves."""
     fields: Document = msgspec.to_builtins(replace(worker, jobs=(), places=()))

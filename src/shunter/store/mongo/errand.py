@@ -22,6 +22,7 @@ from shunter.model.job import Job, Status
 from shunter.model.queueing import alarm, rank
 from shunter.store.mongo.claiming import Claiming
 from shunter.store.mongo.connection import Connection
+from shunter.store.mongo.delivering import Deliveries
 from shunter.store.mongo.front import Crowd, Reserve
 from shunter.store.mongo.inserting import Insertions
 from shunter.store.mongo.replacing import Replacements
@@ -45,6 +46,7 @@ class Errand:
         self.batch = batch
         self._workers = WorkerWrites(batch.workers, batch.renewed, now=batch.now)
         self._replacements = Replacements(batch.replacements, stamp=f"{stamp}.r")
+        self._deliveries = Deliveries(batch.deliveries, stamp=f"{stamp}.d")
         self._insertions = Insertions(batch.inserts, stamp=f"{stamp}.i", seqs=seqs)
         self._claims = [
             Claiming(claim, crowd, stamp=f"{stamp}.c{at}") for at, claim in enumerate(batch.claims)
@@ -52,7 +54,12 @@ class Errand:
 
     async def perform(self, connection: Connection) -> Committed:
         """Write all that is not written yet."""
-        writes: list[Part] = [self._workers, self._replacements, self._insertions]
+        writes: list[Part] = [
+            self._workers,
+            self._replacements,
+            self._deliveries,
+            self._insertions,
+        ]
         if not self._is_independent:
             for part in (*writes, *self._claims):
                 await part.perform(connection)
@@ -66,17 +73,18 @@ class Errand:
         return Committed(
             inserted=self._insertions.answers,
             replaced=self._replacements.answers,
+            delivered=self._deliveries.answers,
             claimed=[claiming.jobs for claiming in self._claims],
         )
 
     @property
     def _is_independent(self) -> bool:
         """Tell whether no part needs another one's outcome: the usual case."""
-        replaced = {job.id for job in self.batch.replacements}
-        types = [kind for claim in self.batch.claims for kind in set(claim.types)]
-        return len(types) == len(set(types)) and replaced.isdisjoint(
-            job.id for job in self.batch.inserts
-        )
+        batch = self.batch
+        written = [batch.replacements, batch.deliveries, batch.inserts]
+        ids = [job_id for jobs in written for job_id in {job.id for job in jobs}]
+        types = [kind for claim in batch.claims for kind in set(claim.types)]
+        return len(types) == len(set(types)) and len(ids) == len(set(ids))
 
     def _reserved_from(self, claim: Claim) -> Reserve:
         written: list[Job] = [*self.batch.replacements, *self.batch.inserts]

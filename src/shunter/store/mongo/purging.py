@@ -12,7 +12,8 @@ async def purge(connection: Connection, *, ended_before: float, limit: int) -> i
     await blobs.sweep(connection)
     if limit <= 0:
         return 0
-    cursor = connection.jobs.find({"ended": {"$lt": ended_before}}, blobs.REFERENCES)
+    is_over = {"ended": {"$lt": ended_before}, "alarm": {"$exists": False}}
+    cursor = connection.jobs.find(is_over, blobs.REFERENCES)
     doomed = await cursor.sort([("ended", 1)]).limit(limit).to_list()
     if not doomed:
         return 0

@@ -9,11 +9,11 @@ from typing import Any
 
 from pymongo.read_concern import ReadConcern
 
-from shunter.model.job import Job, Status
+from shunter.model.job import FINAL, Job, Status
 from shunter.model.worker import Worker
 from shunter.store.mongo import blobs
 from shunter.store.mongo.connection import Connection
-from shunter.store.mongo.documents import LOWEST, Document, worker_of
+from shunter.store.mongo.documents import LOWEST, OPEN, Document, worker_of
 from shunter.store.port import Backlog, JobQuery
 
 EVER = float("-inf")
@@ -73,8 +73,15 @@ async def held_by(connection: Connection, worker_ids: Iterable[str]) -> list[Job
 async def alarms(connection: Connection, *, now: float, limit: int) -> list[Job]:
     if limit <= 0:
         return []
-    due = {"alarm": {"$lte": now}}
+    due = {"alarm": {"$lte": now}, "status": {"$in": OPEN}}
     return await _jobs(connection, due, _NO_PAYLOAD, order=("alarm", 1), limit=limit)
+
+
+async def due_callbacks(connection: Connection, *, now: float, limit: int) -> list[Job]:
+    if limit <= 0:
+        return []
+    due = {"alarm": {"$lte": now}, "status": {"$in": sorted(FINAL)}}
+    return await _jobs(connection, due, _NO_BODIES, order=("alarm", 1), limit=limit)
 
 
 async def next_alarm(connection: Connection) -> float | None:

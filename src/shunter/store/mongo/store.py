@@ -105,6 +105,10 @@ class MongoStore:
         async with self._use() as it:
             return await reads.alarms(it, now=now, limit=limit)
 
+    async def due_callbacks(self, *, now: float, limit: int) -> list[Job]:
+        async with self._use() as it:
+            return await reads.due_callbacks(it, now=now, limit=limit)
+
     async def next_alarm(self) -> float | None:
         async with self._use() as it:
             return await reads.next_alarm(it)

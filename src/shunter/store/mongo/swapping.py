@@ -40,15 +40,17 @@ async def swap(
     where: Document,
     condition: Document = IS_NEXT,
     kept: Document = SEQ_AND_PAYLOAD,
+    base: Document | None = None,
 ) -> set[str]:
     """Replace jobs, by their ids, and return those that stand as written here.
 
     All documents bear `stamp`. `where` says which jobs may be replaced at all. The `condition`
     is asked of each, with `$$new` for its successor and `$$place` for the successor's place.
+    The successor is laid over `base`, and what is `kept` over both.
     """
     ids = list(documents)
     result = await connection.jobs.update_many(
-        {"_id": {"$in": ids}, **where}, _pipeline(documents, condition, kept)
+        {"_id": {"$in": ids}, **where}, _pipeline(documents, condition, kept, base or {})
     )
     if result.modified_count == len(ids):
         return set(ids)
@@ -80,10 +82,10 @@ async def swap_each(
 
 
 def _pipeline(
-    documents: Mapping[str, RawBSONDocument], condition: Document, kept: Document
+    documents: Mapping[str, RawBSONDocument], condition: Document, kept: Document, base: Document
 ) -> list[Document]:
     place: dict[str, Any] = {"$indexOfArray": [{"$literal": list(documents)}, "$_id"]}
     new = {"$arrayElemAt": [{"$literal": list(documents.values())}, "$$place"]}
-    swapped = {"$cond": [condition, {"$mergeObjects": ["$$new", kept]}, "$$ROOT"]}
+    swapped = {"$cond": [condition, {"$mergeObjects": [base, "$$new", kept]}, "$$ROOT"]}
     known = {"$let": {"vars": {"new": new}, "in": swapped}}
     return [{"$replaceWith": {"$let": {"vars": {"place": place}, "in": known}}}]

@@ -91,6 +91,11 @@ def replaced(job: Job) -> Parameters:
     )
 
 
+def delivered(job: Job) -> Parameters:
+    """The parameters of `statements.deliver_callbacks` for one job."""
+    return job.id, job.revision, alarm(job), as_json(job.callback)
+
+
 def registered(worker: Worker) -> Parameters:
     """The parameters of `statements.put_workers` for one worker."""
     document = as_json(replace(worker, jobs=(), places=()))

@@ -30,7 +30,8 @@ LISTED = "(SELECT value FROM json_each(?))"
 
 WITH_ID = f"id IN {LISTED}"
 HELD = f"worker_id IN {LISTED} AND status = 'i'"
-DUE = "alarm <= ?"
+DUE = "alarm <= ? AND status NOT IN ('c', 'f', 'x')"
+CALLBACK_DUE = "alarm <= ? AND status IN ('c', 'f', 'x')"
 
 INSERTED_AFTER = """
     SELECT json_group_array(stamp) FROM (SELECT stamp FROM jobs WHERE seq > ? ORDER BY seq)"""
@@ -59,7 +60,7 @@ BACKLOG = """
 
 _DOOMED = """
     SELECT seq FROM jobs INDEXED BY finished
-    WHERE ended < ? ORDER BY ended, status, type, seq LIMIT ?"""
+    WHERE ended < ? AND alarm IS NULL ORDER BY ended, status, type, seq LIMIT ?"""
 PURGE_PAYLOADS = f"DELETE FROM payloads WHERE seq IN ({_DOOMED})"
 PURGE_JOBS = f"DELETE FROM jobs WHERE seq IN ({_DOOMED})"
 
@@ -101,6 +102,17 @@ def replace_jobs(rows: int) -> str:
         FROM (VALUES {_places(rows, 9)}) AS new
         WHERE jobs.id = new.column1 AND jobs.revision = new.column2 - 1
             AND jobs.status NOT IN ('c', 'f', 'x')"""
+
+
+@cache
+def deliver_callbacks(rows: int) -> str:
+    """Takes the stamp, then the rows: id, revision, alarm and callback of jobs that have ended."""
+    return f"""
+        UPDATE jobs SET stamp = ?, revision = new.column2, alarm = new.column3,
+            doc = json_set(doc, '$.revision', new.column2, '$.callback', json(new.column4))
+        FROM (VALUES {_places(rows, 4)}) AS new
+        WHERE jobs.id = new.column1 AND jobs.revision = new.column2 - 1
+            AND jobs.status IN ('c', 'f', 'x')"""
 
 
 @cache

@@ -22,7 +22,7 @@ from shunter.store.port import Backlog, Batch, Claim, Committed, JobQuery
 from shunter.store.sqlite import reads, statements, writes
 from shunter.store.sqlite.connection import connect, migrate, migrations
 from shunter.store.sqlite.lane import Lane, Operation, T
-from shunter.store.sqlite.rows import as_json, inserted, registered, replaced
+from shunter.store.sqlite.rows import as_json, delivered, inserted, registered, replaced
 from shunter.store.sqlite.writer import Writer
 
 LOOK_SECONDS = 0.025
@@ -61,8 +61,9 @@ class SQLiteStore:
     async def commit(self, batch: Batch) -> Committed:
         workers = [registered(worker) for worker in batch.workers]
         replacements = [replaced(job) for job in batch.replacements]
+        deliveries = [delivered(job) for job in batch.deliveries]
         inserts = [inserted(job) for job in batch.inserts]
-        stamp = secrets.randbits(48)
+        stamp, other_stamp = secrets.randbits(48), secrets.randbits(48)
 
         def all_of_it(connection: sqlite3.Connection) -> Committed:
             if workers:
@@ -71,6 +72,7 @@ class SQLiteStore:
                 writes.renew_workers(connection, batch.renewed, batch.now)
             return Committed(
                 replaced=writes.replace(connection, replacements, stamp),
+                delivered=writes.deliver(connection, deliveries, other_stamp),
                 inserted=writes.insert(connection, batch.inserts, inserts),
                 claimed=[writes.claim(connection, claim) for claim in batch.claims],
             )
@@ -109,6 +111,13 @@ class SQLiteStore:
         return await self._read(
             lambda connection: reads.jobs(
                 connection, statements.DUE, (now,), order="alarm", limit=max(limit, 0)
+            )
+        )
+
+    async def due_callbacks(self, *, now: float, limit: int) -> list[Job]:
+        return await self._read(
+            lambda connection: reads.jobs(
+                connection, statements.CALLBACK_DUE, (now,), order="alarm", limit=max(limit, 0)
             )
         )
 

@@ -68,11 +68,26 @@ def claim(connection: sqlite3.Connection, wish: Claim) -> list[Job]:
 
 
 def replace(connection: sqlite3.Connection, rows: Sequence[Parameters], stamp: int) -> list[bool]:
-    """Compare and swap; a row's first parameter is the job's id."""
+    """Compare and swap jobs that are under way."""
+    return _swap(connection, statements.replace_jobs, rows, stamp)
+
+
+def deliver(connection: sqlite3.Connection, rows: Sequence[Parameters], stamp: int) -> list[bool]:
+    """Compare and swap the callbacks of jobs that have ended."""
+    return _swap(connection, statements.deliver_callbacks, rows, stamp)
+
+
+def _swap(
+    connection: sqlite3.Connection,
+    statement: Callable[[int], str],
+    rows: Sequence[Parameters],
+    stamp: int,
+) -> list[bool]:
+    """Compare and swap; a row's first parameter is the job's id. The stamp is this call's alone."""
     answers: list[bool] = []
     is_distinct = len({row[0] for row in rows}) == len(rows)
     for _, chunk in _chunks(rows, None if is_distinct else 1):
-        count = _execute(connection, statements.replace_jobs, chunk, stamp).rowcount
+        count = _execute(connection, statement, chunk, stamp).rowcount
         if count in (0, len(chunk)):
             answers += [count > 0] * len(chunk)
         else:

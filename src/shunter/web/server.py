@@ -1,4 +1,4 @@
-"""Uvicorn inside the dispatcher's loop, on a socket of ours."""
+"""Uvicorn inside our loop, on a socket of ours."""
 
 from __future__ import annotations
 
@@ -7,23 +7,26 @@ import socket
 from collections.abc import Iterator
 
 import uvicorn
-from starlette.applications import Starlette
+from starlette.types import ASGIApp
 
 from shunter.errors import SettingsError
 
 SHUTDOWN_SECONDS = 3
-"""How long requests under way may take once the dispatcher stops."""
+"""How long requests under way may take once the process stops."""
+
+KEEP_SECONDS = 75
+"""How long an idle connection stays open: longer than our own callers keep one."""
 
 
 class _Server(uvicorn.Server):
-    """Uvicorn inside our loop: signals are the service's business."""
+    """Uvicorn inside our loop: signals are the business of who runs it."""
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield
 
 
-def http_server(app: Starlette) -> uvicorn.Server:
+def http_server(app: ASGIApp) -> uvicorn.Server:
     """Make a server to be run with `serve(sockets=[...])` in the current loop."""
     return _Server(
         uvicorn.Config(
@@ -33,13 +36,14 @@ def http_server(app: Starlette) -> uvicorn.Server:
             lifespan="off",
             ws="none",
             server_header=False,
+            timeout_keep_alive=KEEP_SECONDS,
             timeout_graceful_shutdown=SHUTDOWN_SECONDS,
         )
     )
 
 
-def bound_listener(host: str, port: int) -> socket.socket:
-    """Bind the address of `[http]`, or say which setting is to blame."""
+def bound_listener(host: str, port: int, *, key: str, remedy: str) -> socket.socket:
+    """Bind an address, or say which setting is to blame and what to do."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     try:
@@ -48,9 +52,6 @@ def bound_listener(host: str, port: int) -> socket.socket:
     except OSError as error:
         listener.close()
         raise SettingsError(
-            "the system",
-            "http.port",
-            f"{host}:{port}, which can't be bound ({error.strerror})",
-            "an address of this machine that nothing else listens on, or http.enabled = false",
+            "the system", key, f"{host}:{port}, which can't be bound ({error.strerror})", remedy
         ) from None
     return listener

@@ -1,0 +1,117 @@
+"""The workers' routes: register, resign, and look. Spec: docs/spec/http-workers.md."""
+
+from __future__ import annotations
+
+import asyncio
+from http import HTTPStatus
+from urllib.parse import quote
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from shunter.dispatch.dispatcher import Dispatcher
+from shunter.dispatch.registry import change_workers
+from shunter.gateway.http_workers import HttpWorkers
+from shunter.model import health
+from shunter.model.identity import is_name
+from shunter.model.worker import Worker, WorkerKind
+from shunter.web.bodies import read_body
+from shunter.web.refusals import HttpRefusal, JsonAnswer
+from shunter.wire.checking import checked, parsed
+from shunter.wire.messages import Held
+from shunter.wire.worker_documents import WorkerList, WorkerWish, worker_document
+
+COLLECTION = "/dispatcher/workers/"
+
+
+class WorkerRoutes:
+    """What HTTP clients may do with workers."""
+
+    def __init__(
+        self, dispatcher: Dispatcher, http_workers: HttpWorkers, *, max_body_bytes: int
+    ) -> None:
+        self._dispatcher = dispatcher
+        self._store = dispatcher.store
+        self._http_workers = http_workers
+        self._max_body_bytes = max_body_bytes
+
+    async def register(self, request: Request) -> Response:
+        """PUT: a worker comes. It may have jobs at once, and is asked for its health at once."""
+        wish = checked(parsed(await read_body(request, self._max_body_bytes)), WorkerWish)
+        now = self._dispatcher.now()
+
+        def come(known: Worker | None) -> Worker:
+            return health.registered(
+                known,
+                hostname=wish.hostname,
+                port=wish.port,
+                handlers=tuple(dict.fromkeys(wish.handlers)),
+                max_jobs=wish.maxJobs,
+                now=now,
+            )
+
+        worker_id = health.worker_id_at(wish.hostname, wish.port)
+        (worker,) = await change_workers(self._store, {worker_id: come})
+        self._http_workers.check(worker)
+        await self._http_workers.survey()
+        headers = {"Location": COLLECTION + quote(worker_id)}
+        return JsonAnswer(worker_document(worker), HTTPStatus.CREATED, headers)
+
+    async def browse(self, request: Request) -> Response:
+        """GET of all."""
+        workers = await self._store.workers()
+        return JsonAnswer(WorkerList(workers=tuple(map(worker_document, workers))))
+
+    async def show(self, request: Request) -> Response:
+        """GET of one."""
+        return JsonAnswer(worker_document(await self._worker(_worker_id(request))))
+
+    async def resign(self, request: Request) -> Response:
+        """DELETE: its jobs are back in the queue when this is answered."""
+        worker = await self._worker(_worker_id(request))
+        if worker.kind is not WorkerKind.HTTP:
+            raise HttpRefusal(
+                HTTPStatus.CONFLICT,
+                f"worker {worker.id} is connected by ZeroMQ and resigns by itself; stop its "
+                "process with SIGTERM",
+                field="id",
+            )
+        now = self._dispatcher.now()
+        await change_workers(
+            self._store,
+            {worker.id: lambda known: None if known is None else health.resigned(known, now=now)},
+        )
+        await self._give_up_jobs(worker.id)
+        return JsonAnswer(worker_document(await self._worker(worker.id)))
+
+    async def _give_up_jobs(self, worker_id: str) -> None:
+        """Put what it has back into the queue, and have it stopped: it may be working still."""
+        jobs = await self._store.held_by([worker_id])
+        if not jobs:
+            return
+        held = [Held(job.id, job.attempt) for job in jobs]
+        self._http_workers.send_cancels(worker_id, held)
+        self._dispatcher.desk.remove(worker_id)
+        self._dispatcher.give_back(worker_id, held, f"worker {worker_id} resigned")
+        committed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._dispatcher.submit([], None, lambda _: committed.set_result(None))
+        await committed
+
+    async def _worker(self, worker_id: str) -> Worker:
+        found = await self._store.workers([worker_id])
+        if not found:
+            message = f"no worker {worker_id} is known; GET {COLLECTION} lists all"
+            raise HttpRefusal(HTTPStatus.NOT_FOUND, message, field="id")
+        return found[0]
+
+
+def _worker_id(request: Request) -> str:
+    worker_id: str = request.path_params["id"]
+    if not worker_id:
+        message = "all workers at once can't be resigned; name one"
+        allow = {"Allow": "GET, HEAD, PUT"}
+        raise HttpRefusal(HTTPStatus.METHOD_NOT_ALLOWED, message, headers=allow)
+    if not is_name(worker_id):
+        message = f"no worker {worker_id[:128]} is known; GET {COLLECTION} lists all"
+        raise HttpRefusal(HTTPStatus.NOT_FOUND, message, field="id")
+    return worker_id

@@ -1,0 +1,138 @@
+"""Workers that are asked whether they live: when to ask, and what follows from the answers.
+
+Any dispatcher may ask. The one that writes `last_pinged` first is the one that does, so ten of
+them ask no more often than one. Each function takes a record and returns the next one with its
+revision raised. Pure: `now` is always an argument. Spec: docs/spec/http-workers.md.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from shunter.model.worker import Handler, Worker, WorkerKind
+
+MAX_ERROR_LENGTH = 500
+
+
+class HealthRules(Struct, frozen=True, kw_only=True):
+    """How workers are watched; spans in seconds."""
+
+    ping_interval: float = 30.0
+    max_retries: int = 3
+    dead_ping_interval: float = 60.0
+    dead_max_retries: int = 10
+    verification_interval: float = 10.0
+    kill_within: float = 2.0
+
+    @property
+    def takes_over_after(self) -> float:
+        """How long after its last answer a worker may lose its jobs, at the earliest."""
+        return self.ping_interval * max(1, self.max_retries)
+
+    @property
+    def lease(self) -> float:
+        """How long a worker that hears nothing more may go on with its jobs."""
+        span = self.takes_over_after
+        return max(span - self.kill_within - 1.0, span / 2)
+
+
+def worker_id_at(hostname: str, port: int) -> str:
+    """Return the id of the worker there: who registers twice is the same worker."""
+    return "w-" + hashlib.sha256(f"{hostname.lower()}:{port}".encode()).hexdigest()[:20]
+
+
+def registered(
+    known: Worker | None,
+    *,
+    hostname: str,
+    port: int,
+    handlers: tuple[str, ...],
+    max_jobs: int,
+    now: float,
+) -> Worker:
+    """A worker comes, or comes again; its jobs are to be verified at once."""
+    fresh = Worker(
+        id=worker_id_at(hostname, port),
+        kind=WorkerKind.HTTP,
+        hostname=hostname,
+        port=port,
+        handlers=tuple(Handler(name) for name in handlers),
+        max_jobs=max_jobs,
+        registered=now,
+        last_pinged=now,
+        revision=1,
+    )
+    if known is None:
+        return fresh
+    return replace(
+        fresh,
+        revision=known.revision + 1,
+        incarnation=known.incarnation + 1,
+        answered=known.answered,
+    )
+
+
+def resigned(worker: Worker, *, now: float) -> Worker:
+    """It wants no more jobs."""
+    return _changed(worker, is_resigned=True, last_pinged=now)
+
+
+def is_check_due(worker: Worker, rules: HealthRules, *, now: float) -> bool:
+    """Tell whether it is time to ask this worker."""
+    interval = rules.dead_ping_interval if worker.is_dead else rules.ping_interval
+    return _is_watched(worker) and now - worker.last_pinged >= interval
+
+
+def answered(worker: Worker, *, now: float) -> Worker:
+    """It lives, again if it was dead."""
+    return _changed(worker, failed_ping_count=0, last_error="", is_dead=False, answered=now)
+
+
+def unanswered(worker: Worker, error: str, rules: HealthRules) -> Worker:
+    """A check failed; after some of them the worker counts as dead."""
+    failed = worker.failed_ping_count + 1
+    return _changed(
+        worker,
+        failed_ping_count=failed,
+        last_error=error[:MAX_ERROR_LENGTH],
+        is_dead=worker.is_dead or failed >= rules.max_retries,
+    )
+
+
+def is_beyond_hope(worker: Worker, rules: HealthRules) -> bool:
+    """Tell whether a dead worker has been asked often enough to be forgotten."""
+    since_death = worker.failed_ping_count - max(1, rules.max_retries)
+    return worker.is_dead and since_death >= rules.dead_max_retries
+
+
+def is_verification_due(worker: Worker, rules: HealthRules, *, now: float) -> bool:
+    """Tell whether it is time to ask this worker for its jobs, if it has any."""
+    is_usable = _is_watched(worker) and not worker.is_dead and bool(worker.jobs)
+    return is_usable and now - worker.verified >= rules.verification_interval
+
+
+def is_due(worker: Worker, rules: HealthRules, *, now: float) -> bool:
+    """Tell whether it is time to ask this worker for anything."""
+    return is_check_due(worker, rules, now=now) or is_verification_due(worker, rules, now=now)
+
+
+def taken_on(worker: Worker, rules: HealthRules, *, now: float) -> Worker:
+    """Somebody takes it on to ask what is due: its times are set to now."""
+    changes = {}
+    if is_check_due(worker, rules, now=now):
+        changes["last_pinged"] = now
+    if is_verification_due(worker, rules, now=now):
+        changes["verified"] = now
+    return _changed(worker, **changes)
+
+
+def _is_watched(worker: Worker) -> bool:
+    return worker.kind is WorkerKind.HTTP and not worker.is_resigned
+
+
+def _changed(worker: Worker, **changes: Any) -> Worker:
+    return replace(worker, revision=worker.revision + 1, **changes)

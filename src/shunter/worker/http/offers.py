@@ -1,0 +1,119 @@
+"""The documents of an HTTP worker: jobs that it is offered, and what it says itself.
+
+A job's document may have fields that this version does not know; those it needs are checked.
+Pure. Spec: docs/spec/http-workers.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from shunter.model.job import ErrorKind
+from shunter.wire.checking import Document, Name, Text, checked
+from shunter.wire.documents import Attempt, Milliseconds, Value
+from shunter.wire.messages import Assignment, Report
+from shunter.wire.tagging import document_of, tagged_document
+from shunter.worker.http.holdings import Offer
+
+MESSAGE_CHARACTERS = 60_000
+"""Dispatchers take messages that are a little longer."""
+
+
+class OfferedRun(Document, frozen=True, kw_only=True, forbid_unknown_fields=False):
+    """The run that the job is offered for; `timeout` is milliseconds."""
+
+    worker_id: Name
+    timeout: Milliseconds | None = None
+
+
+class OfferedJob(Document, frozen=True, kw_only=True, forbid_unknown_fields=False):
+    """What is needed of a job's document."""
+
+    id: Name
+    type: Name
+    attempt: Attempt
+    execution: OfferedRun
+    payload: Value = None
+    run: Text | None = None
+
+
+class Health(Struct, frozen=True, kw_only=True):
+    """The answer to a health check; `id` is null before a dispatcher has given one."""
+
+    id: str | None
+    jobs: int
+    maxJobs: int  # noqa: N815 - the name that the protocol gives it
+
+
+class RunStanding(Struct, frozen=True, kw_only=True):
+    """The answer to a question about a run."""
+
+    id: str
+    attempt: int | None
+    status: str
+
+
+class Introduction(Struct, frozen=True, kw_only=True):
+    """What a worker tells a dispatcher about itself."""
+
+    hostname: str
+    port: int
+    handlers: Sequence[str]
+    maxJobs: int  # noqa: N815 - likewise
+
+
+class Registered(Struct, frozen=True):
+    """What is needed of the answer to an introduction."""
+
+    id: str
+
+
+class _Failed(Struct, frozen=True):
+    kind: ErrorKind
+    message: str
+    traceback: str
+
+
+class _Result(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    status: str
+    attempt: int
+    worker_id: str
+    result: Any = None
+    error: _Failed | None = None
+
+
+def offer_of(document: Any) -> tuple[Offer, Assignment]:
+    """Read a job, or raise a BadDocument that names the field at fault."""
+    job = checked(document, OfferedJob)
+    timeout = job.execution.timeout
+    assignment = Assignment(
+        job.id,
+        job.attempt,
+        job.type,
+        document_of(job.payload, "payload"),
+        None if timeout is None else timeout / 1000,
+        job.run,
+    )
+    offer = Offer(
+        job_id=job.id, attempt=job.attempt, type=job.type, worker_id=job.execution.worker_id
+    )
+    return offer, assignment
+
+
+def result_document(report: Report, worker_id: str) -> bytes:
+    """Write how a run ended."""
+    error = report.error
+    if error is None:
+        result = tagged_document(report.result)
+        document = _Result(status="c", attempt=report.attempt, worker_id=worker_id, result=result)
+    else:
+        message = error.message[:MESSAGE_CHARACTERS]
+        if error.ended_by:
+            message = f"{message} (ended by {error.ended_by})"
+        failed = _Failed(error.kind, message, error.traceback[:MESSAGE_CHARACTERS])
+        document = _Result(status="f", attempt=report.attempt, worker_id=worker_id, error=failed)
+    return msgspec.json.encode(document)

@@ -1,0 +1,132 @@
+"""Which of a worker's dispatchers should have how much of its window.
+
+While nobody uses all it has, everyone gets the same; where that is less than one place each, the
+places go round, one step with each heartbeat. While somebody does use all it has, those that
+don't lend it what they leave unused. A worker can't know whether a dispatcher without credit has
+work, so it tries them: each that has none, and whose store nobody else brings work from, is
+given one place from time to time, and keeps it if it uses it. Dispatchers over one store see the
+same queue, so it is enough that one of them has credit.
+Pure: `now` is an argument. What may be given when is `credits.py`'s business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from shunter.worker.account import Account
+
+SETTLE = 0.25
+"""How long a dispatcher that knows of its credit has to use it, in heartbeats."""
+
+REST = 3.0
+"""For how long a dispatcher that did not use its credit is left without, in heartbeats."""
+
+
+class Shares:
+    """Decides anew with each heartbeat, and when the window or those who live have changed."""
+
+    def __init__(self, heartbeat: float) -> None:
+        self._heartbeat = heartbeat
+        self._next_round = 0.0
+        self._basis: tuple[tuple[Account, ...], int] = ((), 0)
+        self._is_lending = False
+        self._turn = 0
+
+    def allot(self, live: Sequence[Account], places: int, *, now: float) -> None:
+        """Set each account's `share`; they add up to the number of places."""
+        is_round = now >= self._next_round
+        basis = (tuple(live), places)
+        if not is_round and basis == self._basis and not self._was_tried_in_vain(live, now):
+            return
+        self._basis = basis
+        full = [account for account in live if account.is_full]
+        self._is_lending = bool(full) and len(live) > 1
+        if self._is_lending:
+            self._lend(live, full, places, now)
+        else:
+            self._spread(live, places, is_round=is_round)
+        if is_round:
+            self._next_round = now + self._heartbeat
+
+    # ---- nobody needs more
+
+    def _spread(self, live: Sequence[Account], places: int, *, is_round: bool) -> None:
+        order = list(live)
+        if places < len(live):
+            # One that has not answered since it got its turn has not had it.
+            has_gone_round = all(a.told == 0 or a.tried_at is not None for a in live)
+            self._turn += is_round and has_gone_round
+            first = self._turn % len(live)
+            order = order[first:] + order[:first]
+        _level(order, places, [account.held for account in order])
+
+    # ---- somebody does
+
+    def _lend(
+        self, live: Sequence[Account], full: Sequence[Account], places: int, now: float
+    ) -> None:
+        lenders = [account for account in live if account not in full]
+        for account in lenders:
+            account.share = self._kept(account, now)
+        if not any(account.share > account.told == 0 for account in lenders):
+            served = {account.store for account in full}
+            self._try_one([a for a in lenders if a.store not in served], now)
+        rest = max(0, places - sum(account.share for account in lenders))
+        # Who has had credit the longest is the first to go without.
+        _level(sorted(full, key=lambda a: -a.granted), rest, [0] * len(full))
+
+    def _kept(self, account: Account, now: float) -> int:
+        """What one keeps that does not use all it has."""
+        if account.told == 0:
+            return max(account.held, min(account.share, 1))
+        if not self._is_settled(account, now):
+            return max(account.held, account.told)
+        account.rested_at = now
+        return account.held
+
+    def _try_one(self, lenders: Sequence[Account], now: float) -> None:
+        """Give a place to one that has none and may have work by now, each in its turn."""
+        rested = [
+            account
+            for account in lenders
+            if account.told == account.share == 0
+            and (account.rested_at is None or now - account.rested_at >= REST * self._heartbeat)
+        ]
+        if rested:
+            min(rested, key=lambda account: account.granted).share = 1
+
+    def _was_tried_in_vain(self, live: Sequence[Account], now: float) -> bool:
+        """Tell whether a place that somebody needs was left unused where it was tried."""
+        return self._is_lending and any(
+            account.share > account.held and account.told > 0 and self._is_settled(account, now)
+            for account in live
+            if not account.is_full
+        )
+
+    def _is_settled(self, account: Account, now: float) -> bool:
+        tried_at = account.tried_at
+        return tried_at is not None and now - tried_at >= SETTLE * self._heartbeat
+
+
+def _level(order: Sequence[Account], places: int, kept: Sequence[int]) -> None:
+    """Share places out so that the least get first, but nobody less than is kept.
+
+    Where not all can be alike, those early in the order get one more.
+    """
+    rest = places - sum(kept)
+    if rest < 0:
+        rest, kept = places, [0] * len(kept)
+    for account, share in zip(order, kept, strict=True):
+        account.share = share
+    while rest and order:
+        least = min(account.share for account in order)
+        lowest = [account for account in order if account.share == least]
+        above = [account.share - least for account in order if account.share > least]
+        rise = min([rest // len(lowest), *above])
+        if rise == 0:
+            for account in lowest[:rest]:
+                account.share += 1
+            return
+        for account in lowest:
+            account.share += rise
+        rest -= rise * len(lowest)

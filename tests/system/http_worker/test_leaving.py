@@ -1,0 +1,99 @@
+"""A worker behind HTTP leaves no job running, and none behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+
+from system.http_worker.conftest import StartWorker
+from system.http_worker.fake_dispatcher import FakeDispatcher
+from system.witness import runs_in
+from system.yard import WITNESS_APP, Process, Yard, until
+
+
+def children_of(process: Process) -> list[int]:
+    with open(f"/proc/{process.pid}/task/{process.pid}/children") as listed:
+        return [int(pid) for pid in listed.read().split()]
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        with open(f"/proc/{pid}/stat") as stat:
+            return stat.read().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def test_at_sigterm_running_jobs_end_and_are_reported_before_it_resigns(
+    dispatcher: FakeDispatcher, start_worker: StartWorker, yard: Yard
+) -> None:
+    worker = start_worker(dispatcher)
+    dispatcher.offer("last", "work", 5, 1.5)
+    until(lambda: "last" in runs_in(yard.witness))
+
+    worker.signal(signal.SIGTERM)
+
+    until(lambda: worker.logged(event="resigning"))
+    assert dispatcher.offer("too-late", "add", 1, 2).status_code == 503
+    assert dispatcher.look("last") == 200
+    assert dispatcher.health_check().status_code == 200
+    assert worker.exit_code() == 0
+
+    assert dispatcher.log == ["register", "report", "resign"]
+    assert dispatcher.farewells == ["w-fake"]
+    assert dispatcher.report_on("last")["result"] == 5
+
+
+def test_at_sigterm_what_does_not_end_is_stopped_before_it_resigns(
+    dispatcher: FakeDispatcher, start_worker: StartWorker, yard: Yard
+) -> None:
+    alive_at_farewell: list[int] = []
+    dispatcher.on_farewell = lambda: alive_at_farewell.extend(filter(is_alive, children))
+    worker = start_worker(dispatcher, worker__grace_seconds=0.5)
+    dispatcher.offer("endless", "work", 1, 60.0)
+    until(lambda: "endless" in runs_in(yard.witness))
+    children = children_of(worker)
+    assert children
+
+    assert worker.terminate() == 0
+
+    assert dispatcher.log == ["register", "resign"]
+    assert alive_at_farewell == []
+    (line,) = worker.logged(event="resigned")
+    assert line["given_back"] == ["endless"]
+
+
+def test_at_sigterm_it_leaves_in_time_though_no_dispatcher_is_there(
+    dispatcher: FakeDispatcher, start_worker: StartWorker
+) -> None:
+    worker = start_worker(dispatcher)
+    dispatcher.offer("unheard", "add", 1, 2)
+    dispatcher.report_on("unheard")
+    dispatcher.stop()
+    began = time.monotonic()
+
+    assert worker.terminate() == 0
+
+    assert time.monotonic() - began < 15.0
+
+
+def test_kill_9_leaves_no_children(
+    dispatcher: FakeDispatcher, start_worker: StartWorker, yard: Yard
+) -> None:
+    worker = start_worker(dispatcher, slots=2)
+    dispatcher.offer("running", "stubborn")
+    until(lambda: "running" in runs_in(yard.witness))
+    children = children_of(worker)
+    assert len(children) == 2
+
+    worker.kill()
+
+    until(lambda: not any(map(is_alive, children)), within=5.0)
+
+
+def test_it_dies_with_the_process_that_started_it(dispatcher: FakeDispatcher, yard: Yard) -> None:
+    words = ["worker", "--http", "--app", WITNESS_APP, "--dispatcher", dispatcher.url]
+    worker = yard.process([*words, "--parent", str(os.getppid())], "orphan")
+
+    assert worker.exit_code() != 0

@@ -1,0 +1,242 @@
+"""Kills a job at every line of `shunter.rerun`, or every n-th, and runs it again.
+
+A program of its own, since it forks: `python -m system.rerun.victim KIND FOLDER URL N`. The
+process that forks has no thread and no connection; each run is a child that has its own. After
+each kill the target must hold the old contents or the new ones, and after the next attempt the
+new ones and nothing beside them. It prints how many kills there were, as JSON.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import os
+import shutil
+import signal
+import sqlite3
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from shunter.rerun import (
+    Owner,
+    staged_collection,
+    staged_directory,
+    staged_file,
+    staged_table,
+    upsert_documents,
+    upsert_rows,
+)
+
+ROWS = 20
+TABLES = "SELECT name FROM sqlite_master WHERE type = 'table'"
+OURS = (str(Path(inspect.getfile(staged_file)).parent), inspect.getfile(shutil))
+"""Code that a run may die in: our own, and what removes directories for us."""
+
+
+class Target:
+    """One kind of place that results are published to."""
+
+    def __init__(self, folder: Path, url: str) -> None:
+        self.folder, self.url = folder, url
+
+    def run(self, owner: Owner, version: int) -> None:
+        raise NotImplementedError
+
+    def contents(self) -> list[int]:
+        """Return the version of each row that is there, empty where there is none."""
+        raise NotImplementedError
+
+    def leftovers(self) -> list[str]:
+        raise NotImplementedError
+
+
+class FileTarget(Target):
+    def run(self, owner: Owner, version: int) -> None:
+        with staged_file(self.folder / "result.txt", run=owner) as file:
+            file.writelines(f"{version}\n" for _ in range(ROWS))
+
+    def contents(self) -> list[int]:
+        path = self.folder / "result.txt"
+        return [int(line) for line in path.read_text().split()] if path.exists() else []
+
+    def leftovers(self) -> list[str]:
+        return [name for name in os.listdir(self.folder) if name != "result.txt"]
+
+
+class DirectoryTarget(Target):
+    def run(self, owner: Owner, version: int) -> None:
+        with staged_directory(self.folder / "result", run=owner) as staging:
+            (staging / "deeper").mkdir()
+            for number in range(ROWS):
+                (staging / "deeper" / str(number)).write_text(str(version))
+
+    def contents(self) -> list[int]:
+        return [int(path.read_text()) for path in (self.folder / "result").glob("deeper/*")]
+
+    def leftovers(self) -> list[str]:
+        return [name for name in os.listdir(self.folder) if name != "result"]
+
+
+class TableTarget(Target):
+    how = "replace"
+
+    def run(self, owner: Owner, version: int) -> None:
+        rows = [(number, version) for number in range(ROWS)]
+        schema = "id INTEGER PRIMARY KEY, version INTEGER NOT NULL"
+        path = self.folder / "result.db"
+        with staged_table(path, "result", publish=self.how, schema=schema, run=owner) as staged:  # type: ignore[arg-type]
+            staged.insert(rows[:5])
+            staged.insert(rows[5:])
+
+    def contents(self) -> list[int]:
+        return [v for (v,) in self._query("SELECT version FROM result")]
+
+    def leftovers(self) -> list[str]:
+        return [n for (n,) in self._query(TABLES) if n != "result"]
+
+    def _query(self, query: str) -> list[Any]:
+        connection = sqlite3.connect(self.folder / "result.db")
+        try:
+            return connection.execute(query).fetchall()
+        except sqlite3.OperationalError:
+            return []
+        finally:
+            connection.close()
+
+
+class MergedTableTarget(TableTarget):
+    how = "merge"
+
+
+class CollectionTarget(Target):
+    def run(self, owner: Owner, version: int) -> None:
+        from pymongo import MongoClient
+
+        with (
+            MongoClient(self.url) as client,
+            staged_collection(client.get_database()["result"], run=owner) as staging,
+        ):
+            staging.insert_many([{"_id": n, "version": version} for n in range(ROWS)])
+
+    def contents(self) -> list[int]:
+        return [document["version"] for document in self._ask("result")]
+
+    def leftovers(self) -> list[str]:
+        return [name for name in self._ask(None) if name != "result"]
+
+    def _ask(self, collection: str | None) -> list[Any]:
+        """Ask in a child, so that this process has no client when it forks."""
+        from pymongo import MongoClient
+
+        def asked() -> list[Any]:
+            with MongoClient(self.url) as client:
+                database = client.get_database()
+                if collection is None:
+                    return database.list_collection_names()
+                return list(database[collection].find({}, {"_id": 0}))
+
+        reader, writer = os.pipe()
+        if os.fork() == 0:
+            os.write(writer, json.dumps(asked()).encode())
+            os._exit(0)
+        os.close(writer)
+        os.wait()
+        with os.fdopen(reader) as answer:
+            return json.load(answer)
+
+
+class UpsertTarget(TableTarget):
+    """Not staged: a run that dies leaves some rows new and some old, the next corrects that."""
+
+    def run(self, owner: Owner, version: int) -> None:
+        path = self.folder / "result.db"
+        connection = sqlite3.connect(path, isolation_level=None)
+        connection.execute("CREATE TABLE IF NOT EXISTS result (id PRIMARY KEY, version)")
+        for half in (range(ROWS // 2), range(ROWS // 2, ROWS)):
+            upsert_rows(connection, "result", ({"id": n, "version": version} for n in half))
+        connection.close()
+
+
+class UpsertedCollectionTarget(CollectionTarget):
+    def run(self, owner: Owner, version: int) -> None:
+        from pymongo import MongoClient
+
+        with MongoClient(self.url) as client:
+            for half in (range(ROWS // 2), range(ROWS // 2, ROWS)):
+                upsert_documents(
+                    client.get_database()["result"], [{"_id": n, "version": version} for n in half]
+                )
+
+
+KINDS: dict[str, type[Target]] = {
+    "file": FileTarget,
+    "directory": DirectoryTarget,
+    "table": TableTarget,
+    "merged-table": MergedTableTarget,
+    "collection": CollectionTarget,
+    "upsert": UpsertTarget,
+    "upserted-collection": UpsertedCollectionTarget,
+}
+
+
+def killer(lines: int) -> Callable[[FrameType, str, Any], Any]:
+    """Return a trace function that ends this process at the n-th line of our code."""
+    left = lines
+
+    def trace(frame: FrameType, event: str, _: Any) -> Any:
+        nonlocal left
+        if not frame.f_code.co_filename.startswith(OURS):
+            return None
+        if event == "line":
+            left -= 1
+            if left <= 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+        return trace
+
+    return trace
+
+
+def was_killed(target: Target, owner: Owner, version: int, lines: int | None) -> bool:
+    """Run the job in a child, which dies at that line; tell whether it did."""
+    pid = os.fork()
+    if pid == 0:
+        code = 1
+        try:
+            if lines is not None:
+                sys.settrace(killer(lines))
+            target.run(owner, version)
+            sys.settrace(None)
+            code = 0
+        finally:
+            os._exit(code)
+    _, status = os.waitpid(pid, 0)
+    assert os.WIFSIGNALED(status) or os.waitstatus_to_exitcode(status) == 0, "the job failed"
+    return os.WIFSIGNALED(status)
+
+
+def main(kind: str, folder: Path, url: str, stride: int) -> int:
+    target = KINDS[kind](folder, url)
+    is_staged = not kind.startswith("upsert")
+    version, lines = 0, 1
+    while True:
+        version += 1
+        before = target.contents()
+        owner = Owner("the run", f"job {version}", 1)
+        if not was_killed(target, owner, version, lines):
+            break
+        found = target.contents()
+        if is_staged:
+            assert found in (before, [version] * ROWS), (lines, found)
+        assert not was_killed(target, owner._replace(attempt=2), version, None)
+        assert target.contents() == [version] * ROWS, (lines, target.contents())
+        assert target.leftovers() == [], (lines, target.leftovers())
+        lines += stride
+    print(json.dumps({"kills": version - 1, "lines": lines}))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1], Path(sys.argv[2]), sys.argv[3], int(sys.argv[4])))

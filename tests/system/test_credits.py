@@ -1,0 +1,241 @@
+"""A worker with several dispatchers never has more jobs than its window, whoever gave them.
+
+What counts is the store: a job is with a worker from the write that starts it until the write
+that ends it. The store is sampled all the time; and since every run's start and end is written
+down, the runs can be laid side by side afterwards.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from shunter.client import Client, SubmittedJob
+from shunter.model.job import Status
+from system.relay import Relay
+from system.witness import overlaps, runs_in
+from system.yard import PATIENCE, QUICK_LEASE, Station, Yard, until
+
+SLOTS = 2
+SECONDS = 0.3
+
+
+class Sampler:
+    """Asks stores, as often as it can, how many jobs are in progress on each worker."""
+
+    def __init__(self, *stations: Station) -> None:
+        self.samples = 0
+        self.most = 0
+        self._paths = {str(s.settings["store.url"]).removeprefix("sqlite:///") for s in stations}
+        self._is_over = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def __enter__(self) -> Sampler:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._is_over.set()
+        self._thread.join(PATIENCE)
+
+    def _run(self) -> None:
+        stores = [sqlite3.connect(f"file:{path}?mode=ro", uri=True) for path in self._paths]
+        question = "SELECT count(*) FROM jobs WHERE status = 'i' AND worker_id LIKE 'w-%'"
+        while not self._is_over.wait(0.0005):
+            found = sum(store.execute(question).fetchone()[0] for store in stores)
+            self.most = max(self.most, found)
+            self.samples += 1
+        for store in stores:
+            store.close()
+
+
+@pytest.fixture
+def relay_to() -> Iterator[Callable[[Station], Relay]]:
+    made: list[Relay] = []
+
+    def to(station: Station) -> Relay:
+        made.append(Relay(station.backend))
+        return made[-1]
+
+    yield to
+    for relay in made:
+        relay.close()
+
+
+def quick(yard: Yard, name: str, **settings: object) -> Station:
+    lease = {key.replace(".", "__"): value for key, value in QUICK_LEASE.items()}
+    return yard.dispatcher(name, **lease, **settings)
+
+
+def pair(yard: Yard) -> tuple[Station, Station]:
+    one = quick(yard, "one")
+    return one, quick(yard, "two", store__url=one.settings["store.url"])
+
+
+def submit_to_both(
+    yard: Yard, one: Station, two: Station, number: int
+) -> tuple[Client, list[SubmittedJob]]:
+    """Submit to two dispatchers at once, from two threads that wait for each other."""
+    clients = [yard.client(one), yard.client(two)]
+    until(lambda: all(client.workers() for client in clients))
+    start, jobs = threading.Barrier(2), list[SubmittedJob]()
+
+    def submit(client: Client, first: int) -> None:
+        wishes = [(first + n, SECONDS) for n in range(number)]
+        start.wait(PATIENCE)
+        jobs.extend(client.submit_many("work", wishes))
+
+    threads = [
+        threading.Thread(target=submit, args=(client, place * number))
+        for place, client in enumerate(clients)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(PATIENCE)
+    assert len(jobs) == 2 * number
+    return clients[1], jobs
+
+
+def most_at_once(client: Client, jobs: list[SubmittedJob]) -> int:
+    """Lay all runs of these jobs side by side, as the records have them."""
+    moments: list[tuple[float, int]] = []
+    for job in client.jobs(job_ids=tuple(job.id for job in jobs)):
+        runs = [(past.started, past.ended) for past in job.history]
+        runs.append((job.execution.started, job.execution.ended))
+        for started, ended in runs:
+            if started is not None:
+                assert ended is not None
+                moments += [(started, 1), (ended, -1)]
+    here = most = 0
+    for _, step in sorted(moments):
+        here += step
+        most = max(most, here)
+    return most
+
+
+def test_two_dispatchers_that_choose_at_once_never_give_a_worker_more_than_it_has_slots(
+    yard: Yard,
+) -> None:
+    one, two = pair(yard)
+    yard.worker(one, two, slots=SLOTS)
+
+    with Sampler(one) as sampler:
+        client, jobs = submit_to_both(yard, one, two, 20)
+        began = time.monotonic()
+        assert sorted(job.result(PATIENCE) for job in jobs) == list(range(40))
+        took = time.monotonic() - began
+
+    assert sampler.samples > 1000
+    assert sampler.most == SLOTS
+    assert most_at_once(client, jobs) == SLOTS
+    assert took < 40 / SLOTS * SECONDS * 1.3
+    assert overlaps(yard.witness) == []
+
+
+def test_a_worker_never_has_too_much_though_one_of_its_dispatchers_is_killed(yard: Yard) -> None:
+    one, two = pair(yard)
+    yard.worker(one, two, slots=SLOTS)
+
+    with Sampler(one) as sampler:
+        client, jobs = submit_to_both(yard, one, two, 20)
+        until(lambda: sum(run[-1].has_ended for run in runs_in(yard.witness).values()) >= 15)
+        one.process.kill()
+        stories = until(lambda: _ended(client, jobs), what="all jobs have ended")
+
+    assert {story.status for story in stories} == {Status.COMPLETED}
+    assert sampler.most == SLOTS
+    assert most_at_once(client, jobs) == SLOTS
+    assert overlaps(yard.witness) == []
+
+
+def test_a_worker_never_has_too_much_though_a_dispatcher_comes_and_goes(yard: Yard) -> None:
+    one, two = pair(yard)
+    yard.worker(one, two, slots=SLOTS)
+
+    with Sampler(one) as sampler:
+        client, jobs = submit_to_both(yard, one, two, 20)
+        for done in (6, 12, 18, 24):
+            until(lambda done=done: len(runs_in(yard.witness)) >= done)
+            one.restart()
+        until(lambda: _ended(client, jobs), what="all jobs have ended")
+
+    assert sampler.most == SLOTS
+    assert most_at_once(client, jobs) == SLOTS
+
+
+def test_a_worker_of_one_dispatcher_that_is_restarted_keeps_to_its_slots(yard: Yard) -> None:
+    station = quick(yard, "one")
+    yard.worker(station, slots=SLOTS)
+    client = yard.client(station)
+
+    with Sampler(station) as sampler:
+        jobs = client.submit_many("work", [(n, SECONDS) for n in range(30)])
+        for done in (6, 12, 18):
+            until(lambda done=done: len(runs_in(yard.witness)) >= done)
+            station.restart()
+        assert sorted(job.result(PATIENCE) for job in jobs) == list(range(30))
+
+    assert sampler.most == SLOTS
+    assert most_at_once(client, jobs) == SLOTS
+
+
+def test_a_cut_that_is_mended_gives_a_worker_no_more_than_its_slots(
+    yard: Yard, relay_to: Callable[[Station], Relay]
+) -> None:
+    one, two = pair(yard)
+    relay = relay_to(one)
+    backends = [relay.address, two.backend]
+    yard.worker(one, slots=SLOTS, backends=backends, worker__broker_timeout=0.2)
+    client, jobs = submit_to_both(yard, one, two, 20)
+
+    for done in (8, 20):
+        until(lambda done=done: len(runs_in(yard.witness)) >= done)
+        relay.cut()
+        time.sleep(1.0)  # long enough for the worker to open a new socket
+        relay.mend()
+
+    stories = until(lambda: _ended(client, jobs), what="all jobs have ended")
+    assert {story.status for story in stories} == {Status.COMPLETED}
+    assert overlaps(yard.witness) == []
+
+
+def test_the_only_busy_one_of_several_dispatchers_gets_all_slots(yard: Yard) -> None:
+    one, two = quick(yard, "one"), quick(yard, "two")
+    yard.worker(one, two, slots=SLOTS)
+    client = yard.client(one)
+    until(lambda: client.workers() and yard.client(two).workers())
+
+    with Sampler(one, two) as sampler:
+        began = time.monotonic()
+        jobs = client.submit_many("work", [(n, SECONDS) for n in range(30)])
+        assert sorted(job.result(PATIENCE) for job in jobs) == list(range(30))
+        took = time.monotonic() - began
+
+    assert sampler.most == SLOTS
+    assert took < 30 / SLOTS * SECONDS * 1.5, "the idle store's dispatcher is tried now and then"
+
+
+def test_more_dispatchers_than_slots_all_get_their_jobs_done(yard: Yard) -> None:
+    stations = [quick(yard, name) for name in ("one", "two", "three")]
+    yard.worker(*stations, slots=1)
+    clients = [yard.client(station) for station in stations]
+    until(lambda: all(client.workers() for client in clients))
+
+    with Sampler(*stations) as sampler:
+        jobs = [
+            client.submit_many("work", [(n, 0.1) for n in range(15)]) for client in clients
+        ]
+        for mine in jobs:
+            assert sorted(job.result(PATIENCE) for job in mine) == list(range(15))
+
+    assert sampler.most == 1
+
+
+def _ended(client: Client, jobs: list[SubmittedJob]) -> list[object]:
+    stories = client.jobs(job_ids=tuple(job.id for job in jobs))
+    return stories if all(story.status.is_final for story in stories) else []

@@ -1,0 +1,116 @@
+"""Several dispatchers over one store, and HTTP workers that all of them call."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+
+from shunter.testing.mongod import LocalMongod
+from system.http_peers import JOBS, ForeignWorker
+from system.yard import PATIENCE, QUICK_LEASE, Station, Yard, until
+
+
+@pytest.fixture(scope="module")
+def mongod() -> Iterator[LocalMongod]:
+    with LocalMongod() as server:
+        yield server
+
+
+@pytest.fixture(params=["sqlite", "mongodb"])
+def store_url(request: pytest.FixtureRequest, yard: Yard) -> str:
+    if request.param == "sqlite":
+        return f"sqlite:///{yard.folder}/shared.db"
+    server: LocalMongod = request.getfixturevalue("mongod")
+    return server.url(f"shared{time.monotonic_ns()}")
+
+
+def dispatchers(yard: Yard, store_url: str, count: int, **settings: Any) -> list[Station]:
+    return [
+        yard.dispatcher(f"dispatcher-{number}", store__url=store_url, **settings)
+        for number in range(count)
+    ]
+
+
+def submitted(station: Station, job_type: str, *args: Any, **fields: Any) -> str:
+    url = f"http://127.0.0.1:{station.http_port}{JOBS}"
+    body = {"type": job_type, "payload": list(args), **fields}
+    answer = httpx.post(url, json=body, timeout=PATIENCE, trust_env=False)
+    assert answer.status_code in (200, 201), answer.text
+    return str(answer.json()["id"])
+
+
+def job(station: Station, job_id: str) -> dict[str, Any]:
+    url = f"http://127.0.0.1:{station.http_port}{JOBS}{job_id}"
+    return dict(httpx.get(url, timeout=PATIENCE, trust_env=False).json())
+
+
+def test_three_dispatchers_ask_no_more_often_than_one(yard: Yard, store_url: str) -> None:
+    stations = dispatchers(yard, store_url, 3, dispatcher__workers__ping_interval=2000)
+    worker = ForeignWorker(*stations).listen()
+    worker.register()
+    until(lambda: (worker.shown(1) or {}).get("state") == "alive")
+    begun = time.monotonic()
+
+    until(lambda: len(worker.asked("GET", "/health_check/")) >= 4)
+
+    assert time.monotonic() - begun > 3.5
+    gaps = worker.asked("GET", "/health_check/")
+    assert all(later - earlier > 1.5 for earlier, later in zip(gaps[1:], gaps[2:], strict=False))
+    worker.close()
+
+
+def test_no_worker_is_overfilled_and_each_job_is_done_while_dispatchers_are_killed(
+    yard: Yard, store_url: str
+) -> None:
+    stations = dispatchers(
+        yard,
+        store_url,
+        3,
+        dispatcher__jobs__job_verification_interval=1000,
+        dispatcher__workers__ping_interval=1000,
+    )
+    workers = []
+    for size in (1, 3):
+        worker = ForeignWorker(*stations, max_jobs=size).listen()
+        worker.work = lambda job: time.sleep(0.02) or sum(job["payload"])
+        worker.register(at=size % 3)
+        workers.append(worker)
+
+    ids = []
+    for number in range(90):
+        ids.append(submitted(stations[number % 3], "add", number, 1, id=f"add-{number}"))
+        if number in (30, 60):
+            stations[number // 30].restart()
+    done = [
+        until(lambda job_id=job_id: (it := job(stations[0], job_id))["status"] == "c" and it)
+        for job_id in ids
+    ]
+
+    assert [it["result"] for it in done] == [number + 1 for number in range(90)]
+    assert [worker.peak <= worker.max_jobs for worker in workers] == [True, True]
+    counted = [job_id for worker in workers for job_id, status in worker.reports if status == 200]
+    assert sorted(counted) == sorted(ids)
+    for worker in workers:
+        worker.close()
+
+
+def test_a_cancel_reaches_a_worker_that_another_dispatcher_leads(
+    yard: Yard, store_url: str
+) -> None:
+    settings = {key.replace(".", "__"): value for key, value in QUICK_LEASE.items()}
+    here, there = dispatchers(yard, store_url, 2, **settings)
+    yard.worker(here, slots=1)
+    job_id = submitted(there, "attempt_of", 30.0)
+    until(lambda: job(there, job_id)["status"] == "i")
+    time.sleep(0.5)
+
+    asked_at = time.monotonic()
+    url = f"http://127.0.0.1:{there.http_port}{JOBS}{job_id}"
+    assert httpx.delete(url, timeout=PATIENCE, trust_env=False).status_code == 202
+    until(lambda: job(there, job_id)["status"] == "x")
+
+    assert time.monotonic() - asked_at < 3.0
