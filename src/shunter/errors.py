@@ -121,7 +121,7 @@ class InvalidTransition(JobError):
 
 
 class JobFinal(InvalidTransition):
-    """The job has ended, and ended jobs never change."""
+    """The job has ended, and but for their callbacks ended jobs never change."""
 
 
 class StaleAttempt(JobError):

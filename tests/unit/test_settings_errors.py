@@ -218,3 +218,13 @@ def test_clients_and_workers_can_not_share_an_address() -> None:
         "zmq",
         "different addresses for frontend and backend",
     )
+
+
+@pytest.mark.parametrize("entry", ["10.0.0.1/8", "http://hooks.example.com", "*", "hook:80"])
+def test_a_host_that_can_not_be_called_back_is_named(entry: str) -> None:
+    error = refusal_of(f"callbacks.allowed_hosts = ['localhost', '{entry}']")
+
+    assert error.key == "callbacks"
+    assert f'callbacks.allowed_hosts = ["localhost", "{entry}"]' in error.found
+    assert error.allowed.startswith("host names (hooks.example.com, *.example.com), IP addresses")
+    assert f"'{entry}' is none" in error.allowed

@@ -45,10 +45,23 @@ class CallbackLink(Protocol):
         """Call back for an ended job, once; `Dispatcher.called_back` is told how it went."""
 
 
+class Stored(Struct, frozen=True):
+    """The job that a submission led to; not `is_new` where an equal one was there already."""
+
+    job: Job
+    is_new: bool
+
+
+OnStored = Callable[[list[Stored]], None]
+
+
 class Submitted(Struct, frozen=True):
+    """Jobs to be stored. `on_stored` is for who wants them back as they are stored."""
+
     wishes: Sequence[Submission]
     reply_to: ReplyTo | None
     answer: Receipts
+    on_stored: OnStored | None = None
 
 
 class Introduced(Struct, frozen=True):

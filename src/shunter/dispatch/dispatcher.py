@@ -26,8 +26,10 @@ from shunter.dispatch.arrivals import (
     ClientLink,
     GivenBack,
     Introduced,
+    OnStored,
     Receipts,
     Reported,
+    Stored,
     Submitted,
     Survey,
     Unasked,
@@ -37,6 +39,7 @@ from shunter.dispatch.desk import Desk
 from shunter.dispatch.plan import Change, Insertion, Plan
 from shunter.dispatch.planner import Planner
 from shunter.dispatch.rules import Rules
+from shunter.dispatch.timings import Timings
 from shunter.dispatch.verdict import is_run_of
 from shunter.errors import JobError, StoreError, UniqueKeyTaken
 from shunter.model.job import Job, ReplyTo, Status
@@ -74,6 +77,7 @@ class Dispatcher:
         self.rules = rules
         self.now = now
         self.counters: Counter[str] = Counter()
+        self.timings = Timings()
         self.desk = Desk(crc32(dispatcher_id.encode()), dispatcher_id=dispatcher_id)
         self._planner = Planner(
             dispatcher_id,
@@ -102,9 +106,14 @@ class Dispatcher:
         self.callbacks.link = link
 
     def submit(
-        self, wishes: Sequence[Submission], reply_to: ReplyTo | None, answer: Receipts
+        self,
+        wishes: Sequence[Submission],
+        reply_to: ReplyTo | None,
+        answer: Receipts,
+        on_stored: OnStored | None = None,
     ) -> None:
-        self._inbox.submitted.append(Submitted(wishes, reply_to, answer))
+        """Take jobs in; the answers come after the commit, `on_stored` before `answer`."""
+        self._inbox.submitted.append(Submitted(wishes, reply_to, answer, on_stored))
         self._wishes_waiting += len(wishes)
         self._wake.set()
 
@@ -314,6 +323,7 @@ class Dispatcher:
             if job.payload is not None:
                 assert job.execution.worker_id is not None
                 started[job.execution.worker_id].append(job)
+                self.timings.started(job)
             self.desk.adopt(job)
             return
         self.desk.running.pop(job.id, None)
@@ -321,6 +331,7 @@ class Dispatcher:
             self.desk.waiting.add(job.type)
         elif job.status.is_final:
             self.counters[f"jobs_{job.status.word}"] += 1
+            self.timings.ended(job)
             ended.append(job)
 
     def _lost_race(self, change: Change) -> None:
@@ -370,6 +381,9 @@ class Dispatcher:
         started: defaultdict[str, list[Job]],
         ended: list[Job],
     ) -> None:
+        if insertion.on_stored is not None:
+            pairs = zip(insertion.jobs, stored_now, strict=True)
+            insertion.on_stored([Stored(s, s is job) for job, s in pairs if isinstance(s, Job)])
         for job, stored in zip(insertion.jobs, stored_now, strict=True):
             if stored is job:
                 self.counters["jobs_accepted"] += 1

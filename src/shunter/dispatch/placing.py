@@ -64,7 +64,7 @@ class Placing:
 
     def insert(self, submitted: Submitted, plan: Plan) -> None:
         """Admit what was submitted, and start it at once where there is room."""
-        insertion = Insertion([], [], submitted.reply_to, submitted.answer)
+        insertion = Insertion([], [], submitted.answer, submitted.on_stored)
         for wish in submitted.wishes:
             try:
                 job = self._admit(wish, submitted, plan.now)

@@ -10,12 +10,13 @@ from shunter.dispatch.arrivals import (
     CalledBack,
     CancelAsked,
     GivenBack,
+    OnStored,
     Receipts,
     Reported,
     WorkerLink,
 )
 from shunter.errors import UniqueKeyTaken
-from shunter.model.job import Job, ReplyTo
+from shunter.model.job import Job
 from shunter.model.worker import Worker
 from shunter.store.port import Batch, Claim
 from shunter.wire.messages import Held, Receipt
@@ -44,8 +45,8 @@ class Insertion(Struct):
 
     jobs: list[Job]
     receipts: list[Receipt | None]
-    reply_to: ReplyTo | None
     answer: Receipts
+    on_stored: OnStored | None = None
 
 
 class Plan:

@@ -190,9 +190,11 @@ class Service:
     # ---- what happens by the clock
 
     async def _every(self, seconds: float, action: Callable[[], Awaitable[None]]) -> None:
+        kind = action.__name__.lstrip("_")
         while True:
             try:
                 await action()
+                self.dispatcher.counters[f"sweeps_{kind}"] += 1
             except StoreError as error:
                 self._store_failed(error)
             await asyncio.sleep(seconds)

@@ -98,8 +98,7 @@ class AllowedHosts(Struct, frozen=True):
     def _has_address(self, address: Address) -> bool:
         special = [network for network in _SPECIAL if _holds(network, address)]
         return any(
-            _holds(network, address)
-            and all(_lies_in(network, wide) for wide in special)
+            _holds(network, address) and all(_lies_in(network, wide) for wide in special)
             for network in self.networks
         )
 

@@ -48,9 +48,7 @@ class MemoryStore:
         delivered = [self._deliver(job) for job in batch.deliveries]
         inserted = await self.insert(batch.inserts)
         claimed = [await self.claim(claim) for claim in batch.claims]
-        return Committed(
-            inserted=inserted, replaced=replaced, delivered=delivered, claimed=claimed
-        )
+        return Committed(inserted=inserted, replaced=replaced, delivered=delivered, claimed=claimed)
 
     async def insert(self, jobs: Sequence[Job]) -> list[Job | UniqueKeyTaken]:
         self._check_open()
@@ -132,6 +130,14 @@ class MemoryStore:
             Backlog(type=kind, status=status, count=count)
             for (kind, status), count in sorted(counts.items())
         ]
+
+    async def oldest(self) -> dict[str, float]:
+        self._check_open()
+        return {
+            kind: min(self._jobs[job_id].created for _, _, job_id in queue)
+            for kind, queue in self._ready.items()
+            if queue
+        }
 
     async def purge(self, *, ended_before: float, limit: int) -> int:
         self._check_open()

@@ -143,6 +143,9 @@ class Store(Protocol):
     async def backlog(self) -> list[Backlog]:
         """Count jobs by type and status."""
 
+    async def oldest(self) -> dict[str, float]:
+        """Return by type when the oldest job was created that could be claimed now."""
+
     async def purge(self, *, ended_before: float, limit: int) -> int:
         """Delete up to `limit` jobs that ended before then, and return how many it were.
 

@@ -45,7 +45,8 @@ def http_server(app: ASGIApp) -> uvicorn.Server:
 def bound_listener(host: str, port: int, *, key: str, remedy: str) -> socket.socket:
     """Bind an address, or say which setting is to blame and what to do."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
+    # The protocol is named, since asyncio turns off delays only on sockets that name theirs.
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((host, port))

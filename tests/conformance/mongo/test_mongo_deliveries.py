@@ -1,4 +1,4 @@
-"""Callbacks on MongoDB: a write whose answer was lost is recognised, and finds its job by its id."""
+"""Callbacks on MongoDB: a write whose answer was lost is recognised, and done once."""
 
 from __future__ import annotations
 

@@ -154,3 +154,16 @@ def test_the_backlog_counts_every_job_by_type_and_status(run, store):
         Backlog(type="type-of-busy", status=Status.IN_PROGRESS, count=1),
         Backlog(type="type-of-done", status=Status.COMPLETED, count=1),
     ]
+
+
+def test_the_oldest_of_each_type_that_could_be_claimed_is_told(run, store):
+    waiting = [job(f"w-{n}", created=NOW + n, priority=n) for n in range(3)]
+    later = job("later", type="later", created=NOW - 9, wait_until=NOW + 99)
+    other = job("other", type="other", created=NOW - 5.5)
+    run(store.insert([*waiting, later, other]))
+    run(running(store, "busy", created=NOW - 100))
+
+    assert run(store.oldest()) == {"sum": NOW, "other": NOW - 5.5}
+
+    run(store.claim(claim("other")))
+    assert run(store.oldest()) == {"sum": NOW}

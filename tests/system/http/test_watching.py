@@ -34,14 +34,18 @@ def test_metrics_follow_what_happens(web: Web) -> None:
 
     after = until(
         lambda: (
-            (now := counted(web)).get(("shunter_jobs", "add", "completed"), 0)
-            > before.get(("shunter_jobs", "add", "completed"), 0)
+            (now := counted(web)).get(("shunter_jobs", "completed", "add"), 0)
+            > before.get(("shunter_jobs", "completed", "add"), 0)
             and now
         )
     )
 
     assert after["shunter_queue_length", "unserved-here"] == 1
     assert after["shunter_workers", "alive"] == 1
+    assert after["shunter_queue_oldest_seconds", "unserved-here"] >= 0
+    assert after["shunter_run_seconds_count", "add"] >= 1
+    assert after["shunter_dispatch_seconds_count", "add"] >= 1
+    assert after["shunter_sweeps_total", "sweep"] >= 1
     for name in ("shunter_jobs_accepted_total", "shunter_jobs_completed_total"):
         assert after[name,] > before[name,]
 

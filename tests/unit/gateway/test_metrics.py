@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from shunter.gateway.web.metrics import COUNTERS, as_text, metrics
-from shunter.model.job import Status
+from shunter.dispatch.timings import Timings
+from shunter.gateway.web.metrics import COUNTERS, Standing, as_text
+from shunter.model.job import Execution, Job, Status
 from shunter.model.worker import Worker, WorkerKind
 from shunter.store.port import Backlog
 
@@ -15,7 +16,21 @@ def read(counters: dict[str, int], *backlog: Backlog) -> dict[tuple[str, ...], f
         id="w", kind=WorkerKind.FULL, hostname="", port=0, handlers=(), max_jobs=1,
         registered=0.0, last_pinged=0.0, is_dead=True,
     )  # fmt: skip
-    text = as_text(metrics(backlog, [worker], counters, connected=3))
+    timings = Timings()
+    run = Execution(worker_id="w", started=7.0, ended=9.5)
+    job = Job(id="j", type="b", created=5.0, updated=9.5, attempt=1, execution=run)
+    timings.started(job)
+    timings.ended(job)
+    standing = Standing(
+        backlog=backlog,
+        oldest={"b": 90.0},
+        workers=[worker],
+        counters=counters,
+        timings=timings,
+        connected=3,
+        now=100.0,
+    )
+    text = as_text(standing).decode()
     return {
         (sample.name, *sample.labels.values()): sample.value
         for family in text_string_to_metric_families(text)
@@ -31,8 +46,8 @@ def test_jobs_are_counted_by_type_and_status() -> None:
     )
 
     assert shown["shunter_queue_length", 'a"\\\n'] == 5
-    assert shown["shunter_jobs", 'a"\\\n', "queued"] == 5
-    assert shown["shunter_jobs", "b", "in_progress"] == 2
+    assert shown["shunter_jobs", "queued", 'a"\\\n'] == 5
+    assert shown["shunter_jobs", "in_progress", "b"] == 2
     assert ("shunter_queue_length", "b") not in shown
 
 
@@ -44,9 +59,24 @@ def test_workers_are_counted_by_state() -> None:
 
 
 def test_counters_are_shown_also_while_they_are_zero() -> None:
-    shown = read({"jobs_failed": 7, "refused_http_invalid": 2, "odd name": 1})
+    shown = read(
+        {"jobs_failed": 7, "refused_http_invalid": 2, "odd name": 1, "sweeps_ring_alarms": 4}
+    )
 
     assert shown["shunter_jobs_failed_total",] == 7
     assert shown["shunter_refused_total", "http_invalid"] == 2
+    assert shown["shunter_sweeps_total", "ring_alarms"] == 4
     assert shown["shunter_odd_name_total",] == 1
     assert {(f"shunter_{name}_total",) for name in COUNTERS} <= shown.keys()
+
+
+def test_the_oldest_job_and_how_long_jobs_waited_and_ran_are_shown() -> None:
+    shown = read({})
+
+    assert shown["shunter_queue_oldest_seconds", "b"] == 10.0
+    assert shown["shunter_dispatch_seconds_sum", "b"] == 2.0
+    assert shown["shunter_run_seconds_sum", "b"] == 2.5
+    assert shown["shunter_run_seconds_count", "b"] == 1
+    assert shown["shunter_run_seconds_bucket", "1", "b"] == 0
+    assert shown["shunter_run_seconds_bucket", "3", "b"] == 1
+    assert shown["shunter_run_seconds_bucket", "+Inf", "b"] == 1

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -40,9 +42,7 @@ ENDS = {
     "failed": lambda job: lifecycle.failed(
         job, 1, Failure(ErrorKind.EXCEPTION, "no"), now=9.0, spread=0.0
     ),
-    "lost too often": lambda job: lifecycle.lost(
-        job, 1, "gone", now=9.0, spread=0.0, max_losses=1
-    ),
+    "lost too often": lambda job: lifecycle.lost(job, 1, "gone", now=9.0, spread=0.0, max_losses=1),
     "cancelled": lambda job: lifecycle.cancelled(job, now=9.0, stoppable=False),
     "timed out": lambda job: lifecycle.failed(
         job, 1, Failure(ErrorKind.TIMEOUT, "slow"), now=9.0, spread=0.0
@@ -145,7 +145,13 @@ def test_waits_grow_up_to_the_longest_and_tries_come_to_an_end(
         mine = callback.calling(job, now=now, seconds=1.0)
         assert mine.callback is not None
         job = callback.called(
-            mine, mine.callback.tries, "no", now=now, spread=spread, max_tries=max_tries, waits=waits
+            mine,
+            mine.callback.tries,
+            "no",
+            now=now,
+            spread=spread,
+            max_tries=max_tries,
+            waits=waits,
         )
         assert job.callback is not None
         if job.callback.due is not None:
@@ -153,7 +159,7 @@ def test_waits_grow_up_to_the_longest_and_tries_come_to_an_end(
 
     assert len(spans) == max_tries - 1
     assert all(span <= longest + 1e-6 for span in spans)
-    assert all(a <= b + 1e-6 for a, b in zip(spans, spans[1:], strict=False))
+    assert all(a <= b + 1e-6 for a, b in pairwise(spans))
     assert job.callback is not None
     assert (job.callback.tries, job.callback.delivered) == (max_tries, False)
     assert f"given up after {max_tries} tries (callbacks.max_tries)" in job.callback.error

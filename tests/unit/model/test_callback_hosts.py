@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from urllib.parse import urlsplit
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from yarl import URL
 
 from shunter.model.callback_hosts import LOOPBACK, MAX_URL_LENGTH, AllowedHosts, allowed_hosts
 
@@ -219,10 +222,19 @@ def test_the_default_is_loopback() -> None:
     assert isinstance(HERE, AllowedHosts)
 
 
-@given(st.text(max_size=40))
-def test_no_text_is_taken_for_a_url_of_an_allowed_host_by_mistake(text: str) -> None:
-    assert HERE.fault(text) is not None
-    assert HERE.fault(f"http://{text}.example/") is not None
+URL_PARTS = st.sampled_from(
+    ["localhost", "127.0.0.1", "[::1]", "evil.example", "10.0.0.1", "@", ":", "/", "\\", "?", "#",
+     ".", "80", "0", "%40", "%2e", "\t", " ", "http://", "//", "[", "]", "x", "@localhost"]
+)  # fmt: skip
+
+
+@given(st.lists(URL_PARTS | st.text(max_size=3), max_size=6).map("".join))
+def test_what_is_let_through_means_the_same_host_to_those_who_call(text: str) -> None:
+    url = f"http://{text}"
+    if HERE.fault(url) is None:
+        hosts = {URL(url).host, urlsplit(url).hostname}
+        assert len(hosts) == 1
+        assert HERE.may_call(hosts.pop() or "", "127.0.0.1") or "[::1]" in url
 
 
 @given(st.ip_addresses())

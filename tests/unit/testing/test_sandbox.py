@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from shunter import App, Context, JobCancelled, JobFailed, JobRefused, ResultTimeout, Status
+from shunter.model.job import Callback
 from shunter.testing import Sandbox
 
 app = App()
@@ -109,3 +110,17 @@ def test_progress_is_recorded() -> None:
         job.result()
 
         assert job.status is Status.COMPLETED
+
+
+def test_callbacks_are_taken_note_of_and_nobody_is_called() -> None:
+    url = "http://127.0.0.1:1/done"
+    with Sandbox(app) as sandbox:
+        job = sandbox.with_options(callback=url).submit(add, 1, 1)
+        assert sandbox.callbacks == []
+
+        sandbox.settle()
+
+        assert sandbox.callbacks == [(url, job.id)]
+        assert job.record.callback == Callback(url, delivered=True, tries=1)
+        with pytest.raises(JobRefused, match=r"callbacks\.allowed_hosts"):
+            sandbox.with_options(callback="http://example.com/").submit(add, 1, 1)

@@ -16,7 +16,7 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
-from shunter.dispatch.arrivals import Receipts
+from shunter.dispatch.arrivals import Receipts, Stored
 from shunter.dispatch.dispatcher import Dispatcher
 from shunter.errors import JobError, JobFinal
 from shunter.gateway.web import reports
@@ -70,22 +70,20 @@ class JobRoutes:
         self._check_size("payload", wish.payload)
         if self._dispatcher.is_full:
             raise unavailable("too many jobs are waiting to be stored; send it again in a second")
-        is_known = (
-            wish.id != new_id and (await self._dispatcher.store.get([wish.id]))[0] is not None
-        )
+        stored: list[Stored] = []
         (receipt,) = await self._answered(
-            lambda answer: self._dispatcher.submit([wish], None, answer),
+            lambda answer: self._dispatcher.submit([wish], None, answer, stored.extend),
             f"job {wish.id} may or may not be stored; send it again under that id",
         )
         if receipt.reason:
             is_taken = receipt.field in ("id", "unique_key")
             status = HTTPStatus.CONFLICT if is_taken else HTTPStatus.UNPROCESSABLE_ENTITY
             raise HttpRefusal(status, receipt.reason, field=receipt.field)
-        is_new = receipt.job_id == wish.id and not is_known
-        return await self._document(
-            receipt.job_id,
-            HTTPStatus.CREATED if is_new else HTTPStatus.OK,
-            {"Location": COLLECTION + quote(receipt.job_id)},
+        (found,) = stored
+        return await self._written(
+            found.job,
+            HTTPStatus.CREATED if found.is_new else HTTPStatus.OK,
+            {"Location": COLLECTION + quote(found.job.id)},
         )
 
     async def browse(self, request: Request) -> Response:

@@ -1,23 +1,29 @@
-"""What a dispatcher counts, as text for Prometheus. Pure.
-
-The age of the oldest waiting job is not among it: the store has no cheap way to tell it.
-"""
+"""What a dispatcher shows to Prometheus. Counters and timings are its own, all else the store's."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from msgspec import Struct
+from prometheus_client import generate_latest
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
+from prometheus_client.registry import Collector
 
+from shunter.dispatch.timings import Histogram, Timings
 from shunter.model.job import Status
 from shunter.model.worker import Worker
 from shunter.store.port import Backlog
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
-WORKER_STATES = ("alive", "resigned", "dead")
+WORKER_STATES = ("untried", "alive", "resigned", "dead")
 
 COUNTERS = {
     "jobs_accepted": "Jobs that were stored.",
@@ -41,91 +47,105 @@ COUNTERS = {
 """Counters that are shown also while they are 0. Others are shown once they have counted."""
 
 _REFUSED = "refused_"
+_SWEEP = "sweeps_"
 
 
-class Metric(Struct, frozen=True):
-    """One metric: its values by their labels."""
+class Standing(Struct, frozen=True, kw_only=True):
+    """All that is shown, as it was at one moment."""
 
-    name: str
-    kind: str
-    help: str
-    values: tuple[tuple[dict[str, str], float], ...]
+    backlog: Iterable[Backlog]
+    oldest: Mapping[str, float]
+    workers: Iterable[Worker]
+    counters: Mapping[str, int]
+    timings: Timings
+    connected: int
+    now: float
 
 
-def metrics(
-    backlog: Iterable[Backlog],
-    workers: Iterable[Worker],
-    counters: Mapping[str, int],
-    *,
-    connected: int,
-) -> list[Metric]:
-    """Gather all that is shown; counters are this dispatcher's, all else is the store's."""
-    entries = list(backlog)
-    waiting = [entry for entry in entries if entry.status is Status.QUEUED]
+def as_text(standing: Standing) -> bytes:
+    """Write metrics the way Prometheus reads them."""
+    return generate_latest(_Shown(standing))
+
+
+class _Shown(Collector):
+    def __init__(self, standing: Standing) -> None:
+        self._standing = standing
+
+    def collect(self) -> Iterator[Metric]:
+        it = self._standing
+        yield from _jobs(list(it.backlog), it.oldest, it.now)
+        yield from _workers(it.workers, it.connected)
+        yield _histogram(
+            "shunter_dispatch_seconds",
+            "From when a job could first run until it was started, by this dispatcher.",
+            it.timings.dispatch,
+        )
+        yield _histogram(
+            "shunter_run_seconds",
+            "The last run of jobs whose end this dispatcher wrote.",
+            it.timings.run,
+        )
+        yield from _counted(it.counters)
+
+
+def _jobs(backlog: list[Backlog], oldest: Mapping[str, float], now: float) -> Iterator[Metric]:
+    length = GaugeMetricFamily("shunter_queue_length", "Jobs that wait, by type.", labels=["type"])
+    jobs = GaugeMetricFamily(
+        "shunter_jobs", "Jobs in the store, by type and status.", labels=["type", "status"]
+    )
+    for entry in backlog:
+        jobs.add_metric([entry.type, entry.status.name.lower()], entry.count)
+        if entry.status is Status.QUEUED:
+            length.add_metric([entry.type], entry.count)
+    age = GaugeMetricFamily(
+        "shunter_queue_oldest_seconds",
+        "Age of the oldest job that waits for a worker, by type.",
+        labels=["type"],
+    )
+    for job_type, created in oldest.items():
+        age.add_metric([job_type], max(0.0, now - created))
+    yield from (length, jobs, age)
+
+
+def _workers(workers: Iterable[Worker], connected: int) -> Iterator[Metric]:
     states = Counter(worker.state for worker in workers)
-    return [
-        Metric(
-            "shunter_queue_length",
-            "gauge",
-            "Jobs that wait, by type.",
-            tuple(({"type": entry.type}, entry.count) for entry in waiting),
-        ),
-        Metric(
-            "shunter_jobs",
-            "gauge",
-            "Jobs in the store, by type and status.",
-            tuple(
-                ({"type": entry.type, "status": entry.status.name.lower()}, entry.count)
-                for entry in entries
-            ),
-        ),
-        Metric(
-            "shunter_workers",
-            "gauge",
-            "Workers in the store, by state.",
-            tuple(({"state": state}, states[state]) for state in WORKER_STATES),
-        ),
-        Metric(
-            "shunter_workers_connected",
-            "gauge",
-            "Workers that are connected to this dispatcher.",
-            (({}, connected),),
-        ),
-        *_counted(counters),
-    ]
-
-
-def _counted(counters: Mapping[str, int]) -> Iterable[Metric]:
-    others = {
-        name: f"This dispatcher's counter {name}."
-        for name in sorted(counters)
-        if name not in COUNTERS and not name.startswith(_REFUSED)
-    }
-    for name, meaning in (COUNTERS | others).items():
-        safe = re.sub(r"\W", "_", name, flags=re.ASCII)
-        yield Metric(f"shunter_{safe}_total", "counter", meaning, (({}, counters.get(name, 0)),))
-    refused = {name for name in counters if name.startswith(_REFUSED)}
-    yield Metric(
-        "shunter_refused_total",
-        "counter",
-        "Bad input, by what was wrong with it.",
-        tuple(
-            ({"reason": name.removeprefix(_REFUSED)}, counters[name]) for name in sorted(refused)
-        ),
+    by_state = GaugeMetricFamily(
+        "shunter_workers", "Workers in the store, by state.", labels=["state"]
+    )
+    for state in WORKER_STATES:
+        by_state.add_metric([state], states[state])
+    yield by_state
+    yield GaugeMetricFamily(
+        "shunter_workers_connected",
+        "Workers that this dispatcher can give jobs to.",
+        value=connected,
     )
 
 
-def as_text(shown: Iterable[Metric]) -> str:
-    """Write metrics the way Prometheus reads them."""
-    lines = []
-    for metric in shown:
-        lines += [f"# HELP {metric.name} {metric.help}", f"# TYPE {metric.name} {metric.kind}"]
-        for labels, value in metric.values:
-            written = ",".join(f'{name}="{_escaped(text)}"' for name, text in labels.items())
-            lines.append(f"{metric.name}{{{written}}} {value}" if written else
-                         f"{metric.name} {value}")  # fmt: skip
-    return "\n".join(lines) + "\n"
+def _histogram(name: str, meaning: str, by_type: Mapping[str, Histogram]) -> Metric:
+    family = HistogramMetricFamily(name, meaning, labels=["type"])
+    for job_type, histogram in by_type.items():
+        family.add_metric([job_type], histogram.cumulative(), histogram.total)
+    return family
 
 
-def _escaped(text: str) -> str:
-    return text.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
+def _counted(counters: Mapping[str, int]) -> Iterator[Metric]:
+    labelled = (_REFUSED, _SWEEP)
+    others = {
+        name: f"This dispatcher's counter {name}."
+        for name in sorted(counters)
+        if name not in COUNTERS and not name.startswith(labelled)
+    }
+    for name, meaning in (COUNTERS | others).items():
+        safe = re.sub(r"\W", "_", name, flags=re.ASCII)
+        yield CounterMetricFamily(f"shunter_{safe}", meaning, value=counters.get(name, 0))
+    yield _labelled(counters, _REFUSED, "reason", "Bad input, by what was wrong with it.")
+    yield _labelled(counters, _SWEEP, "kind", "Rounds of what a dispatcher does on its own.")
+
+
+def _labelled(counters: Mapping[str, int], prefix: str, label: str, meaning: str) -> Metric:
+    family = CounterMetricFamily(f"shunter_{prefix.rstrip('_')}", meaning, labels=[label])
+    for name in sorted(counters):
+        if name.startswith(prefix):
+            family.add_metric([name.removeprefix(prefix)], counters[name])
+    return family

@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from shunter.dispatch.dispatcher import Dispatcher
-from shunter.gateway.web.metrics import CONTENT_TYPE, as_text, metrics
+from shunter.gateway.web.metrics import CONTENT_TYPE, Standing, as_text
 from shunter.web.refusals import JsonAnswer, unavailable
 
 STORE_SECONDS = 1.0
@@ -46,17 +46,22 @@ class Probes:
         store = self._dispatcher.store
         try:
             async with asyncio.timeout(METRICS_SECONDS):
-                backlog, workers = await asyncio.gather(store.backlog(), store.workers())
+                backlog, oldest, workers = await asyncio.gather(
+                    store.backlog(), store.oldest(), store.workers()
+                )
         except TimeoutError:
             message = f"the store has not answered within {METRICS_SECONDS:g} s; ask again later"
             raise unavailable(message) from None
-        shown = metrics(
-            backlog,
-            workers,
-            self._dispatcher.counters,
+        standing = Standing(
+            backlog=backlog,
+            oldest=oldest,
+            workers=workers,
+            counters=self._dispatcher.counters,
+            timings=self._dispatcher.timings,
             connected=len(self._dispatcher.desk.members),
+            now=self._dispatcher.now(),
         )
-        return Response(as_text(shown), media_type=CONTENT_TYPE)
+        return Response(as_text(standing), media_type=CONTENT_TYPE)
 
     def check_ready(self) -> None:
         """Raise a HttpRefusal unless the dispatcher serves."""

@@ -129,6 +129,21 @@ async def backlog(connection: Connection) -> list[Backlog]:
     ]
 
 
+async def oldest(connection: Connection) -> dict[str, float]:
+    """First the front of each type, from the index alone, then those few jobs."""
+    fronts = [
+        {"$match": COUNTED[0]},
+        {"$group": {"_id": "$type", "first": {"$min": "$seq"}}},
+    ]
+
+    async def first_of_each() -> list[Document]:
+        return await (await connection.jobs.aggregate(fronts)).to_list()
+
+    seqs = [found["first"] for found in await connection.patiently(first_of_each)]
+    query = connection.jobs.find({"seq": {"$in": seqs}}, {"type": True, "created": True})
+    return {found["type"]: found["created"] for found in await connection.all_of(query)}
+
+
 async def workers(connection: Connection, ids: Sequence[str] | None) -> list[Worker]:
     wanted = {} if ids is None else {"_id": {"$in": list(ids)}}
     records = connection.workers.find(wanted, batch_size=1000)

@@ -117,6 +117,10 @@ class MongoStore:
         async with self._use() as it:
             return await reads.backlog(it)
 
+    async def oldest(self) -> dict[str, float]:
+        async with self._use() as it:
+            return await reads.oldest(it)
+
     async def purge(self, *, ended_before: float, limit: int) -> int:
         async with self._use() as it:
             return await it.patiently(

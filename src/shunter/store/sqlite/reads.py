@@ -20,6 +20,7 @@ from shunter.store.sqlite.rows import Parameters, as_json, jobs_in, workers_in
 
 _decode_counts = msgspec.json.Decoder(list[tuple[str, Status, int]]).decode
 
+_decode_times = msgspec.json.Decoder(dict[str, float]).decode
 _decode_revisions = msgspec.json.Decoder(dict[str, int]).decode
 
 
@@ -86,6 +87,10 @@ def backlog(connection: sqlite3.Connection) -> list[Backlog]:
         Backlog(type=kind, status=status, count=count)
         for kind, status, count in _decode_counts(value(connection, statements.BACKLOG))
     ]
+
+
+def oldest(connection: sqlite3.Connection) -> dict[str, float]:
+    return _decode_times(value(connection, statements.OLDEST))
 
 
 def workers(connection: sqlite3.Connection, ids: Sequence[str] | None) -> list[Worker]:

@@ -58,6 +58,12 @@ BACKLOG = """
             FROM jobs INDEXED BY finished WHERE ended IS NOT NULL GROUP BY type, status
         ) GROUP BY type, status ORDER BY type, status)"""
 
+OLDEST = """
+    SELECT json_group_object(type, (
+        SELECT json_extract(doc, '$.created') FROM jobs WHERE seq = first)) FROM (
+            SELECT type, min(seq) AS first
+            FROM jobs INDEXED BY ready WHERE status = 'q' AND alarm IS NULL GROUP BY type)"""
+
 _DOOMED = """
     SELECT seq FROM jobs INDEXED BY finished
     WHERE ended < ? AND alarm IS NULL ORDER BY ended, status, type, seq LIMIT ?"""

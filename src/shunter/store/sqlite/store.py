@@ -127,6 +127,9 @@ class SQLiteStore:
     async def backlog(self) -> list[Backlog]:
         return await self._read(reads.backlog)
 
+    async def oldest(self) -> dict[str, float]:
+        return await self._read(reads.oldest)
+
     async def purge(self, *, ended_before: float, limit: int) -> int:
         return await self._write(lambda connection: writes.purge(connection, ended_before, limit))
 

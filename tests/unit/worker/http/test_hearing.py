@@ -28,8 +28,16 @@ def test_each_call_renews_and_the_last_promise_counts() -> None:
 
     assert hearing.is_over(now=7.0)
 
-    hearing.heard(10.0, now=8.0)
-    assert not hearing.is_over(now=17.0)
+
+def test_a_call_after_the_lease_was_over_does_not_make_good_for_it() -> None:
+    hearing = Hearing(quiet_after=60.0, now=0.0)
+    assert not hearing.heard(10.0, now=0.0)
+    assert not hearing.heard(10.0, now=9.9)
+
+    assert hearing.heard(10.0, now=20.0)
+
+    assert not hearing.heard(10.0, now=20.1)
+    assert not hearing.is_over(now=30.0)
 
 
 def test_after_a_restart_nothing_is_promised() -> None:

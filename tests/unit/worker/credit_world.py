@@ -1,0 +1,298 @@
+"""A worker and its dispatchers, as far as windows go, with everything between them made visible.
+
+Messages wait on both ways of a connection until they are delivered; a dispatcher's turn has two
+halves, since more may arrive while it writes. A connection that the worker has opened anew loses
+what was on its way to the worker; what was on its way to the dispatcher may still be read.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from itertools import count
+
+from shunter.worker.account import Account
+from shunter.worker.credits import Credits
+from shunter.worker.origins import Origins
+
+HEARTBEAT = 1.0
+
+
+@dataclass
+class Said:
+    """A message from the worker."""
+
+    what: str
+    window: int
+    beat: int = 0
+    jobs: tuple[str, ...] = ()
+
+
+@dataclass
+class Answer:
+    """A message to the worker; `line` is the connection on whose word jobs were chosen."""
+
+    what: str
+    beat: int = 0
+    jobs: tuple[str, ...] = ()
+    line: Line | None = None
+
+
+@dataclass
+class Line:
+    """One connection."""
+
+    out: deque[Said] = field(default_factory=deque)
+    back: deque[Answer] = field(default_factory=deque)
+
+
+class Station:
+    """One dispatcher. It has as much work as `backlog` says."""
+
+    ids = count(1)
+
+    def __init__(self, place: int, store: str) -> None:
+        self.place, self.store = place, store
+        self.backlog = 0
+        self.given = 0
+        self.begin()
+
+    def begin(self) -> None:
+        """Start with nothing in mind."""
+        self.id = f"d-{next(self.ids)}"
+        self.line: Line | None = None  # as whose READY it has read
+        self.known_line: Line | None = None  # as whose READY it has acted on
+        self.window: int | None = None
+        self.held: set[str] = set()
+        self.inbox: list[Said] = []
+        self.pending: list[Answer] | None = None
+
+    def hear(self, line: Line, said: Said) -> None:
+        """Take a message in, as `gateway.backend` and `dispatcher.resize` do."""
+        if said.what == "READY":
+            self.line = line
+            self.inbox = [m for m in self.inbox if m.what != "PING"]
+        elif line is not self.line:
+            line.back.append(Answer("ERROR"))
+            return
+        if said.what in ("RESULTS", "RETURN") and self.window is not None:
+            self.window = said.window
+        self.inbox.append(said)
+
+    def plan(self, new_job: count[int]) -> None:
+        """Decide on all that has arrived, in the order of `planner.plan`."""
+        assert self.pending is None
+        inbox, self.inbox = self.inbox, []
+        self.pending = []
+        for said in inbox:
+            if said.what == "READY":
+                self.window, self.known_line = said.window, self.line
+                self.pending.append(Answer("PONG", said.beat))
+        for said in inbox:
+            if said.what in ("RESULTS", "RETURN"):
+                self.held -= set(said.jobs)
+        if beats := [said for said in inbox if said.what == "PING"]:
+            if self.window is not None:
+                self.window = beats[-1].window
+                self.pending.append(Answer("PONG", beats[-1].beat))
+        room = max(0, (self.window or 0) - len(self.held))
+        jobs = tuple(f"j-{next(new_job)}" for _ in range(min(room, self.backlog)))
+        self.backlog -= len(jobs)
+        self.held |= set(jobs)
+        self.given += len(jobs)
+        if jobs:
+            self.pending.append(Answer("JOBS", jobs=jobs, line=self.known_line))
+        taken = tuple(job for said in inbox if said.what == "RESULTS" for job in said.jobs)
+        if taken:
+            self.pending.append(Answer("TAKEN", jobs=taken))
+
+    def perform(self) -> None:
+        """Send what was decided, to wherever the worker is by now."""
+        assert self.pending is not None
+        if self.line is not None:
+            self.line.back.extend(self.pending)
+        self.pending = None
+
+
+class World:
+    """One worker with some dispatchers."""
+
+    def __init__(self, stores: str, limit: int) -> None:
+        self.limit = limit
+        self.now = 0.0
+        self.credits = Credits(len(stores), heartbeat=HEARTBEAT)
+        self.origins = Origins()
+        self.stations = [Station(place, store) for place, store in enumerate(stores)]
+        self.lines = [Line() for _ in stores]
+        self.old_lines: list[tuple[Station, Line]] = []
+        self.beat = 0
+        self.beaten_at = [0.0] * len(stores)
+        self.at_work: dict[str, int] = {}
+        self.unconfirmed: dict[str, int] = {}
+        self.refused = 0
+        self.extra_beats = 0
+        self.new_job = count(1)
+        for place in range(len(stores)):
+            self.open(place)
+
+    # ---- the worker
+
+    def account(self, place: int) -> Account:
+        return self.credits.accounts[place]
+
+    def open(self, place: int) -> None:
+        """Open a connection anew: nothing that is still on its way to us on the old one comes."""
+        old = self.lines[place]
+        old.back.clear()
+        self.old_lines.append((self.stations[place], old))
+        self.lines[place] = Line()
+        self.credits.opened(self.account(place))
+        self.origins.opened(self.account(place))
+        self.say_ready(place)
+
+    def say_ready(self, place: int) -> None:
+        self.credits.measured(self.origins.counts())
+        self.beat += 1
+        self.say("READY", place, beat=self.beat)
+
+    def say(
+        self, what: str, place: int, *, beat: int | None = None, jobs: tuple[str, ...] = ()
+    ) -> None:
+        window = self.credits.window(self.account(place), limit=self.limit, beat=beat)
+        self.lines[place].out.append(Said(what, window, beat or 0, jobs))
+
+    def ping(self, place: int) -> None:
+        self.beat += 1
+        self.say("PING", place, beat=self.beat)
+
+    def tick(self, seconds: float) -> None:
+        self.now += seconds
+        for place, at in enumerate(self.beaten_at):
+            if self.now - at >= HEARTBEAT:
+                self.beaten_at[place] = self.now
+                self.ping(place)
+        self.share_out()
+
+    def share_out(self) -> None:
+        self.credits.measured(self.origins.counts())
+        news = self.credits.share_out(limit=self.limit, now=self.now)
+        for place, account in enumerate(self.credits.accounts):
+            if account in news:
+                self.extra_beats += 1
+                self.ping(place)
+
+    def end(self, job: str) -> None:
+        """A job is done; its report goes out."""
+        place = self.at_work.pop(job)
+        self.origins.reported([job])
+        self.unconfirmed[job] = place
+        self.say("RESULTS", place, jobs=(job,))
+
+    def give_back(self, job: str) -> None:
+        place = self.at_work.pop(job)
+        self.say("RETURN", place, jobs=(job,))
+        self.origins.returned([job], self.account(place), after=self.beat)
+
+    def hear(self, place: int) -> None:
+        """Read the next message of a dispatcher."""
+        answer, account = self.lines[place].back.popleft(), self.account(place)
+        match answer.what:
+            case "ERROR":
+                self.credits.forgotten(account)
+                self.say_ready(place)
+                for job in [job for job, home in self.unconfirmed.items() if home == place]:
+                    self.say("RESULTS", place, jobs=(job,))
+            case "PONG":
+                station = self.stations[place]
+                self.origins.answered(account, answer.beat)
+                if self.credits.answered(
+                    account,
+                    answer.beat,
+                    dispatcher_id=station.id,
+                    store=station.store,
+                    now=self.now,
+                ):
+                    self.share_out()
+            case "TAKEN":
+                self.origins.confirmed(answer.jobs)
+                for job in answer.jobs:
+                    self.unconfirmed.pop(job, None)
+                if self.credits.is_blocked:
+                    self.share_out()
+            case "JOBS":
+                room = self.credits.room(account, limit=self.limit, at_work=len(self.at_work))
+                if answer.line is self.lines[place]:
+                    assert room >= len(answer.jobs), "a dispatcher that kept to its number"
+                taken, surplus = answer.jobs[:room], answer.jobs[room:]
+                self.credits.took(account, len(taken))
+                self.origins.took(taken, account)
+                self.at_work.update(dict.fromkeys(taken, place))
+                if surplus:
+                    self.refused += len(surplus)
+                    window = self.credits.window(account, limit=0)
+                    self.lines[place].out.append(Said("RETURN", window, jobs=surplus))
+
+    # ---- the dispatchers
+
+    def read(self, place: int) -> None:
+        """Let a dispatcher read the next message on its present connection."""
+        line = self.lines[place]
+        self.stations[place].hear(line, line.out.popleft())
+
+    def read_old(self, index: int) -> None:
+        """Let a dispatcher read the next message on a connection that was given up."""
+        station, line = self.old_lines[index]
+        station.hear(line, line.out.popleft())
+        line.back.clear()
+
+    def restart(self, place: int) -> None:
+        """A dispatcher dies, and another begins at its address. What it had not read is lost."""
+        self.lines[place].out.clear()
+        self.old_lines = [(s, line) for s, line in self.old_lines if s.place != place]
+        station = self.stations[place]
+        station.begin()
+
+    # ---- what may be at the worker
+
+    def may_come(self) -> int:
+        """How many jobs are here, or on their way, by choices that their connection allows."""
+        coming = 0
+        for station, line in zip(self.stations, self.lines, strict=True):
+            answers = [*line.back, *(station.pending or () if station.line is line else ())]
+            coming += sum(len(a.jobs) for a in answers if a.what == "JOBS" and a.line is line)
+        return len(self.at_work) + len(self.unconfirmed) + coming
+
+    # ---- when nothing goes wrong
+
+    def flow(self) -> None:
+        """Deliver everything and let everybody decide, until nothing moves."""
+        for _ in range(500):
+            moved = False
+            for place, station in enumerate(self.stations):
+                while self.lines[place].out:
+                    self.read(place)
+                    moved = True
+                if station.pending is not None:
+                    station.perform()
+                before = station.given
+                station.plan(self.new_job)
+                moved = moved or station.given > before
+                station.perform()
+                while self.lines[place].back:
+                    self.hear(place)
+                    moved = True
+            if not moved:
+                return
+        raise AssertionError("it does not come to rest")
+
+    def run(self, seconds: float, *, job_seconds: float = 0.0) -> None:
+        """Let time pass, with jobs that take so long."""
+        began: dict[str, float] = {}
+        until = self.now + seconds
+        while self.now < until:
+            self.flow()
+            self.tick(0.1)
+            self.flow()
+            for job in list(self.at_work):
+                if self.now - began.setdefault(job, self.now) >= job_seconds:
+                    self.end(job)
