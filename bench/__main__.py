@@ -15,22 +15,34 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeEl
 from bench import figures as record
 from bench import peers
 from bench.stage import listen
-from bench.tables import rewrite_page, show
+from bench.tables import PARTS, rewrite_page, show
 
-PARTS = ("limit", "jobs", "queue")
 RUNS = 3
 MEASURE_SECONDS = 290.0
 
+_ON_MONGODB = ("--store", "mongodb", "--trips", "200")
 _SIZES = {
     "limit": ("bench.limit", ("--jobs", "100000", "--trips", "2000")),
     "jobs": ("bench.jobs", ("--jobs", "50000", "--trips", "2000")),
     "queue": ("bench.backlog", ("--queued", "1000000", "--jobs", "40000", "--rounds", "3")),
+    "dispatchers": ("bench.dispatchers", ("--sqlite", "40000", "--mongodb", "16000")),
+    "http": ("bench.posting", ("--seconds", "3", "--rounds", "5")),
+    "idle": ("bench.idling", ("--workers", "1000", "--seconds", "31")),
+    "procrastinate": ("bench.jobs", (*_ON_MONGODB, "--jobs", "20000")),
 }
 _QUICK = {
     "limit": ("bench.limit", ("--jobs", "20000", "--trips", "300")),
     "jobs": ("bench.jobs", ("--jobs", "10000", "--trips", "300")),
     "queue": ("bench.backlog", ("--queued", "50000", "--jobs", "10000", "--rounds", "1")),
+    "dispatchers": (
+        "bench.dispatchers",
+        ("--sqlite", "5000", "--mongodb", "5000", "--rounds", "1"),
+    ),
+    "http": ("bench.posting", ("--seconds", "1", "--rounds", "1")),
+    "idle": ("bench.idling", ("--workers", "100", "--seconds", "5")),
+    "procrastinate": ("bench.jobs", (*_ON_MONGODB, "--jobs", "5000")),
 }
+"""The program and its sizes for each part, and for what is measured right after a peer."""
 
 
 def main() -> int:
@@ -86,7 +98,10 @@ def _measure(chosen: argparse.Namespace, progress: Progress) -> record.Figures:
 def _measure_parts(
     wanted: Sequence[str], progress: Progress, *, is_quick: bool
 ) -> dict[str, record.Figures]:
-    """Measure limit and jobs in turns, since what else the machine does changes by the minute."""
+    """Measure limit and jobs in turns, since what else the machine does changes by the minute.
+
+    The other parts do so themselves.
+    """
     found: dict[str, record.Figures] = {}
     in_turns = [name for name in ("limit", "jobs") if name in wanted]
     runs: dict[str, list[record.Figures]] = {name: [] for name in in_turns}
@@ -99,9 +114,10 @@ def _measure_parts(
     found |= {
         name: record.stamped(record.middle(all_runs)) for name, all_runs in runs.items() if all_runs
     }
-    if "queue" in wanted:
-        figures = _run("queue", "queue", progress, is_quick=is_quick)
-        found |= {} if figures is None else {"queue": record.stamped(figures)}
+    for name in wanted:
+        if name not in in_turns:
+            figures = _run(name, name, progress, is_quick=is_quick)
+            found |= {} if figures is None else {name: record.stamped(figures)}
     return found
 
 
@@ -128,6 +144,10 @@ def _measure_peer(name: str, progress: Progress, *, is_quick: bool) -> record.Fi
         figures = peers.measure(
             name, lambda text: progress.update(task, description=text), is_quick=is_quick
         )
+        if name in _SIZES:
+            label = f"{name}: Shunter beside it"
+            beside = _run(name, label, progress, is_quick=is_quick)
+            figures |= {} if beside is None else {"beside": beside}
         return {**figures, "measured": record.now()}
     except peers.Skipped as reason:
         progress.console.print(f"{name}: skipped: {reason}", style="yellow")

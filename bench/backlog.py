@@ -85,8 +85,8 @@ class Line:
 
 async def _measure(stage: Stage, queued: int, jobs: int, rounds: int) -> None:
     async with (
-        AsyncClient((few := Dispatcher(stage, "few")).frontend) as few_client,
-        AsyncClient((many := Dispatcher(stage, "many")).frontend) as many_client,
+        AsyncClient((few := Dispatcher(stage, "few").ready()).frontend) as few_client,
+        AsyncClient((many := Dispatcher(stage, "many").ready()).frontend) as many_client,
     ):
         short = Line(few, few_client, remembered=2 * SHORT)
         long = Line(many, many_client, remembered=rounds * jobs * 3 // 2)

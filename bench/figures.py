@@ -1,6 +1,6 @@
-"""What was measured, and whether it is enough. `figures.json` keeps it between runs.
+"""What was measured, where, and on which state of the code. `figures.json` keeps it between runs.
 
-The targets are those of docs/benchmarks.md. Nothing here measures or prints.
+Whether it is enough is `targets.py`'s business. Nothing here measures or prints.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 from statistics import median
-from typing import Any, NamedTuple
+from typing import Any
 
 import psutil
 import zmq
@@ -24,22 +24,7 @@ from bench.stage import REPOSITORY
 
 PATH = Path(__file__).with_name("figures.json")
 
-LEAST_JOBS_PER_SECOND = 10_000
-LEAST_PART_OF_LIMIT = 0.3
-MOST_TIMES_LIMIT = 3.0
-MOST_MEGABYTES = 150
-MOST_TIMES_SHORT = 1.2
-
 Figures = dict[str, Any]
-
-
-class Verdict(NamedTuple):
-    """One target, what was found, and whether that is enough."""
-
-    what: str
-    found: str
-    wanted: str
-    is_met: bool
 
 
 def load() -> Figures:
@@ -78,54 +63,10 @@ def machine() -> Figures:
         "pyzmq": zmq.__version__,
         "libzmq": zmq.zmq_version(),
         "msgspec": version("msgspec"),
+        "pymongo": version("pymongo"),
+        "uvicorn": version("uvicorn"),
         "shunter": version("shunter"),
     }
-
-
-def verdicts(figures: Figures) -> list[Verdict]:
-    """Compare what there is with the targets."""
-    found = []
-    limit, jobs, queue = (figures.get(name) for name in ("limit", "jobs", "queue"))
-    if limit and jobs:
-        least = max(LEAST_JOBS_PER_SECOND, LEAST_PART_OF_LIMIT * limit["jobs_per_second"])
-        part = jobs["jobs_per_second"] / limit["jobs_per_second"]
-        found.append(
-            Verdict(
-                "jobs per second",
-                f"{jobs['jobs_per_second']:,.0f}, {part:.0%} of the limit",
-                f"at least {least:,.0f} (10,000 or 30 % of the limit)",
-                jobs["jobs_per_second"] >= least,
-            )
-        )
-        times = jobs["p50_ms"] / limit["p50_ms"]
-        found.append(
-            Verdict(
-                "p50 of a single round trip",
-                f"{jobs['p50_ms']:.2f} ms, {times:.2f} x the limit's",
-                f"at most {MOST_TIMES_LIMIT:g} x the limit's",
-                times <= MOST_TIMES_LIMIT,
-            )
-        )
-    if queue:
-        found.append(
-            Verdict(
-                f"dispatcher's memory, {queue['queued']:,} jobs queued",
-                f"{queue['peak_rss_mb']:.0f} MB at most, {queue['rss_mb']:.0f} MB when filled",
-                f"under {MOST_MEGABYTES} MB",
-                queue["peak_rss_mb"] < MOST_MEGABYTES,
-            )
-        )
-        for what, key in (("processor time", "cpu_ms"), ("time", "ms")):
-            long, short = queue[f"long_{key}"], queue[f"short_{key}"]
-            found.append(
-                Verdict(
-                    f"{what} a job, {queue['queued']:,} against 1,000 queued",
-                    f"{long / short:.2f} x ({long:.3f} against {short:.3f} ms)",
-                    f"at most {MOST_TIMES_SHORT:g} x",
-                    long / short <= MOST_TIMES_SHORT,
-                )
-            )
-    return found
 
 
 def _rounded(value: Any) -> Any:

@@ -1,8 +1,8 @@
 """Shunter: durable, one worker with two slots, handlers that do nothing, results returned.
 
-A real `shunter dispatcher` on an SQLite file, a real `shunter worker`, and here the asynchronous
-client: it submits many jobs and takes every result; then one job at a time, each submitted when
-the result of the one before has come.
+A real `shunter dispatcher` on an SQLite file or on MongoDB, a real `shunter worker`, and here the
+asynchronous client: it submits many jobs and takes every result; then one job at a time, each
+submitted when the result of the one before has come.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import time
 
 from bench.bench_app import echo
 from bench.stage import Dispatcher, Stage, conclude, percentile, sizes
+from bench.stores import opened
 from shunter import AsyncClient
 
 WARM_UP = 500
@@ -44,9 +45,9 @@ async def _measure(frontend: str, jobs: int, trips: int) -> None:
 
 
 def main() -> None:
-    chosen = sizes(__doc__ or "", jobs=50_000, trips=1000)
-    with Stage() as stage:
-        dispatcher = Dispatcher(stage, "jobs")
+    chosen = sizes(__doc__ or "", store="sqlite", jobs=50_000, trips=1000)
+    with Stage() as stage, opened(chosen.store, stage) as urls:
+        dispatcher = Dispatcher(stage, "jobs", urls("jobs")).ready()
         dispatcher.start_worker()
         asyncio.run(_measure(dispatcher.frontend, chosen.jobs, chosen.trips))
 

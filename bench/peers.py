@@ -2,8 +2,8 @@
 
 They live in `.venv-peers`, which is made here when it is needed, and are never a dependency. One
 that can't be installed or started is left out with a line that says why. What they promise
-differs: Huey's jobs are on the disk when they are accepted, Celery's in Redis as it comes (a
-snapshot now and then), Ray's in memory.
+differs: Huey's and Procrastinate's jobs are on the disk when they are accepted, Celery's in Redis
+as it comes (a snapshot now and then), Ray's in memory.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from bench.stage import REPOSITORY, Stage, free_ports, listen
+from bench.stage import REPOSITORY, START_SECONDS, Stage, free_ports, listen
 
 VENV = REPOSITORY / ".venv-peers"
 PYTHON = str(VENV / "bin" / "python")
@@ -63,10 +63,59 @@ def _ray(stage: Stage) -> Iterator[None]:
         yield
 
 
+@contextmanager
+def _procrastinate(stage: Stage) -> Iterator[None]:
+    with _postgres(stage) as address, _environment(BENCH_PEER_AT=address):
+        command = ("-m", "procrastinate", "--app", "bench.peer_procrastinate.app")
+        _prepare([PYTHON, *command, "schema", "--apply"])
+        for _ in range(2):
+            _start(stage, *command, "--log-level", "error", "worker", "--concurrency", "1")
+        yield
+
+
+@contextmanager
+def _postgres(stage: Stage) -> Iterator[str]:
+    """A server of our own on a socket in the folder, which commits to the disk as it should."""
+    programs = _postgres_programs()
+    folder, sockets = stage.folder / "postgres", stage.folder / "sockets"
+    for each in (folder, sockets):
+        each.mkdir()
+    as_user: list[str] = []
+    if os.geteuid() == 0:  # it refuses to run as root
+        as_user = ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups", "--"]
+        stage.folder.chmod(0o711)
+        for each in (folder, sockets):
+            shutil.chown(each, "postgres", "postgres")
+    create = ["initdb", "--auth=trust", "--username=postgres", "--encoding=UTF8", "--locale=C"]
+    _prepare([*as_user, str(programs / create[0]), *create[1:], "--pgdata", str(folder)])
+    settings = ("listen_addresses=", f"unix_socket_directories={sockets}", "fsync=on")
+    options = [part for each in (*settings, "synchronous_commit=on") for part in ("-c", each)]
+    command = [*as_user, str(programs / "postgres"), "-D", str(folder), *options]
+    server = stage.start(*command[1:], python=command[0])
+    state, deadline = folder / "postmaster.pid", time.monotonic() + START_SECONDS
+    while not (state.exists() and state.read_text().rstrip().endswith("ready")):
+        stage.check(server)
+        if time.monotonic() > deadline:
+            raise Skipped(f"PostgreSQL takes no connections within {START_SECONDS:g} s")
+        time.sleep(0.1)
+    yield f"host={sockets} user=postgres dbname=postgres"
+
+
+def _postgres_programs() -> Path:
+    """Find the newest PostgreSQL; Debian does not put its server on the PATH."""
+    versions = Path("/usr/lib/postgresql").glob("*/bin/postgres")
+    found = max(versions, key=lambda program: float(program.parts[-3]), default=None)
+    server = found or shutil.which("postgres")
+    if server is None:
+        raise Skipped("PostgreSQL is missing; type: apt-get install postgresql")
+    return Path(server).parent
+
+
 PEERS: dict[str, tuple[str, Callable[[Stage], Any], int]] = {
     "celery": ("celery[redis]", _celery, 5000),
     "huey": ("huey", _huey, 5000),
     "ray": ("ray", _ray, 10_000),
+    "procrastinate": ("procrastinate", _procrastinate, 4000),
 }
 """What to install, how to start it, and how many jobs to time."""
 
@@ -95,8 +144,19 @@ def _install(package: str) -> None:
             _run([shutil.which("python3") or "python3", "-m", "venv", str(VENV)])
         _run(pip)
     except (subprocess.SubprocessError, OSError) as error:
-        printed = getattr(error, "stderr", None) or str(error)
-        raise Skipped(f"can't be installed: {printed.strip().splitlines()[-1]}") from None
+        raise Skipped(f"can't be installed: {_last_word(error)}") from None
+
+
+def _prepare(command: list[str]) -> None:
+    try:
+        _run(command)
+    except (subprocess.SubprocessError, OSError) as error:
+        raise Skipped(f"{' '.join(command)}: {_last_word(error)}") from None
+
+
+def _last_word(error: Exception) -> str:
+    printed: str = getattr(error, "stderr", None) or str(error)
+    return printed.strip().splitlines()[-1]
 
 
 def _run(command: list[str]) -> None:

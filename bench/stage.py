@@ -15,12 +15,12 @@ import subprocess
 import sys
 import tempfile
 import time
-import urllib.error
 import urllib.request
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import psutil
 
@@ -73,27 +73,33 @@ class Stage:
 
 
 class Dispatcher:
-    """A real `shunter dispatcher` on a file of its own, and workers for it."""
+    """A real `shunter dispatcher`, on a file of its own or on a given store, and workers for it."""
 
-    def __init__(self, stage: Stage, name: str) -> None:
+    def __init__(self, stage: Stage, name: str, store: str = "") -> None:
         self._stage = stage
         front, back, http = free_ports(3)
-        self.frontend = f"tcp://127.0.0.1:{front}"
-        self._config = stage.folder / f"{name}.toml"
-        self._config.write_text(
-            f'[store]\nurl = "sqlite:///{stage.folder / name}.db"\n'
-            f'[zmq]\nfrontend = "{self.frontend}"\nbackend = "tcp://127.0.0.1:{back}"\n'
+        self.frontend, self.backend = f"tcp://127.0.0.1:{front}", f"tcp://127.0.0.1:{back}"
+        self.port, self.address = http, f"http://127.0.0.1:{http}"
+        config = stage.folder / f"{name}.toml"
+        config.write_text(
+            f'[store]\nurl = "{store or f"sqlite:///{stage.folder / name}.db"}"\n'
+            f'[zmq]\nfrontend = "{self.frontend}"\nbackend = "{self.backend}"\n'
             f"[http]\nport = {http}\n[udp]\nenabled = false\n"
         )
-        self._process = stage.start("-m", "shunter", "dispatcher", "--config", str(self._config))
+        self._process = stage.start("-m", "shunter", "dispatcher", "--config", str(config))
         self._watched = psutil.Process(self._process.pid)
-        self._wait_until_ready(f"http://127.0.0.1:{http}/healthz")
 
-    def start_worker(self) -> subprocess.Popen[bytes]:
-        """Start one worker with two slots."""
+    def ready(self) -> Self:
+        """Wait until it serves."""
+        await_answer(self._stage, self._process, f"{self.address}/healthz")
+        return self
+
+    def start_worker(self, *others: Dispatcher) -> subprocess.Popen[bytes]:
+        """Start one worker with two slots, for this dispatcher and others over the same store."""
         app = str(Path(__file__).with_name("bench_app.py"))
-        command = ("-m", "shunter", "worker", "--config", str(self._config))
-        return self._stage.start(*command, "--app", f"{app}:app", "--max-jobs", "2")
+        served = [("--dispatcher", each.backend) for each in (self, *others)]
+        command = ("-m", "shunter", "worker", "--app", f"{app}:app", "--max-jobs", "2")
+        return self._stage.start(*command, *chain.from_iterable(served))
 
     def cpu_seconds(self) -> float:
         """How much processor time the dispatcher has used so far."""
@@ -103,16 +109,18 @@ class Dispatcher:
     def resident_megabytes(self) -> float:
         return self._watched.memory_info().rss / 1e6
 
-    def _wait_until_ready(self, address: str) -> None:
-        deadline = time.monotonic() + START_SECONDS
-        while time.monotonic() < deadline:
-            self._stage.check(self._process)
-            try:
-                with urllib.request.urlopen(address, timeout=1.0):
-                    return
-            except (urllib.error.URLError, OSError):
-                time.sleep(0.05)
-        raise RuntimeError(f"no answer from {address} within {START_SECONDS:g} s")
+
+def await_answer(stage: Stage, process: subprocess.Popen[bytes], address: str) -> None:
+    """Wait until a server that was started answers a GET."""
+    deadline = time.monotonic() + START_SECONDS
+    while time.monotonic() < deadline:
+        stage.check(process)
+        try:
+            with urllib.request.urlopen(address, timeout=1.0):
+                return
+        except OSError:
+            time.sleep(0.05)
+    raise RuntimeError(f"no answer from {address} within {START_SECONDS:g} s")
 
 
 def free_ports(count: int) -> list[int]:
@@ -158,11 +166,11 @@ def _running(command: list[str]) -> Iterator[subprocess.Popen[str]]:
                 process.terminate()
 
 
-def sizes(description: str, **defaults: int) -> argparse.Namespace:
+def sizes(description: str, **defaults: int | str) -> argparse.Namespace:
     """Read how much to measure from the command line."""
     parser = argparse.ArgumentParser(description=description.splitlines()[0])
     for name, value in defaults.items():
-        parser.add_argument(f"--{name}", type=int, default=value, help="%(default)s")
+        parser.add_argument(f"--{name}", type=type(value), default=value, help="%(default)s")
     return parser.parse_args()
 
 

@@ -9,8 +9,9 @@ from typing import NamedTuple
 from rich.console import Console
 from rich.table import Table
 
-from bench.figures import Figures, verdicts
+from bench.figures import Figures
 from bench.stage import REPOSITORY
+from bench.targets import STORE_NAMES, speeds_of, verdicts
 
 PAGE = REPOSITORY / "docs" / "benchmarks.md"
 PART = re.compile(r"(<!-- made by bench/tables\.py -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -21,7 +22,9 @@ _NAMES = {
     "celery": "Celery {version} on Redis",
     "huey": "Huey {version} on SQLite, fsync on",
     "ray": "Ray {version}",
+    "procrastinate": "Procrastinate {version} on PostgreSQL, fsync on",
 }
+PARTS = ("limit", "jobs", "queue", "dispatchers", "http", "idle")
 
 
 class Row(NamedTuple):
@@ -53,14 +56,33 @@ def comparison(figures: Figures) -> list[Row]:
     return rows
 
 
+def by_dispatchers(figures: Figures) -> list[tuple[str, ...]]:
+    """List jobs per second for each store, by the number of dispatchers; the head comes first."""
+    stores = figures.get("dispatchers", {})
+    found = {name: speeds_of(stores.get(store, {})) for store, name in STORE_NAMES.items()}
+    counts = next((tuple(speeds) for speeds in found.values() if speeds), ())
+    head = ("jobs/s", *(f"{count} dispatcher{'s' if count != '1' else ''}" for count in counts))
+    rows = [
+        (f"**Shunter** on {name}", *(f"{speed:,.0f}" for speed in speeds.values()))
+        for name, speeds in found.items()
+        if speeds
+    ]
+    return [head, *rows] if rows else []
+
+
 def show(figures: Figures, console: Console) -> None:
-    """Print both tables, then what missed its target."""
+    """Print the tables, then what missed its target."""
     table = Table("", "jobs/s", "p50 ms", "p99 ms", title="No-op jobs, results returned")
     for column in table.columns[1:]:
         column.justify = "right"
     for row in comparison(figures):
         table.add_row(row.name.strip("*"), row.jobs_per_second, row.p50, row.p99)
     console.print(table)
+    if several := by_dispatchers(figures):
+        table = Table(*several[0], title="Several dispatchers over one store")
+        for line in several[1:]:
+            table.add_row(*(cell.replace("*", "") for cell in line))
+        console.print(table)
     found = verdicts(figures)
     table = Table("", "found", "target", "", title="Targets")
     for verdict in found:
@@ -87,7 +109,8 @@ def _page_part(figures: Figures) -> str:
     marks = ("**missed**", "met")
     targets = ((v.what, v.found, v.wanted, marks[v.is_met]) for v in verdicts(figures))
     rows = ((*row[:-1], f"`{row.command}`" if row.command else "") for row in comparison(figures))
-    parts = {name: figures[name] for name in ("limit", "jobs", "queue") if name in figures}
+    several = by_dispatchers(figures)
+    parts = {name: figures[name] for name in PARTS if name in figures}
     parts |= figures.get("peers", {})
     when = "; ".join(
         f"{name} {found['measured']}" + (f" at {found['commit']}" if "commit" in found else "")
@@ -98,6 +121,7 @@ def _page_part(figures: Figures) -> str:
         [
             _markdown(("what", "jobs/s", "p50 ms", "p99 ms", "measured by"), rows),
             "",
+            *([_markdown(several[0], several[1:]), ""] if several else []),
             _markdown(("target", "found", "wanted", ""), targets),
             "",
             f"Measured: {when}.",

@@ -28,7 +28,8 @@ import shunter.client.async_client
 from shunter import Client
 
 PROJECT = Path(__file__).parents[2]
-PAGES = ("docs/guide/jobs.md", "README.md")
+GUIDES = ("docs/guide/jobs.md", "docs/guide/reruns.md")
+PAGES = (*GUIDES, "README.md")
 DEFAULT_FRONTEND = "tcp://127.0.0.1:5560"
 
 _FENCE = re.compile(r"^```python\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -59,7 +60,7 @@ def blocks_of(page: str) -> list[Block]:
 
 
 BLOCKS = [block for page in PAGES for block in blocks_of(page)]
-PROGRAMS = [block for block in blocks_of("docs/guide/jobs.md") if block.module is None]
+PROGRAMS = [block for page in GUIDES for block in blocks_of(page) if block.module is None]
 
 
 def named(block: Block) -> str:

@@ -104,7 +104,8 @@ def submit_to_both(
 def most_at_once(client: Client, jobs: list[SubmittedJob]) -> int:
     """Lay all runs of these jobs side by side, as the records have them."""
     moments: list[tuple[float, int]] = []
-    for job in client.jobs(job_ids=tuple(job.id for job in jobs)):
+    for job in (client.job(job.id) for job in jobs):
+        assert job.status is Status.COMPLETED
         runs = [(past.started, past.ended) for past in job.history]
         runs.append((job.execution.started, job.execution.ended))
         for started, ended in runs:
@@ -145,9 +146,8 @@ def test_a_worker_never_has_too_much_though_one_of_its_dispatchers_is_killed(yar
         client, jobs = submit_to_both(yard, one, two, 20)
         until(lambda: sum(run[-1].has_ended for run in runs_in(yard.witness).values()) >= 15)
         one.process.kill()
-        stories = until(lambda: _ended(client, jobs), what="all jobs have ended")
+        until(lambda: _are_done(client), what="all jobs are done")
 
-    assert {story.status for story in stories} == {Status.COMPLETED}
     assert sampler.most == SLOTS
     assert most_at_once(client, jobs) == SLOTS
     assert overlaps(yard.witness) == []
@@ -162,7 +162,7 @@ def test_a_worker_never_has_too_much_though_a_dispatcher_comes_and_goes(yard: Ya
         for done in (6, 12, 18, 24):
             until(lambda done=done: len(runs_in(yard.witness)) >= done)
             one.restart()
-        until(lambda: _ended(client, jobs), what="all jobs have ended")
+        until(lambda: _are_done(client), what="all jobs are done")
 
     assert sampler.most == SLOTS
     assert most_at_once(client, jobs) == SLOTS
@@ -191,7 +191,7 @@ def test_a_cut_that_is_mended_gives_a_worker_no_more_than_its_slots(
     relay = relay_to(one)
     backends = [relay.address, two.backend]
     yard.worker(one, slots=SLOTS, backends=backends, worker__broker_timeout=0.2)
-    client, jobs = submit_to_both(yard, one, two, 20)
+    client, _ = submit_to_both(yard, one, two, 20)
 
     for done in (8, 20):
         until(lambda done=done: len(runs_in(yard.witness)) >= done)
@@ -199,8 +199,7 @@ def test_a_cut_that_is_mended_gives_a_worker_no_more_than_its_slots(
         time.sleep(1.0)  # long enough for the worker to open a new socket
         relay.mend()
 
-    stories = until(lambda: _ended(client, jobs), what="all jobs have ended")
-    assert {story.status for story in stories} == {Status.COMPLETED}
+    until(lambda: _are_done(client), what="all jobs are done")
     assert overlaps(yard.witness) == []
 
 
@@ -227,15 +226,12 @@ def test_more_dispatchers_than_slots_all_get_their_jobs_done(yard: Yard) -> None
     until(lambda: all(client.workers() for client in clients))
 
     with Sampler(*stations) as sampler:
-        jobs = [
-            client.submit_many("work", [(n, 0.1) for n in range(15)]) for client in clients
-        ]
+        jobs = [client.submit_many("work", [(n, 0.1) for n in range(15)]) for client in clients]
         for mine in jobs:
             assert sorted(job.result(PATIENCE) for job in mine) == list(range(15))
 
     assert sampler.most == 1
 
 
-def _ended(client: Client, jobs: list[SubmittedJob]) -> list[object]:
-    stories = client.jobs(job_ids=tuple(job.id for job in jobs))
-    return stories if all(story.status.is_final for story in stories) else []
+def _are_done(client: Client) -> bool:
+    return {status for _, status, _ in client.standing().backlog} == {Status.COMPLETED}

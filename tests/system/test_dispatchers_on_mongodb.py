@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import statistics
 import time
+from collections import Counter
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from shunter.testing.mongod import LocalMongod
+from system.receiver import Receiver
 from system.witness import overlaps, runs_in
 from system.yard import PATIENCE, QUICK_LEASE, Station, Yard, until
 
@@ -19,10 +22,10 @@ def mongod() -> Iterator[LocalMongod]:
         yield server
 
 
-def station(yard: Yard, mongod: LocalMongod, name: str) -> Station:
+def station(yard: Yard, mongod: LocalMongod, name: str, **extra: Any) -> Station:
     settings = {key.replace(".", "__"): value for key, value in QUICK_LEASE.items()}
     url = mongod.url(f"t{abs(hash(str(yard.folder))) % 10**9}")
-    return yard.dispatcher(name, store__url=url, **settings)
+    return yard.dispatcher(name, store__url=url, **settings, **extra)
 
 
 def test_one_of_two_dispatchers_is_killed_and_every_job_ends_once(
@@ -80,3 +83,26 @@ def test_a_dispatcher_hears_at_once_of_a_job_that_another_accepted(
 
 def _started(client: object, job_id: str) -> float | None:
     return client.job(job_id).execution.started  # type: ignore[attr-defined, no-any-return]
+
+
+def test_callbacks_are_made_once_between_two_dispatchers_and_again_when_one_is_killed(
+    yard: Yard, mongod: LocalMongod
+) -> None:
+    one = station(yard, mongod, "one", callbacks__timeout_seconds=1.0)
+    two = station(yard, mongod, "two", callbacks__timeout_seconds=1.0)
+    yard.worker(one, two)
+    client = yard.client(one, two)
+    hangs = ("/hang", 1)
+    with Receiver(lambda call, _: None if (call.path, call.tries) == hangs else 200) as receiver:
+        quick = client.with_options(callback=f"{receiver.url}/done")
+        done = quick.submit_many("work", [(n, 0.0) for n in range(60)])
+        receiver.heard(60)
+        until(lambda: all(client.job(job.id).callback.delivered for job in done))
+        assert Counter(call.key for call in receiver.calls) == Counter(job.id for job in done)
+
+        slow = client.with_options(callback=f"{receiver.url}/hang")
+        hung = slow.submit_many("work", [(n, 0.0) for n in range(5)])
+        receiver.heard(65)
+        one.process.kill()
+
+        until(lambda: all(client.job(job.id).callback.delivered for job in hung))

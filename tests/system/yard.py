@@ -61,12 +61,20 @@ def free_port() -> int:
 class Process:
     """One process of ours, with its standard error in a file."""
 
-    def __init__(self, words: Sequence[str], folder: Path, name: str, env: dict[str, str]) -> None:
+    def __init__(
+        self,
+        words: Sequence[str],
+        folder: Path,
+        name: str,
+        env: dict[str, str],
+        *,
+        inside: Sequence[str] = (),
+    ) -> None:
         self.name = name
         self.errors = folder / f"{name}.stderr"
         with self.errors.open("ab") as errors:
             self._popen = subprocess.Popen(
-                [sys.executable, "-m", "shunter", *words],
+                [*inside, sys.executable, "-m", "shunter", *words],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=errors,
@@ -144,9 +152,13 @@ class Station:
         self.process.kill()
         return self.start()
 
+    @property
+    def url(self) -> str:
+        return f"http://{self.settings.get('http.host', '127.0.0.1')}:{self.http_port}"
+
     def health(self) -> int:
         """Return the status of /healthz, 0 where nobody listens."""
-        url = f"http://127.0.0.1:{self.http_port}/healthz"
+        url = f"{self.url}/healthz"
         try:
             with urllib.request.urlopen(url, timeout=5.0) as answer:
                 return int(answer.status)
@@ -178,8 +190,10 @@ class Yard:
         path.write_text("".join(lines))
         return path
 
-    def process(self, words: Sequence[str], name: str) -> Process:
-        process = Process(words, self.folder, name, {"SHUNTER_WITNESS": str(self.witness)})
+    def process(self, words: Sequence[str], name: str, *, inside: Sequence[str] = ()) -> Process:
+        """Start one of our commands; `inside` are words that run it somewhere else."""
+        env = {"SHUNTER_WITNESS": str(self.witness)}
+        process = Process(words, self.folder, name, env, inside=inside)
         self._processes.append(process)
         return process
 
@@ -189,7 +203,12 @@ class Yard:
         return Station(self, name, dotted).start()
 
     def worker(
-        self, *stations: Station, slots: int = 2, backends: Sequence[str] = (), **settings: Any
+        self,
+        *stations: Station,
+        slots: int = 2,
+        backends: Sequence[str] = (),
+        inside: Sequence[str] = (),
+        **settings: Any,
     ) -> Process:
         """Start a worker of the witness app under the lease of its first dispatcher."""
         self._count += 1
@@ -204,7 +223,33 @@ class Yard:
                 **{key.replace("__", "."): value for key, value in settings.items()},
             },
         )
-        return self.process(("worker", "--app", WITNESS_APP, "--config", str(config)), name)
+        words = ("worker", "--app", WITNESS_APP, "--config", str(config))
+        return self.process(words, name, inside=inside)
+
+    def http_worker(
+        self,
+        *stations: Station,
+        slots: int = 2,
+        host: str = "127.0.0.1",
+        via: Sequence[str] = (),
+        inside: Sequence[str] = (),
+        **settings: Any,
+    ) -> Process:
+        """Start a worker of the witness app that knows only HTTP; `via` are dispatchers' URLs."""
+        self._count += 1
+        name = f"http-worker-{self._count}"
+        config = self.config(
+            name,
+            {
+                "worker.http.host": host,
+                "worker.http.dispatchers": list(via)
+                or [station.url for station in stations],
+                "worker.max_jobs": slots,
+                **{key.replace("__", "."): value for key, value in settings.items()},
+            },
+        )
+        words = ("worker", "--http", "--app", WITNESS_APP, "--config", str(config))
+        return self.process(words, name, inside=inside)
 
     def client(self, *stations: Station) -> Client:
         client = Client(*(station.frontend for station in stations), timeout=PATIENCE)

@@ -8,7 +8,7 @@ Spec: docs/spec/http-workers.md.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import quote
@@ -53,8 +53,7 @@ class HttpWorkers:
         self._dispatcher = dispatcher
         self._rules = rules
         self._log = structlog.get_logger("shunter.dispatcher")
-        headers = {"Shunter-Lease": f"{rules.lease:g}"}
-        self._caller = Caller(at_once=CALLS_AT_ONCE, headers=headers)
+        self._caller = Caller(at_once=CALLS_AT_ONCE)
         self._tasks: set[asyncio.Task[None]] = set()
         self._offered: set[Held] = set()
         self._stopping: set[Held] = set()
@@ -234,18 +233,21 @@ class HttpWorkers:
 
     async def _check(self, worker: Worker) -> None:
         now, rules = self._dispatcher.now, self._rules
-        error = await self._error_of(worker)
+        lease = health.lease(worker, rules, now=now())
+        error = await self._error_of(worker, {"Shunter-Lease": f"{lease:.3f}"})
         if error is None:
             self._record(worker.id, _if_there(lambda known: health.answered(known, now=now())))
         else:
             self._dispatcher.counters["health_checks_failed"] += 1
             self._record(worker.id, _if_there(lambda known: health.unanswered(known, error, rules)))
 
-    async def _error_of(self, worker: Worker) -> str | None:
+    async def _error_of(
+        self, worker: Worker, headers: Mapping[str, str] | None = None
+    ) -> str | None:
         """Ask for its health; return what was wrong, if anything was."""
         self._dispatcher.counters["health_checks"] += 1
         try:
-            answer = await self._call("GET", worker, "/health_check/")
+            answer = await self._call("GET", worker, "/health_check/", headers=headers)
         except CallFailed as failure:
             return str(failure)
         return None if answer.is_success else f"its health check said: {_said(answer)}"
@@ -291,7 +293,10 @@ class HttpWorkers:
                 self._spawn(self._probe(worker_id))
 
     async def _probe(self, worker_id: str) -> None:
-        """Only an answer is recorded: failures are counted at the interval that all share."""
+        """Only an answer is recorded: failures are counted at the interval that all share.
+
+        It grants no lease, since nobody would know from when a failed one counts.
+        """
         now = self._dispatcher.now
         try:
             while (worker := self._worker(worker_id)) is not None:
@@ -306,11 +311,18 @@ class HttpWorkers:
     # ---- calls
 
     async def _call(
-        self, method: str, worker: Worker, path: str, body: bytes | None = None
+        self,
+        method: str,
+        worker: Worker,
+        path: str,
+        body: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
     ) -> Answer:
         host = f"[{worker.hostname}]" if ":" in worker.hostname else worker.hostname
         url = f"http://{host}:{worker.port}{path}"
-        return await self._caller.call(method, url, seconds=CALL_SECONDS, json=body)
+        return await self._caller.call(
+            method, url, seconds=CALL_SECONDS, json=body, headers=headers
+        )
 
     def _worker(self, worker_id: str) -> Worker | None:
         member = self._dispatcher.desk.members.get(worker_id)

@@ -16,6 +16,11 @@ from msgspec.structs import replace
 from shunter.model.worker import Handler, Worker, WorkerKind
 
 MAX_ERROR_LENGTH = 500
+MARGIN_SECONDS = 1.0
+"""What lies at least between a worker's end and a takeover, for clocks and slow networks."""
+
+SLACK_SECONDS = 2.0
+"""By so much a check may come late: dispatchers look every second, and may be busy."""
 
 
 class HealthRules(Struct, frozen=True, kw_only=True):
@@ -33,11 +38,6 @@ class HealthRules(Struct, frozen=True, kw_only=True):
         """How long after its last answer a worker may lose its jobs, at the earliest."""
         return self.ping_interval * max(1, self.max_retries)
 
-    @property
-    def lease(self) -> float:
-        """How long a worker that hears nothing more may go on with its jobs."""
-        span = self.takes_over_after
-        return max(span - self.kill_within - 1.0, span / 2)
 
 
 def worker_id_at(hostname: str, port: int) -> str:
@@ -79,6 +79,20 @@ def registered(
 def resigned(worker: Worker, *, now: float) -> Worker:
     """It wants no more jobs."""
     return _changed(worker, is_resigned=True, last_pinged=now)
+
+
+def lease(worker: Worker, rules: HealthRules, *, now: float) -> float:
+    """Return how long a worker may go on with its jobs if it hears nothing more after now.
+
+    It counts from the last answer that we had, not from this check: where the worker hears us but
+    its answers are lost, it must stop all the same. A healthy worker gets enough to reach the
+    next check, also where the settings leave too little time to stop before others take over.
+    """
+    last_word = max(worker.registered, worker.answered or 0.0)
+    left = last_word + rules.takes_over_after - rules.kill_within - MARGIN_SECONDS - now
+    if worker.failed_ping_count:
+        return max(0.0, left)
+    return max(left, 1.5 * rules.ping_interval + SLACK_SECONDS)
 
 
 def is_check_due(worker: Worker, rules: HealthRules, *, now: float) -> bool:

@@ -154,9 +154,6 @@ class _StagedCollection:
         await awaited(self._closed(is_complete=kind is None))
 
     def _opened(self) -> Steps[Any]:
-        names = yield from _stagings(self._database)
-        for name in left_behind(names, self._target.name, self._owner):
-            yield self._database.drop_collection(name)
         if self._publish == "merge":
             yield from check_unique(self._target, self._fields)
         model = yield from self._described(self._target.name)
@@ -167,6 +164,11 @@ class _StagedCollection:
         yield self._database.command({"create": self._staging.name, **model.get("options", {})})
         try:
             self._uuid = yield from self._uuid_of(self._staging.name)
+            # Only now: of two attempts that begin at once, one sees the other.
+            names = yield from _stagings(self._database)
+            for name in left_behind(names, self._target.name, self._owner):
+                if name != self._staging.name:
+                    yield self._database.drop_collection(name)
             if self._publish == "replace":
                 yield from self._copy_indexes()
         except GeneratorExit:
@@ -232,8 +234,10 @@ class _StagedCollection:
     def _copy_indexes(self) -> Steps[None]:
         cursor = yield self._target.list_indexes()
         found = yield cursor.to_list()
+        # An index that says nothing compares simply, whatever its collection does by default.
         wanted = [
-            {name: value for name, value in index.items() if name not in ("v", "ns")}
+            {"collation": {"locale": "simple"}}
+            | {name: value for name, value in index.items() if name not in ("v", "ns")}
             for index in found
             if index["name"] != "_id_" and not index.get("clustered")
         ]

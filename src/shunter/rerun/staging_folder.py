@@ -45,12 +45,28 @@ class StagingFolder:
             raise StagingError(f"{target}: there is no folder {target.parent}; make it first")
 
     def opened(self, owner: Owner, create: Callable[[Path], None]) -> Path:
-        """Drop what earlier attempts have left, and create something new under a new name."""
-        for name in left_behind(_names(self.path), self.target.name, owner):
-            if name.startswith(ASIDE) and not os.path.lexists(self.target):
-                os.rename(self.path / name, self.target)  # it died before the new one was there
-            else:
-                discard(self.path / name)
+        """Create something new under a new name, and drop what earlier attempts have left.
+
+        In this order: of two attempts that begin at once, one sees the other.
+        """
+        place = self._created(owner, create)
+        try:
+            for name in left_behind(_names(self.path), self.target.name, owner):
+                if name.startswith(ASIDE) and not os.path.lexists(self.target):
+                    os.rename(self.path / name, self.target)  # its run died in the gap
+                elif name != place.name:
+                    discard(self.path / name)
+        except BaseException:
+            self.close(place)
+            raise
+        return place
+
+    def close(self, staging: Path) -> None:
+        """Drop what is left under this name, and the folder, if it is empty then."""
+        discard(staging)
+        _remove_empty(self.path)
+
+    def _created(self, owner: Owner, create: Callable[[Path], None]) -> Path:
         place = self.path / (new_name(self.target.name, owner) + suffix_of(self.target.name))
         for _ in range(_TRIES):
             _make_like_parent(self.path)
@@ -59,11 +75,6 @@ class StagingFolder:
                 create(place)
                 return place
         raise StagingError(f"{self.path}: it can't be kept; see who removes it again and again")
-
-    def close(self, staging: Path) -> None:
-        """Drop what is left under this name, and the folder, if it is empty then."""
-        discard(staging)
-        _remove_empty(self.path)
 
 
 def discard(path: Path) -> None:

@@ -86,9 +86,13 @@ class Credits:
         One that keeps to its numbers always finds room. One that has lost track, for instance
         of a job that it declared over while it still runs here, may not.
         """
-        promised = self._gone + sum(other.committed for other in self.accounts)
         unused = sum(max(0, a.bound - a.held) for a in self.accounts if a is not account)
-        return max(0, max(limit, promised) - at_work - unused)
+        return max(0, max(limit, self.promised) - at_work - unused)
+
+    @property
+    def promised(self) -> int:
+        """How many jobs may be here at a time, by all that was said and has come."""
+        return self._gone + sum(account.committed for account in self.accounts)
 
     def share_out(self, *, limit: int, now: float) -> list[Account]:
         """Decide who should have what; return those that should hear of it now, by a beat."""

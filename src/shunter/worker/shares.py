@@ -96,11 +96,10 @@ class Shares:
             min(rested, key=lambda account: account.granted).share = 1
 
     def _was_tried_in_vain(self, live: Sequence[Account], now: float) -> bool:
-        """Tell whether a place that somebody needs was left unused where it was tried."""
+        """Tell whether one has shown that it has no work, while another waits for its place."""
         return self._is_lending and any(
-            account.share > account.held and account.told > 0 and self._is_settled(account, now)
+            account.held == 0 < min(account.share, account.told) and self._is_settled(account, now)
             for account in live
-            if not account.is_full
         )
 
     def _is_settled(self, account: Account, now: float) -> bool:

@@ -76,7 +76,7 @@ def test_a_worker_registers_and_is_shown(web: Web, peers: Peers) -> None:
     listed = web.raw.get(WORKERS).json()["workers"]
     assert worker.id in [each["id"] for each in listed]
     assert worker.asked("GET", "/health_check/")
-    assert all(float(lease or 0) > 0 for lease in worker.leases)
+    assert all(float(lease or 0) > 2.0 for lease in worker.leases)
 
 
 def test_who_registers_again_is_the_same_worker(peers: Peers) -> None:

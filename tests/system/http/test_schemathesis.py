@@ -57,6 +57,14 @@ def test_a_request_is_answered_as_promised(
     )
     @given(case=described.as_strategy(generation_mode=mode))
     def answered_as_promised(case: Any) -> None:
+        if mode is GenerationMode.POSITIVE:
+            _call_back_here(case.body)
         case.call_and_validate(session=session, excluded_checks=UNPROMISED.get(operation.id))
 
     answered_as_promised()
+
+
+def _call_back_here(body: Any) -> None:
+    """Name a host that may be called back: which ones those are is a setting, not a schema."""
+    if isinstance(body, dict) and body.get("callback"):
+        body["callback"] = {"url": "http://127.0.0.1:1/x"}

@@ -150,9 +150,14 @@ class FakeDispatcher:
         query = {} if attempt is None else {"attempt": attempt}
         return self.call("DELETE", f"/jobs/{job_id}", params=query).status_code
 
-    def report_on(self, job_id: str) -> Said:
+    def report_on(self, job_id: str, *, within: float = PATIENCE) -> Said:
         """Wait for the report on a job, and return it."""
-        return until(lambda: [said for job, said in self.reports if job == job_id], what=job_id)[-1]
+        found = until(
+            lambda: [said for job, said in self.reports if job == job_id],
+            within=within,
+            what=f"a report on {job_id}",
+        )
+        return found[-1]
 
 
 def _error(code: str) -> Said:

@@ -68,6 +68,7 @@ def test_at_sigterm_it_leaves_in_time_though_no_dispatcher_is_there(
     dispatcher: FakeDispatcher, start_worker: StartWorker
 ) -> None:
     worker = start_worker(dispatcher)
+    dispatcher.will_answer(*[503] * 1000)
     dispatcher.offer("unheard", "add", 1, 2)
     dispatcher.report_on("unheard")
     dispatcher.stop()
@@ -90,6 +91,34 @@ def test_kill_9_leaves_no_children(
     worker.kill()
 
     until(lambda: not any(map(is_alive, children)), within=5.0)
+
+
+def test_a_worker_that_can_start_no_more_children_resigns_and_says_why(
+    dispatcher: FakeDispatcher, yard: Yard
+) -> None:
+    flag = yard.folder / "broken"
+    app = yard.folder / "breaking.py"
+    app.write_text(
+        "import os\n"
+        "from shunter import App\n"
+        f"if os.path.exists({str(flag)!r}):\n"
+        "    os._exit(7)\n"
+        "app = App()\n"
+        "@app.job\n"
+        "def die():\n"
+        "    os._exit(1)\n"
+    )
+    words = ["worker", "--http", "--app", str(app), "--dispatcher", dispatcher.url]
+    worker = yard.process(words, "breaking")
+    assert dispatcher.health_check().status_code == 200
+    flag.touch()
+
+    dispatcher.offer("last", "die")
+
+    assert worker.exit_code() == 2
+    assert "could not start" in worker.said()
+    assert dispatcher.report_on("last")["error"]["kind"] == "lost"
+    assert dispatcher.farewells == ["w-fake"]
 
 
 def test_it_dies_with_the_process_that_started_it(dispatcher: FakeDispatcher, yard: Yard) -> None:

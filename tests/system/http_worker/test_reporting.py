@@ -7,9 +7,12 @@ from collections.abc import Iterator
 import pytest
 
 from system.http_worker.conftest import StartWorker
-from system.http_worker.fake_dispatcher import FakeDispatcher
+from system.http_worker.fake_dispatcher import LEASE, FakeDispatcher
 from system.witness import runs_in
-from system.yard import Yard, free_port, until
+from system.yard import WITNESS_APP, Yard, free_port, until
+
+QUIET = LEASE / 3
+"""Less than after which a worker registers again by itself, and so finds another dispatcher."""
 
 
 @pytest.fixture
@@ -112,7 +115,7 @@ def test_a_result_goes_to_another_dispatcher_when_its_own_is_gone(
     another.start()
     dispatcher.stop()
 
-    assert another.report_on("moving")["result"] == 7
+    assert another.report_on("moving", within=QUIET)["result"] == 7
     assert another.report_on("moving")["worker_id"] == "w-fake"
 
 
@@ -143,6 +146,22 @@ def test_it_registers_at_the_first_that_answers(
     assert dispatcher.health_check().json()["id"] == "w-fake"
 
 
+def test_it_listens_where_it_is_told_and_says_how_to_call_it(
+    dispatcher: FakeDispatcher, yard: Yard
+) -> None:
+    port = free_port()
+    config = yard.config(
+        "named",
+        {"worker.http.hostname": "localhost", "worker.http.dispatchers": [f"{dispatcher.url}/"]},
+    )
+    words = ["worker", "--http", "--app", WITNESS_APP, "--listen", f"127.0.0.1:{port}"]
+    yard.process([*words, "--config", str(config)], "named")
+
+    assert dispatcher.health_check().status_code == 200
+    said = dispatcher.registrations[0]
+    assert (said["hostname"], said["port"]) == ("localhost", port)
+
+
 def test_it_waits_for_a_dispatcher_and_complains_once(
     another: FakeDispatcher, start_worker: StartWorker
 ) -> None:
@@ -168,7 +187,7 @@ def test_it_registers_again_when_a_dispatcher_does_not_know_it(
 
     dispatcher.offer("orphan", "add", 1, 2)
 
-    until(lambda: len(dispatcher.registrations) == 2)
+    until(lambda: len(dispatcher.registrations) == 2, within=QUIET)
     until(lambda: times(dispatcher, "orphan") == 2)
     until(lambda: dispatcher.look("orphan") == 404)
 

@@ -110,16 +110,17 @@ def test_a_worker_that_leaves_hands_its_job_to_another_and_they_never_overlap(
 ) -> None:
     station = yard.dispatcher(zmq__enabled=False)
     asking = Asking(station)
-    first = start_worker(http_url(station), worker__grace_seconds=0.3)
-    until(asking.alive)
+    workers = [start_worker(http_url(station), worker__grace_seconds=0.3) for _ in range(2)]
+    until(lambda: len(asking.alive()) == 2)
+    places = {worker["id"]: worker["port"] for worker in asking.alive()}
     job_id = asking.submit("work", 7, 3.0)
     until(lambda: job_id in runs_in(yard.witness))
-    start_worker(http_url(station))
-    until(lambda: len(asking.alive()) == 2)
+    port = places[asking.job(job_id)["execution"]["worker_id"]]
+    (leaving,) = (it for it in workers if it.logged(action="start", port=port))
 
-    first.signal(signal.SIGTERM)
+    leaving.signal(signal.SIGTERM)
 
-    assert first.exit_code() == 0
+    assert leaving.exit_code() == 0
     done = asking.ended(job_id)
     assert (done["status"], done["result"], done["losses"]) == ("c", 7, 0)
     assert len(runs_in(yard.witness)[job_id]) == 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import stat
 import subprocess
 import sys
@@ -25,7 +26,7 @@ from shunter.rerun import (
     sweep_files,
 )
 from shunter.rerun.naming import staging_name
-from shunter.rerun.staging_folder import FOLDER
+from shunter.rerun.staging_folder import FOLDER, StagingFolder
 
 OLD, NEW = Owner("november", "01job", 1), Owner("november", "01job", 2)
 OTHER = Owner("november", "02job", 1)
@@ -150,6 +151,21 @@ def test_an_old_attempt_that_only_now_begins_gives_way_to_a_new_one(tmp_path: Pa
             write_file(target, "old", OLD)
 
     assert target.read_text() == "new"
+
+
+def test_of_two_attempts_that_begin_at_once_one_sees_the_other(tmp_path: Path) -> None:
+    target = tmp_path / "report"
+    newer = staged_file(target, run=NEW)
+
+    def create(place: Path) -> None:
+        newer.__enter__()
+        place.touch()
+
+    with pytest.raises(Superseded, match="attempt 2 stages the same"):
+        StagingFolder(target).opened(OLD, create)
+    newer.__exit__(None, None, None)
+
+    assert names_in(tmp_path) == ["report"]
 
 
 def test_two_starts_of_a_script_under_one_name_don_t_mix(tmp_path: Path) -> None:
@@ -318,6 +334,25 @@ def test_a_run_that_died_in_the_gap_gets_the_old_directory_back(
         (staging / "two").write_text("two")
 
     assert names_in(tmp_path) == ["site", "site/two"]
+
+
+def test_a_directory_is_out_of_reach_before_any_of_it_is_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target, seen = tmp_path / "site", []
+    rmtree = shutil.rmtree
+
+    def removing(path: Path) -> None:
+        seen.append((path.name.partition("_")[0], sorted(os.listdir(tmp_path / FOLDER))))
+        rmtree(path)
+
+    monkeypatch.setattr(shutil, "rmtree", removing)
+    with pytest.raises(Superseded):
+        write_directory(target, "old", OLD, lambda: write_directory(target, "new", NEW))
+
+    [(kind, names)] = seen
+    assert kind == "dropped"
+    assert [name.partition("_")[0] for name in names] == ["dropped", "staging"]
 
 
 def test_a_directory_in_which_an_old_attempt_still_writes_can_be_dropped(tmp_path: Path) -> None:

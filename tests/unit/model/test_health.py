@@ -132,9 +132,28 @@ def test_without_retries_one_failure_is_death(retries: int) -> None:
     assert health.unanswered(registered(), "gone", rules).is_dead
 
 
-@given(st.floats(0.001, 1e5), st.integers(0, 1000), st.floats(0.0, 100.0))
-def test_a_lease_ends_before_anybody_takes_over(interval: float, retries: int, kill: float) -> None:
+@given(st.floats(15.0, 1e4), st.integers(3, 100), st.floats(0.0, 3.0), st.floats(1.0, 1.2))
+def test_a_worker_whose_answers_are_lost_stops_before_anybody_takes_over(
+    interval: float, retries: int, kill: float, late: float
+) -> None:
+    """It hears each check, and each one says how long it has left."""
     rules = HealthRules(ping_interval=interval, max_retries=retries, kill_within=kill)
+    worker = health.answered(registered(), now=1000.0)
+    now, ends = 1000.0, float("inf")
+    while not worker.is_dead:
+        now += interval * late
+        if now < ends:  # else it has stopped already
+            ends = now + health.lease(worker, rules, now=now)
+        worker = health.unanswered(worker, "lost", rules)
 
-    assert 0 < rules.lease < rules.takes_over_after
-    assert rules.lease >= rules.takes_over_after / 2
+    assert ends + kill < now
+
+
+@given(st.floats(0.1, 1e5), st.integers(0, 100), st.floats(0.0, 100.0), st.floats(0.0, 1e5))
+def test_a_healthy_worker_is_never_told_to_stop_before_its_next_check(
+    interval: float, retries: int, kill: float, since: float
+) -> None:
+    rules = HealthRules(ping_interval=interval, max_retries=retries, kill_within=kill)
+    worker = health.answered(registered(), now=1000.0)
+
+    assert health.lease(worker, rules, now=1000.0 + since) > interval + 1.5

@@ -8,6 +8,7 @@ what was on its way to the worker; what was on its way to the dispatcher may sti
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import count
 
@@ -79,8 +80,11 @@ class Station:
             self.window = said.window
         self.inbox.append(said)
 
-    def plan(self, new_job: count[int]) -> None:
-        """Decide on all that has arrived, in the order of `planner.plan`."""
+    def plan(self, new_job: count[int], lost: Callable[[str], bool]) -> None:
+        """Decide on all that has arrived, in the order of `planner.plan`.
+
+        A beat shows what was lost on the way; how that is found out is not this model's subject.
+        """
         assert self.pending is None
         inbox, self.inbox = self.inbox, []
         self.pending = []
@@ -95,6 +99,7 @@ class Station:
             if self.window is not None:
                 self.window = beats[-1].window
                 self.pending.append(Answer("PONG", beats[-1].beat))
+                self.held = {job for job in self.held if not lost(job)}
         room = max(0, (self.window or 0) - len(self.held))
         jobs = tuple(f"j-{next(new_job)}" for _ in range(min(room, self.backlog)))
         self.backlog -= len(jobs)
@@ -154,6 +159,8 @@ class World:
         self.credits.measured(self.origins.counts())
         self.beat += 1
         self.say("READY", place, beat=self.beat)
+        for job in [job for job, home in self.unconfirmed.items() if home == place]:
+            self.say("RESULTS", place, jobs=(job,))
 
     def say(
         self, what: str, place: int, *, beat: int | None = None, jobs: tuple[str, ...] = ()
@@ -200,8 +207,6 @@ class World:
             case "ERROR":
                 self.credits.forgotten(account)
                 self.say_ready(place)
-                for job in [job for job, home in self.unconfirmed.items() if home == place]:
-                    self.say("RESULTS", place, jobs=(job,))
             case "PONG":
                 station = self.stations[place]
                 self.origins.answered(account, answer.beat)
@@ -252,7 +257,20 @@ class World:
         station = self.stations[place]
         station.begin()
 
+    def begin_turn(self, place: int) -> None:
+        self.stations[place].plan(self.new_job, self.is_lost)
+
     # ---- what may be at the worker
+
+    def is_lost(self, job: str) -> bool:
+        """Tell whether a job is neither here nor on any way."""
+        answers = [answer for line in self.lines for answer in line.back]
+        for station in self.stations:
+            answers += station.pending or ()
+        said = [said for line in self.lines for said in line.out]
+        said += [said for station in self.stations for said in station.inbox]
+        on_the_way = any(job in message.jobs for message in (*answers, *said))
+        return not on_the_way and job not in self.at_work and job not in self.unconfirmed
 
     def may_come(self) -> int:
         """How many jobs are here, or on their way, by choices that their connection allows."""
@@ -275,7 +293,7 @@ class World:
                 if station.pending is not None:
                     station.perform()
                 before = station.given
-                station.plan(self.new_job)
+                self.begin_turn(place)
                 moved = moved or station.given > before
                 station.perform()
                 while self.lines[place].back:

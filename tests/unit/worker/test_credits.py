@@ -2,29 +2,34 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
     initialize,
     invariant,
-    precondition,
     rule,
 )
 
 from unit.worker.credit_world import World
 
 PLACES = st.integers(0, 2)
+MANY = 10**6
 
 
 class CreditsMachine(RuleBasedStateMachine):
     """Anything may happen, in any order."""
 
-    @initialize(stores=st.sampled_from(["a", "aa", "ab", "aab", "abc"]), limit=st.integers(0, 5))
-    def begin(self, stores: str, limit: int) -> None:
+    @initialize(
+        stores=st.sampled_from(["a", "aa", "ab", "aab", "abc"]),
+        limit=st.integers(1, 5),
+        is_calm=st.booleans(),
+    )
+    def begin(self, stores: str, limit: int, is_calm: bool) -> None:
         self.world = World(stores, limit)
         self.ceiling = limit
+        if is_calm:
+            self.world.flow()
 
     def place(self, number: int) -> int:
         return number % len(self.world.stations)
@@ -33,7 +38,7 @@ class CreditsMachine(RuleBasedStateMachine):
     def time_passes(self, seconds: float) -> None:
         self.world.tick(seconds)
 
-    @rule(place=PLACES, number=st.integers(1, 4))
+    @rule(place=PLACES, number=st.integers(1, 5))
     def a_dispatcher_reads(self, place: int, number: int) -> None:
         place = self.place(place)
         for _ in range(min(number, len(self.world.lines[place].out))):
@@ -44,7 +49,7 @@ class CreditsMachine(RuleBasedStateMachine):
         if index < len(self.world.old_lines) and self.world.old_lines[index][1].out:
             self.world.read_old(index)
 
-    @rule(place=PLACES, number=st.integers(1, 4))
+    @rule(place=PLACES, number=st.integers(1, 8))
     def the_worker_reads(self, place: int, number: int) -> None:
         place = self.place(place)
         for _ in range(min(number, len(self.world.lines[place].back))):
@@ -52,15 +57,21 @@ class CreditsMachine(RuleBasedStateMachine):
 
     @rule(place=PLACES)
     def a_turn_begins_or_ends(self, place: int) -> None:
-        station = self.world.stations[self.place(place)]
-        if station.pending is None:
-            station.plan(self.world.new_job)
+        place = self.place(place)
+        if self.world.stations[place].pending is None:
+            self.world.begin_turn(place)
         else:
-            station.perform()
+            self.world.stations[place].perform()
 
-    @rule(place=PLACES, number=st.integers(1, 6))
-    def work_comes(self, place: int, number: int) -> None:
-        self.world.stations[self.place(place)].backlog += number
+    @rule(place=PLACES, number=st.integers(0, 8))
+    def a_dispatcher_reads_and_takes_a_turn(self, place: int, number: int) -> None:
+        self.a_dispatcher_reads(place, number)
+        self.a_turn_begins_or_ends(place)
+        self.a_turn_begins_or_ends(place)
+
+    @rule(place=PLACES, number=st.sampled_from([0, 1, MANY]))
+    def a_dispatcher_has_this_much_work(self, place: int, number: int) -> None:
+        self.world.stations[self.place(place)].backlog = number
 
     @rule(which=st.integers(0, 5), is_done=st.booleans())
     def a_job_leaves(self, which: int, is_done: bool) -> None:
@@ -105,7 +116,7 @@ class CreditsMachine(RuleBasedStateMachine):
         world = self.world
         world.limit = max(1, world.limit)
         for station in world.stations:
-            station.given, station.backlog = 0, 10**6
+            station.given, station.backlog = 0, MANY
         world.run(12.0, job_seconds=0.3)
         served = {station.store for station in world.stations if station.given}
         assert served == {station.store for station in world.stations}
@@ -113,8 +124,8 @@ class CreditsMachine(RuleBasedStateMachine):
 
 TestCredits = CreditsMachine.TestCase
 TestCredits.settings = settings(
-    max_examples=150,
-    stateful_step_count=60,
+    max_examples=200,
+    stateful_step_count=80,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
 )

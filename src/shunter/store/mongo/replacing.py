@@ -69,7 +69,7 @@ class _Wave:
         written: set[str] = set()
         for way, ids in ((swap, self._documents.keys() - self._placed), (swap_each, self._placed)):
             if ids:
-                chosen = {job_id: self._documents[job_id] for job_id in ids}
+                chosen = {name: it for name, it in self._documents.items() if name in ids}
                 written |= await connection.patiently(
                     partial(way, connection, chosen, stamp=self._stamp, where=still_open)
                 )

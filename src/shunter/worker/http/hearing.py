@@ -1,6 +1,6 @@
 """When a dispatcher was last heard, and how long that is good for.
 
-Each call of a dispatcher says for how many seconds nobody will give this worker's jobs to
+Each health check of a dispatcher says for how many seconds nobody will give this worker's jobs to
 another. When that time has passed in silence, the worker is cut off and must stop them. Only the
 dispatchers' own calls count: that they answer ours does not tell that they reach us.
 Pure: `now` is the monotonic clock's, and always an argument. Spec: docs/spec/http-workers.md.
@@ -22,9 +22,15 @@ class Hearing:
         self._heard_at = now
         self._registered_at = now
 
-    def heard(self, span: float, *, now: float) -> None:
-        """A dispatcher called; what the last one promised is what counts."""
+    def heard(self, span: float, *, now: float) -> bool:
+        """A dispatcher called, and its promise replaces the last one.
+
+        True where that one was over before: a worker that was frozen may find the calls of hours
+        waiting, and must not take them for a sign that its jobs are still its own.
+        """
+        was_over = self.is_over(now=now)
         self._heard_at, self._span = now, span
+        return was_over
 
     def registered(self, *, now: float) -> None:
         """A dispatcher knows of us: it should call before long."""
@@ -36,7 +42,7 @@ class Hearing:
 
     def is_quiet(self, *, now: float) -> bool:
         """Tell whether it is time to register again: long before the lease is over."""
-        after = self._quiet_after if self._span is None else max(1.0, self._span / 2)
+        after = self._quiet_after if self._span is None else max(1.0, 0.8 * self._span)
         return now - max(self._heard_at, self._registered_at) >= after
 
     def restart(self, *, now: float) -> None:
@@ -51,4 +57,4 @@ def span_in(header: str | None) -> float | None:
         span = float(header or "")
     except ValueError:
         return None
-    return span if math.isfinite(span) and 0 < span <= LONGEST_SECONDS else None
+    return span if math.isfinite(span) and 0 <= span <= LONGEST_SECONDS else None

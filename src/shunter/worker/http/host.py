@@ -157,11 +157,12 @@ class HttpHost:
     def _tick(self) -> None:
         now = time.monotonic()
         if self._hearing.is_over(now=now):
-            self._cut_off(now)
+            self._hearing.restart(now=now)
+            self._cut_off()
         if self._hearing.is_quiet(now=now) and not self._registrar.is_busy:
             self._registrar.again()
 
-    def _cut_off(self, now: float) -> None:
+    def _cut_off(self) -> None:
         """No dispatcher reaches us: stop everything, begin anew with nothing."""
         self._crew.destroy_jobs()
         self._reporter.clear()
@@ -171,7 +172,6 @@ class HttpHost:
                 action="self_destruct",
                 jobs=[run.job_id for run in dropped],
             )
-        self._hearing.restart(now=now)
         if not self._is_resigning:
             # What was sent to us before this moment may still come in: it is another's by now.
             self._holdings.closed = "this worker was cut off and has not registered anew"
@@ -180,11 +180,9 @@ class HttpHost:
     # ---- from dispatchers
 
     def _heard(self, span: float) -> None:
-        """A dispatcher called; what the silence before it means is decided first."""
-        now = time.monotonic()
-        if self._hearing.is_over(now=now):
-            self._cut_off(now)
-        self._hearing.heard(span, now=now)
+        """A dispatcher called: the lease goes on, unless it was over before."""
+        if self._hearing.heard(span, now=time.monotonic()):
+            self._cut_off()
 
     def _start(self, assignment: Assignment) -> None:
         self._crew.give([assignment])

@@ -14,7 +14,7 @@ from shunter.calling import Answer, Caller, CallFailed
 from shunter.worker.http import schedule
 from shunter.worker.http.offers import Introduction, Registered
 from shunter.worker.http.schedule import Circle
-from shunter.worker.http.verdicts import fault_in
+from shunter.worker.http.verdicts import SHOWN_CHARACTERS, fault_in
 
 COLLECTION = "/dispatcher/workers/"
 ANSWER_SECONDS = 10.0
@@ -78,7 +78,7 @@ class Registrar:
     def _take(self, place: str, answer: Answer) -> str | None:
         """Take the id out of an answer, or say what is wrong with it."""
         if not answer.is_success:
-            return f"{answer.status} {fault_in(answer.body).message}".rstrip()
+            return f"{answer.status} {fault_in(answer.body).message[:SHOWN_CHARACTERS]}".rstrip()
         try:
             worker_id = msgspec.json.decode(answer.body, type=Registered).id
         except (msgspec.DecodeError, UnicodeDecodeError):

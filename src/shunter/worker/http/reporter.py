@@ -19,7 +19,14 @@ from shunter.worker.http import schedule
 from shunter.worker.http.offers import result_document
 from shunter.worker.http.postbag import Letter, Postbag
 from shunter.worker.http.schedule import Circle
-from shunter.worker.http.verdicts import Fault, Verdict, fault_in, lessened, verdict_on
+from shunter.worker.http.verdicts import (
+    SHOWN_CHARACTERS,
+    Fault,
+    Verdict,
+    fault_in,
+    lessened,
+    verdict_on,
+)
 
 AT_ONCE = 8
 ANSWER_SECONDS = 10.0
@@ -96,10 +103,9 @@ class Reporter:
 
     def _settle(self, letter: Letter, place: str, answer: Answer) -> None:
         fault = Fault() if answer.is_success else fault_in(answer.body)
-        found = f"{answer.status} {fault.message}".rstrip()
+        found = f"{answer.status} {fault.message[:SHOWN_CHARACTERS]}".rstrip()
         match verdict_on(letter.report, answer.status, fault):
             case Verdict.TAKEN:
-                self._is_failing = False
                 self._remove(letter)
             case Verdict.DROPPED:
                 self._drop(letter, place, found)
@@ -120,6 +126,9 @@ class Reporter:
         self._remove(letter)
 
     def _remove(self, letter: Letter) -> None:
+        if self._is_failing:
+            self._is_failing = False
+            self._log.info("reports arrive again", action="report_again")
         if self._postbag.remove(letter):
             self._on_settled(letter.run)
 

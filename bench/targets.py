@@ -1,0 +1,131 @@
+"""Whether what was measured is enough. The targets are those of docs/benchmarks.md. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from bench.figures import Figures
+
+LEAST_JOBS_PER_SECOND = 10_000
+LEAST_PART_OF_LIMIT = 0.3
+MOST_TIMES_LIMIT = 3.0
+MOST_MEGABYTES = 150
+MOST_TIMES_SHORT = 1.2
+LEAST_PART_OF_ONE = 0.9
+LEAST_PART_OF_EMPTY_POST = 0.4
+MOST_IDLE_PART = 0.05
+LEAST_TIMES_PROCRASTINATE = 5.0
+
+STORE_NAMES = {"sqlite": "SQLite", "mongodb": "MongoDB"}
+
+
+class Verdict(NamedTuple):
+    """One target, what was found, and whether that is enough."""
+
+    what: str
+    found: str
+    wanted: str
+    is_met: bool
+
+
+def verdicts(figures: Figures) -> list[Verdict]:
+    """Compare what there is with the targets."""
+    found: list[Verdict] = []
+    if "limit" in figures and "jobs" in figures:
+        found += _speed(figures["limit"], figures["jobs"])
+    if "queue" in figures:
+        found += _long_queue(figures["queue"])
+    if "dispatchers" in figures:
+        found += _more_dispatchers(figures["dispatchers"])
+    if "beside" in (peer := figures.get("peers", {}).get("procrastinate", {})):
+        found.append(_procrastinate(peer))
+    if "http" in figures:
+        found.append(_http(figures["http"]))
+    if "idle" in figures:
+        found += _idle(figures["idle"])
+    return found
+
+
+def _speed(limit: Figures, jobs: Figures) -> Iterator[Verdict]:
+    least = max(LEAST_JOBS_PER_SECOND, LEAST_PART_OF_LIMIT * limit["jobs_per_second"])
+    part = jobs["jobs_per_second"] / limit["jobs_per_second"]
+    yield Verdict(
+        "jobs per second",
+        f"{jobs['jobs_per_second']:,.0f}, {part:.0%} of the limit",
+        f"at least {least:,.0f} (10,000 or 30 % of the limit)",
+        jobs["jobs_per_second"] >= least,
+    )
+    times = jobs["p50_ms"] / limit["p50_ms"]
+    yield Verdict(
+        "p50 of a single round trip",
+        f"{jobs['p50_ms']:.2f} ms, {times:.2f} x the limit's",
+        f"at most {MOST_TIMES_LIMIT:g} x the limit's",
+        times <= MOST_TIMES_LIMIT,
+    )
+
+
+def _long_queue(queue: Figures) -> Iterator[Verdict]:
+    yield Verdict(
+        f"dispatcher's memory, {queue['queued']:,} jobs queued",
+        f"{queue['peak_rss_mb']:.0f} MB at most, {queue['rss_mb']:.0f} MB when filled",
+        f"under {MOST_MEGABYTES} MB",
+        queue["peak_rss_mb"] < MOST_MEGABYTES,
+    )
+    for what, key in (("processor time", "cpu_ms"), ("time", "ms")):
+        long, short = queue[f"long_{key}"], queue[f"short_{key}"]
+        yield Verdict(
+            f"{what} a job, {queue['queued']:,} against 1,000 queued",
+            f"{long / short:.2f} x ({long:.3f} against {short:.3f} ms)",
+            f"at most {MOST_TIMES_SHORT:g} x",
+            long / short <= MOST_TIMES_SHORT,
+        )
+
+
+def _more_dispatchers(stores: Figures) -> Iterator[Verdict]:
+    for store, name in STORE_NAMES.items():
+        speeds = speeds_of(stores.get(store, {}))
+        alone = speeds.pop("1", 0.0)
+        for count, speed in speeds.items():
+            yield Verdict(
+                f"jobs per second on {name}, {count} dispatchers against 1",
+                f"{speed / alone:.2f} x ({speed:,.0f} against {alone:,.0f})",
+                f"at least {LEAST_PART_OF_ONE:g} x",
+                speed / alone >= LEAST_PART_OF_ONE,
+            )
+
+
+def _procrastinate(peer: Figures) -> Verdict:
+    ours, theirs = peer["beside"]["jobs_per_second"], peer["jobs_per_second"]
+    return Verdict(
+        "jobs per second on MongoDB, against Procrastinate on PostgreSQL",
+        f"{ours / theirs:.1f} x ({ours:,.0f} against {theirs:,.0f})",
+        f"at least {LEAST_TIMES_PROCRASTINATE:g} x",
+        ours / theirs >= LEAST_TIMES_PROCRASTINATE,
+    )
+
+
+def _http(http: Figures) -> Verdict:
+    ours, limit = http["shunter_per_second"], http["limit_per_second"]
+    return Verdict(
+        "jobs submitted over HTTP",
+        f"{ours:,.0f} a second, {ours / limit:.0%} of {limit:,.0f} empty POSTs",
+        f"at least {LEAST_PART_OF_EMPTY_POST:.0%} of an empty POST",
+        ours / limit >= LEAST_PART_OF_EMPTY_POST,
+    )
+
+
+def _idle(idle: Figures) -> Iterator[Verdict]:
+    for store, name in STORE_NAMES.items():
+        if found := idle.get(store):
+            yield Verdict(
+                f"an idle dispatcher with {idle['workers']:,} workers, on {name}",
+                f"{found['with_all']:.1%} of a core ({found['with_none']:.1%} with none)",
+                f"under {MOST_IDLE_PART:.0%}",
+                found["with_all"] < MOST_IDLE_PART,
+            )
+
+
+def speeds_of(store: Figures) -> dict[str, float]:
+    """Return jobs per second by the number of dispatchers."""
+    return {count: found["jobs_per_second"] for count, found in store.get("by_count", {}).items()}

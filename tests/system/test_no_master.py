@@ -1,0 +1,144 @@
+"""Two and three dispatchers over one store, one of them killed every second.
+
+Workers are killed, replaced and frozen meanwhile. The witness is a file outside the store.
+"""
+
+from __future__ import annotations
+
+import itertools
+import signal
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from shunter.model.job import Status
+from shunter.testing.mongod import LocalMongod
+from system.witness import overlaps, runs_in
+from system.yard import PATIENCE, Station, Yard, until
+
+LEASE = {
+    "lease__heartbeat": 0.3,
+    "lease__worker_gives_up": 2.0,
+    "lease__kill_within": 0.5,
+    "lease__dispatcher_takes_over": 3.0,
+}
+
+
+@pytest.fixture(scope="module")
+def mongod() -> Iterator[LocalMongod]:
+    with LocalMongod() as server:
+        yield server
+
+
+@pytest.fixture(params=["sqlite", "mongodb"])
+def store_url(request: pytest.FixtureRequest, yard: Yard) -> str:
+    if request.param == "sqlite":
+        return f"sqlite:///{yard.folder}/shared.db"
+    server: LocalMongod = request.getfixturevalue("mongod")
+    return server.url(f"t{time.monotonic_ns()}")
+
+
+@pytest.fixture(params=[2, 3])
+def stations(request: pytest.FixtureRequest, yard: Yard, store_url: str) -> list[Station]:
+    return [
+        yard.dispatcher(f"dispatcher-{number}", store__url=store_url, **LEASE)
+        for number in range(request.param)
+    ]
+
+
+class Killing:
+    """Kills one dispatcher after the other, a second apart, and starts it again."""
+
+    def __init__(self, stations: list[Station]) -> None:
+        self.kills = 0
+        self._stations = itertools.cycle(stations)
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._go_on)
+
+    def __enter__(self) -> Killing:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def _go_on(self) -> None:
+        while not self._over.wait(1.0):
+            next(self._stations).restart()
+            self.kills += 1
+
+
+def test_a_thousand_jobs_end_once_each_while_a_dispatcher_is_killed_every_second(
+    yard: Yard, stations: list[Station]
+) -> None:
+    workers = [yard.worker(*stations) for _ in range(2)]
+    client = yard.client(*stations)
+    with Killing(stations) as killing:
+        jobs = client.submit_many("work", [(number, 0.01) for number in range(1000)])
+        until(lambda: len(runs_in(yard.witness)) >= 300)
+        workers[0].kill()
+        yard.worker(*stations)
+        results = [job.result(PATIENCE) for job in jobs]
+
+    assert results == list(range(1000))
+    assert killing.kills >= 2
+    assert overlaps(yard.witness) == []
+    ended = [run for runs in runs_in(yard.witness).values() for run in runs if run.has_ended]
+    assert {run.job_id for run in ended} == {job.id for job in jobs}
+    assert client.standing().backlog == (("work", Status.COMPLETED, 1000),)
+
+
+def test_a_frozen_worker_wakes_up_and_its_late_results_are_refused(
+    yard: Yard, stations: list[Station]
+) -> None:
+    """A frozen process can't stop its jobs, so here only the fence protects."""
+    frozen = yard.worker(*stations, slots=1)
+    client = yard.client(*stations)
+    job = client.submit("attempt_of", 1.0)
+    until(lambda: job.id in runs_in(yard.witness))
+
+    frozen.signal(signal.SIGSTOP)
+    other = yard.worker(*stations, slots=1)
+    assert job.result(PATIENCE) == 2
+    frozen.signal(signal.SIGCONT)
+
+    other.terminate()
+    again = client.submit("attempt_of", 0.1)
+    again.result(PATIENCE)
+    assert "w-" in (client.job(again.id).execution.worker_id or "")
+    story = client.job(job.id)
+    assert (story.status, story.attempt, story.losses) == (Status.COMPLETED, 2, 1)
+
+
+def test_a_client_and_a_worker_move_to_another_dispatcher_within_three_seconds(
+    yard: Yard, stations: list[Station]
+) -> None:
+    yard.worker(*stations)
+    client = yard.client(*stations)
+    assert client.submit("attempt_of", 0.0).result(PATIENCE) == 1
+
+    for station in stations:
+        station.process.kill()
+        begun = time.monotonic()
+        assert client.submit("attempt_of", 0.0).result(PATIENCE) == 1
+        assert time.monotonic() - begun < 3.0
+        station.start()
+
+
+def test_submissions_that_met_a_kill_are_repeated_and_stored_once(
+    yard: Yard, stations: list[Station]
+) -> None:
+    yard.worker(*stations)
+    client = yard.client(*stations)
+    with Killing(stations) as killing:
+        jobs = []
+        while killing.kills < 2:
+            jobs += client.submit_many("add", [(len(jobs), 1) for _ in range(20)])
+        results = [job.result(PATIENCE) for job in jobs]
+
+    assert len({job.id for job in jobs}) == len(jobs)
+    assert results == [(place // 20) * 20 + 1 for place in range(len(jobs))]
+    assert client.standing().backlog == (("add", Status.COMPLETED, len(jobs)),)
