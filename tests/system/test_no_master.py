@@ -118,13 +118,17 @@ def test_a_client_and_a_worker_move_to_another_dispatcher_within_three_seconds(
 ) -> None:
     yard.worker(*stations)
     client = yard.client(*stations)
-    assert client.submit("attempt_of", 0.0).result(PATIENCE) == 1
 
-    for station in stations:
-        station.process.kill()
+    def seconds_for_a_job() -> float:
         begun = time.monotonic()
         assert client.submit("attempt_of", 0.0).result(PATIENCE) == 1
-        assert time.monotonic() - begun < 3.0
+        return time.monotonic() - begun
+
+    seconds_for_a_job()
+    for station in stations:
+        usually = max(seconds_for_a_job() for _ in range(5))
+        station.process.kill()
+        assert seconds_for_a_job() - usually < 3.0
         station.start()
 
 

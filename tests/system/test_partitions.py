@@ -85,7 +85,7 @@ def test_a_worker_that_is_cut_off_stops_before_another_starts_its_jobs(
     relay = relay_to(station)
     cut_off = yard.worker(station, slots=2, backends=[relay.address])
     client = yard.client(station)
-    jobs = [client.submit("attempt_of", 2.5) for _ in range(2)]
+    jobs = [client.submit("attempt_of", 5.0) for _ in range(2)]
     until(lambda: len(runs_in(yard.witness)) == 2)
     yard.worker(station, slots=2)
     until(lambda: len(client.workers()) == 2)

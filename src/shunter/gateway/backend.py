@@ -69,6 +69,7 @@ class Backend:
         self._complaints = complaints
         self._plain = PlainWorkers(expire_after=worker_expire_seconds)
         self._identities: dict[str, bytes] = {}
+        self._absent: set[str] = set()
         self._workers: dict[bytes, str] = {}
         self._answers: dict[Kind, Callable[[str, bytes], None]] = {
             Kind.PING: self._beat,
@@ -100,10 +101,14 @@ class Backend:
         self._perform(self._plain.tick(now=now))
 
     def forget_gone(self) -> None:
-        """Drop the addresses of workers that are not on the dispatcher's desk any more."""
-        members = self._dispatcher.desk.members
-        for worker_id in [known for known in self._identities if known not in members]:
+        """Drop the addresses of workers that were not on the dispatcher's desk this time and last.
+
+        One that has just come is not there yet.
+        """
+        absent = self._identities.keys() - self._dispatcher.desk.members.keys()
+        for worker_id in absent & self._absent:
             self._workers.pop(self._identities.pop(worker_id), None)
+        self._absent = absent & self._identities.keys()
 
     def plain_worker_ids(self) -> Iterator[str]:
         return (_plain_id(identity) for identity in self._plain.present())

@@ -46,9 +46,9 @@ Span = Annotated[
 Milliseconds = Annotated[
     float,
     Meta(
-        gt=0,
+        ge=0.001,
         le=MAX_SECONDS * 1000,
-        description=f"milliseconds, a number above 0 up to {MAX_SECONDS * 1000:.0f}",
+        description=f"milliseconds, a number from 0.001 to {MAX_SECONDS * 1000:.0f}",
     ),
 ]
 Priority = Annotated[

@@ -78,7 +78,8 @@ class JobRoutes:
         if receipt.reason:
             is_taken = receipt.field in ("id", "unique_key")
             status = HTTPStatus.CONFLICT if is_taken else HTTPStatus.UNPROCESSABLE_ENTITY
-            raise HttpRefusal(status, receipt.reason, field=receipt.field)
+            field = "execution.timeout" if receipt.field == "timeout" else receipt.field
+            raise HttpRefusal(status, receipt.reason, field=field)
         (found,) = stored
         return await self._written(
             found.job,
