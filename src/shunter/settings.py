@@ -240,7 +240,7 @@ class JobSettings(Section, frozen=True, kw_only=True):
         Cooldown, says("milliseconds between claiming a job and starting it")
     ] = 0
     job_verification_interval: Annotated[
-        Milliseconds, says("milliseconds between sweeps over all jobs and workers")
+        Milliseconds, says("milliseconds between looks at whether workers still have their jobs")
     ] = 10_000
     max_losses: Annotated[Count, says("a job whose worker was lost so often fails")] = 5
     unknown_types: Annotated[
