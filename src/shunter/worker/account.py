@@ -26,7 +26,6 @@ class Account:
         self.tried_at: float | None = None  # when it had learnt of that, and could use it
         self.rested_at: float | None = None  # when it was last seen not to
         self.is_short = False  # it was told less than there is
-        self._first_beat: int | None = None
         self._granted_beat: int | None = None
         self._lowered: deque[tuple[int, int]] = deque()
 
@@ -49,12 +48,10 @@ class Account:
         """Begin anew: nothing that was said on an older connection counts."""
         self.is_live = False
         self.told = self.bound = self.held = 0
-        self._first_beat = self._granted_beat = self.tried_at = None
+        self._granted_beat = self.tried_at = None
         self._lowered.clear()
 
     def tell(self, window: int, beat: int | None) -> None:
-        if self._first_beat is None:
-            self._first_beat = beat
         if self.told == 0 < window:
             self._granted_beat = self.tried_at = None
         if self._granted_beat is None and window > 0:
@@ -68,10 +65,6 @@ class Account:
         elif self._lowered:
             since, lowered = self._lowered[-1]
             self._lowered[-1] = since, max(lowered, window)
-
-    def knows(self, beat: int) -> bool:
-        """Tell whether a beat was sent on this connection."""
-        return self._first_beat is not None and beat >= self._first_beat
 
     def answered(self, beat: int, *, now: float) -> bool:
         """Take an answer; True where there is less now that it may believe."""

@@ -44,8 +44,6 @@ class Credits:
         self, account: Account, beat: int, *, dispatcher_id: str, store: str, now: float
     ) -> bool:
         """Take a PONG; True where it is worth sharing out anew."""
-        if not account.knows(beat):
-            return False
         is_new = not account.is_live or account.dispatcher_id != dispatcher_id
         if is_new:
             self._gone += account.held

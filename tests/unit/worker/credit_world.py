@@ -27,6 +27,7 @@ class Said:
     window: int
     beat: int = 0
     jobs: tuple[str, ...] = ()
+    is_known: bool = False  # it gives back what was here, not what was refused
 
 
 @dataclass
@@ -37,6 +38,7 @@ class Answer:
     beat: int = 0
     jobs: tuple[str, ...] = ()
     line: Line | None = None
+    dispatcher_id: str = ""
 
 
 @dataclass
@@ -91,14 +93,14 @@ class Station:
         for said in inbox:
             if said.what == "READY":
                 self.window, self.known_line = said.window, self.line
-                self.pending.append(Answer("PONG", said.beat))
+                self.pending.append(Answer("PONG", said.beat, dispatcher_id=self.id))
         for said in inbox:
             if said.what in ("RESULTS", "RETURN"):
                 self.held -= set(said.jobs)
         if beats := [said for said in inbox if said.what == "PING"]:
             if self.window is not None:
                 self.window = beats[-1].window
-                self.pending.append(Answer("PONG", beats[-1].beat))
+                self.pending.append(Answer("PONG", beats[-1].beat, dispatcher_id=self.id))
                 self.held = {job for job in self.held if not lost(job)}
         room = max(0, (self.window or 0) - len(self.held))
         jobs = tuple(f"j-{next(new_job)}" for _ in range(min(room, self.backlog)))
@@ -198,6 +200,7 @@ class World:
     def give_back(self, job: str) -> None:
         place = self.at_work.pop(job)
         self.say("RETURN", place, jobs=(job,))
+        self.lines[place].out[-1].is_known = True
         self.origins.returned([job], self.account(place), after=self.beat)
 
     def hear(self, place: int) -> None:
@@ -208,13 +211,12 @@ class World:
                 self.credits.forgotten(account)
                 self.say_ready(place)
             case "PONG":
-                station = self.stations[place]
                 self.origins.answered(account, answer.beat)
                 if self.credits.answered(
                     account,
                     answer.beat,
-                    dispatcher_id=station.id,
-                    store=station.store,
+                    dispatcher_id=answer.dispatcher_id,
+                    store=self.stations[place].store,
                     now=self.now,
                 ):
                     self.share_out()
@@ -274,11 +276,18 @@ class World:
 
     def may_come(self) -> int:
         """How many jobs are here, or on their way, by choices that their connection allows."""
-        coming = 0
+        here = self.at_work.keys() | self.unconfirmed.keys()
         for station, line in zip(self.stations, self.lines, strict=True):
+            for said in (*line.out, *station.inbox):
+                if said.what == "RETURN" and said.is_known:
+                    here = here | set(said.jobs)
             answers = [*line.back, *(station.pending or () if station.line is line else ())]
-            coming += sum(len(a.jobs) for a in answers if a.what == "JOBS" and a.line is line)
-        return len(self.at_work) + len(self.unconfirmed) + coming
+            for answer in answers:
+                if answer.what == "TAKEN":
+                    here = here - set(answer.jobs)
+                elif answer.what == "JOBS" and answer.line is line:
+                    here = here | set(answer.jobs)
+        return len(here)
 
     # ---- when nothing goes wrong
 
