@@ -63,6 +63,8 @@ def admit(
         execution=Execution(timeout=timeout),
         callback=None if wish.callback is None else Callback(wish.callback.url),
         not_before=not_before,
+        place_within=wish.place_within,
+        place_by=None if wish.place_within is None else (not_before or now) + wish.place_within,
         wait_until=not_before if not_before is not None and not_before > now else None,
         unique_key=wish.unique_key,
         retry=wish.retry if wish.retry is not None else handler.retry if handler else None,
@@ -94,6 +96,8 @@ def _check(wish: Submission, rules: IntakeRules) -> None:
         refuse("delay", f"found {wish.delay}; send 0 to {MAX_SECONDS:.0f} seconds")
     if wish.not_before is not None and (fault := moment_fault(wish.not_before)):
         refuse("not_before", fault)
+    if wish.place_within is not None and not 0 < wish.place_within <= MAX_SECONDS:
+        refuse("place_within", f"found {wish.place_within:g}; send seconds above 0")
     if wish.delay is not None and wish.not_before is not None:
         refuse("delay", "found beside not_before; send one of the two")
     if wish.callback is not None and (fault := rules.callback_hosts.fault(wish.callback.url)):

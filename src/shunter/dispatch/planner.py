@@ -274,6 +274,9 @@ class Planner:
         if is_outdated or job.id in plan.changes or job.id in self._desk.claimed:
             return
         match job.status:
+            case Status.QUEUED if job.place_by is not None and plan.now >= job.place_by:
+                self._counters["jobs_unplaced"] += 1
+                self._change(lifecycle.unplaced(job, now=plan.now), plan)
             case Status.QUEUED:
                 plan.changes[job.id] = Change(lifecycle.came_due(job, now=plan.now))
             case Status.DISPATCHING:

@@ -94,6 +94,13 @@ async def catch_up(dispatcher: Dispatcher) -> None:
             dispatcher.catch_up([job for job in await dispatcher.store.get(newer) if job])
 
 
+async def give_up_waiting(dispatcher: Dispatcher) -> None:
+    """Have a look at jobs that have waited for a worker for as long as they may."""
+    late = await dispatcher.store.overdue(now=dispatcher.now(), limit=ALARMS_AT_ONCE)
+    if late:
+        dispatcher.look_at(late)
+
+
 async def find_orphans(dispatcher: Dispatcher) -> None:
     """Take back jobs whose worker has no record: nobody would ever ask for them."""
     in_progress, before = list[Job](), None

@@ -226,6 +226,7 @@ class Service:
 
     async def _catch_up(self) -> None:
         await sweep.catch_up(self.dispatcher)
+        await sweep.give_up_waiting(self.dispatcher)
 
     async def _verify(self) -> None:
         await sweep.find_orphans(self.dispatcher)

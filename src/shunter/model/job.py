@@ -48,6 +48,7 @@ class ErrorKind(StrEnum):
     LOST = "lost"
     CANCELLED = "cancelled"
     REFUSED = "refused"
+    UNPLACED = "unplaced"
 
 
 class Failure(Struct, frozen=True, omit_defaults=True):
@@ -127,7 +128,8 @@ class PastAttempt(Struct, frozen=True, omit_defaults=True):
 class Job(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One job. `revision` counts writes, `attempt` counts starts and is the fencing token.
 
-    `payload` is None where the record was read without it.
+    `payload` is None where the record was read without it. A job with `place_by` fails if it is
+    still in the queue then; `place_within` is the span that it gets again after each loss.
     """
 
     id: str
@@ -152,6 +154,8 @@ class Job(Struct, frozen=True, kw_only=True, omit_defaults=True):
     progress: Progress | None = None
     reply_to: ReplyTo | None = None
     wait_until: float | None = None
+    place_within: float | None = None
+    place_by: float | None = None
     losses: int = 0
     failures: int = 0
     cancel_requested: bool = False

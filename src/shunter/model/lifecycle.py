@@ -26,6 +26,7 @@ class Event(StrEnum):
     STARTED = "started"
     RELEASED = "released"
     CAME_DUE = "came due"
+    UNPLACED = "unplaced"
     PROGRESSED = "progressed"
     COMPLETED = "completed"
     FAILED = "failed"
@@ -41,6 +42,7 @@ class Event(StrEnum):
 TRANSITIONS: dict[tuple[Status, Event], Status] = {
     (Status.QUEUED, Event.CLAIMED): Status.DISPATCHING,
     (Status.QUEUED, Event.CAME_DUE): Status.QUEUED,
+    (Status.QUEUED, Event.UNPLACED): Status.FAILED,
     (Status.QUEUED, Event.CANCELLED): Status.CANCELLED,
     (Status.DISPATCHING, Event.STARTED): Status.IN_PROGRESS,
     (Status.DISPATCHING, Event.RELEASED): Status.QUEUED,
@@ -142,6 +144,19 @@ def released(job: Job, *, now: float) -> Job:
 def came_due(job: Job, *, now: float) -> Job:
     """The time that a waiting job waited for has come."""
     return _moved(job, Event.CAME_DUE, now, wait_until=None)
+
+
+def unplaced(job: Job, *, now: float) -> Job:
+    """No worker took the job in the time that it was given."""
+    message = f"no worker took it within {job.place_within or 0.0:g} s"
+    return _moved(
+        job,
+        Event.UNPLACED,
+        now,
+        error=Failure(ErrorKind.UNPLACED, message),
+        execution=replace(job.execution, ended=now),
+        wait_until=None,
+    )
 
 
 def progressed(job: Job, attempt: int, *, done: float, total: float | None, now: float) -> Job:
@@ -284,6 +299,8 @@ def _ended_run(job: Job, event: Event, error: Failure, now: float, **changes: An
         if is_final
         else replace(run, worker_id=None, started=None, expiry=None, place=None)
     )
+    if job.place_within is not None and event in (Event.LOST, Event.RETRIED):
+        changes["place_by"] = (changes.get("wait_until") or now) + job.place_within
     log = changes.pop("log", "")
     return _moved(
         job,

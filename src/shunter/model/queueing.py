@@ -28,6 +28,11 @@ def place(job: Job) -> str | None:
     return f"{run.worker_id}/{run.place}"
 
 
+def deadline(job: Job) -> float | None:
+    """Return when a job that waits for a worker has waited in vain, or None where it may go on."""
+    return job.place_by if job.status is Status.QUEUED else None
+
+
 def alarm(job: Job) -> float | None:
     """Return when a sweep must look at this job, or None where nothing is due by time."""
     match job.status:

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from shunter.errors import StoreError, UniqueKeyTaken
 from shunter.model.job import Dispatch, Job, Status
 from shunter.model.lifecycle import started_at_once
-from shunter.model.queueing import alarm, place, rank
+from shunter.model.queueing import alarm, deadline, place, rank
 from shunter.model.worker import Worker
 from shunter.store.port import Backlog, Batch, Claim, Committed, JobQuery
 
@@ -118,6 +118,15 @@ class MemoryStore:
         self._check_open()
         ended = [job for job in self._due(now) if job.status.is_final][: max(limit, 0)]
         return [replace(job, result=None) for job in ended]
+
+    async def overdue(self, *, now: float, limit: int) -> list[Job]:
+        self._check_open()
+        late = sorted(
+            (at, job.id)
+            for job in self._jobs.values()
+            if (at := deadline(job)) is not None and at <= now
+        )
+        return [self._jobs[job_id] for _, job_id in late[: max(limit, 0)]]
 
     async def next_alarm(self) -> float | None:
         self._check_open()

@@ -137,6 +137,12 @@ class Store(Protocol):
         Apart from the alarms, because there may be many of them, and they may have to wait.
         """
 
+    async def overdue(self, *, now: float, limit: int) -> list[Job]:
+        """Return queued jobs that no worker took in time, the earliest first, without payloads.
+
+        Apart from the alarms: such a job can be claimed all the while.
+        """
+
     async def next_alarm(self) -> float | None:
         """Return the time of the earliest alarm that is set, a callback's included."""
 

@@ -194,6 +194,7 @@ class Submission(Message, frozen=True):
     run: str | None = None
     callback: Callback | None = None
     reply: bool = True
+    place_within: float | None = None
 
 
 class Submit(Message, frozen=True):

@@ -54,7 +54,7 @@ def test_reading_and_claiming_touch_only_the_front_and_rows_by_number(run, store
 
 @pytest.mark.parametrize("rows", [1, 64, 256])
 def test_replacing_finds_each_job_by_its_id(run, store, rows):
-    plan = steps(run, store, statements.replace_jobs(rows), (0, *[None] * 9 * rows))
+    plan = steps(run, store, statements.replace_jobs(rows), (0, *[None] * 10 * rows))
 
     assert on_tables(plan) == {"SEARCH jobs USING INDEX sqlite_autoindex_jobs_1 (id=?)"}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from conformance.store.given import NOW, claim, ended, failure, job, jobs, running
+from conformance.store.given import NOW, claim, claimed, ended, failure, job, jobs, running
 from shunter.model import lifecycle
 from shunter.model.job import Execution, Status
 from shunter.store.port import Backlog, JobQuery
@@ -167,3 +167,27 @@ def test_the_oldest_of_each_type_that_could_be_claimed_is_told(run, store):
 
     run(store.claim(claim("other")))
     assert run(store.oldest()) == {"sum": NOW}
+
+
+def test_jobs_that_waited_too_long_are_told_the_earliest_first_and_can_be_claimed(run, store):
+    late = [job(f"late-{n}", place_by=NOW - n, place_within=5.0) for n in range(3)]
+    resting = job("resting", type="other", place_by=NOW - 9, wait_until=NOW + 9)
+    run(store.insert([*late, resting, job("soon", place_by=NOW + 1), job("patient")]))
+
+    found = run(store.overdue(now=NOW, limit=10))
+
+    assert [it.id for it in found] == ["resting", "late-2", "late-1", "late-0"]
+    assert found[1] == replace(late[2], payload=None)
+    assert [it.id for it in run(store.overdue(now=NOW, limit=1))] == ["resting"]
+    assert run(store.alarms(now=NOW, limit=10)) == []
+    assert len(run(store.claim(claim("sum", limit=3)))) == 3
+    assert [it.id for it in run(store.overdue(now=NOW, limit=10))] == ["resting"]
+
+
+def test_a_job_that_is_back_in_the_queue_is_overdue_again(run, store):
+    taken = run(claimed(store, "one", place_by=NOW - 1, place_within=5.0))
+    assert run(store.overdue(now=NOW, limit=10)) == []
+
+    assert run(store.replace([lifecycle.released(taken, now=NOW)])) == [True]
+
+    assert [it.id for it in run(store.overdue(now=NOW, limit=10))] == ["one"]

@@ -271,3 +271,36 @@ def test_two_dispatchers_never_start_the_same_job(scene: Any) -> None:
     scene.worker("w-2", slots=15, at=other)
 
     assert sorted(job for _, job in scene.runs()) == sorted(f"j-{n}" for n in range(20))
+
+
+def test_a_job_that_no_worker_took_in_time_fails_and_is_never_sent(scene: Any) -> None:
+    scene.submit("a", place_within=5.0)
+    scene.clock.advance(4.9)
+    finish(sweep.give_up_waiting(scene.dispatcher))
+    scene.turns()
+    assert scene.job("a").status is Status.QUEUED
+
+    scene.clock.advance(0.1)
+    finish(sweep.give_up_waiting(scene.dispatcher))
+    scene.turns()
+    scene.worker("w-1", "t")
+
+    failed = scene.job("a")
+    assert (failed.status, failed.error.kind) == (Status.FAILED, "unplaced")
+    assert failed.error.message == "no worker took it within 5 s"
+    assert scene.runs() == []
+    assert [job.id for job in scene.said.delivered] == ["a"]
+
+
+def test_a_job_whose_worker_was_lost_has_its_time_for_another_again(scene: Any) -> None:
+    scene.worker("w-1", "t")
+    scene.submit("a", place_within=5.0)
+    scene.clock.advance(60.0)
+    scene.dispatcher.desk.remove("w-1")
+    scene.dispatcher.give_back("w-1", [Held("a", 1)], "gone", blame=True)
+    scene.turns()
+    assert scene.job("a").place_by == scene.clock() + 5.0
+
+    finish(sweep.give_up_waiting(scene.dispatcher))
+    scene.turns()
+    assert scene.job("a").status is Status.QUEUED

@@ -16,7 +16,7 @@ def no_bytes(column, seqs):
 
 
 def row(given, *, revision=None, claim=None, result="null", payload="null"):
-    document = inserted(given)[-2]
+    document = inserted(given)[-3]
     number = given.revision if revision is None else revision
     return f"[[7,{number},{as_json(claim)},{document},{result},{payload}]]"
 
@@ -24,7 +24,7 @@ def row(given, *, revision=None, claim=None, result="null", payload="null"):
 def test_a_document_is_the_record_without_payload_and_result():
     given = job("one", result=b"\x01", priority=2)
 
-    document = msgspec.json.decode(inserted(given)[-2], type=lifecycle.Job)
+    document = msgspec.json.decode(inserted(given)[-3], type=lifecycle.Job)
 
     assert document == replace(given, payload=None, result=None)
 

@@ -2,7 +2,8 @@
 
 A document has the record's own names, so that people can read it. Beside them stand
 `seq` (the order of insertion), `stamp` (the write that made it so), and, where they mean
-something, the fields that indexes are made of: `ready`, `alarm`, `held`, `place`, `ended`.
+something, the fields that indexes are made of: `ready`, `alarm`, `deadline`,
+`held`, `place`, `ended`.
 Times are floats, seconds since 1970, as everywhere in Shunter: BSON's dates know milliseconds
 only, and a time that comes back changed would make two equal records differ.
 Must not know collections or connections.
@@ -18,7 +19,7 @@ from bson.raw_bson import RawBSONDocument
 from msgspec.structs import force_setattr, replace
 
 from shunter.model.job import FINAL, Job, Status
-from shunter.model.queueing import alarm, place, rank
+from shunter.model.queueing import alarm, deadline, place, rank
 from shunter.model.worker import Worker
 
 Document = dict[str, Any]
@@ -120,6 +121,8 @@ def _document(job: Job, stamp: str, result: Body) -> Document:
     if job.status is Status.QUEUED:
         if at is None:
             document["ready"] = rank(job)
+        if (until := deadline(job)) is not None:
+            document["deadline"] = until
     elif job.status in FINAL:
         document["ended"] = _ended(job)
     else:

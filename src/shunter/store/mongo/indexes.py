@@ -1,6 +1,6 @@
 """The indexes: each holds only the jobs that somebody looks for.
 
-`ready`, `alarm`, `held`, `place` and `ended` are fields of ours beside the record (`documents.py`), and
+`ready`, `alarm`, `deadline`, `held`, `place` and `ended` are fields of ours beside the record (`documents.py`), and
 are there only where they mean something, so an index of one of them is as short as its list.
 Together they know type and status of every job, so that counting jobs reads no document.
 """
@@ -30,6 +30,7 @@ OF_JOBS = [
     _index("seq", "seq"),
     _index("ready", "type", "ready", "seq", only={"ready": _THERE}),
     _index("alarm", "alarm", "status", "type", only={"alarm": _THERE}),
+    _index("deadline", "deadline", only={"deadline": _THERE}),
     _index("held", "held", "execution.worker_id", "status", "type", "seq", only={"held": _THERE}),
     _index("ended", "ended", "status", "type", only={"ended": _THERE}),
     IndexModel(

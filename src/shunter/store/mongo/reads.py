@@ -84,6 +84,13 @@ async def due_callbacks(connection: Connection, *, now: float, limit: int) -> li
     return await _jobs(connection, due, _NO_BODIES, order=("alarm", 1), limit=limit)
 
 
+async def overdue(connection: Connection, *, now: float, limit: int) -> list[Job]:
+    if limit <= 0:
+        return []
+    late = {"deadline": {"$lte": now}}
+    return await _jobs(connection, late, _NO_BODIES, order=("deadline", 1), limit=limit)
+
+
 async def next_alarm(connection: Connection) -> float | None:
     query = connection.jobs.find({"alarm": {"$gte": EVER}}, {"_id": False, "alarm": True})
     query = query.sort([("alarm", 1)]).limit(1)

@@ -109,6 +109,10 @@ class MongoStore:
         async with self._use() as it:
             return await reads.due_callbacks(it, now=now, limit=limit)
 
+    async def overdue(self, *, now: float, limit: int) -> list[Job]:
+        async with self._use() as it:
+            return await reads.overdue(it, now=now, limit=limit)
+
     async def next_alarm(self) -> float | None:
         async with self._use() as it:
             return await reads.next_alarm(it)

@@ -15,7 +15,7 @@ from msgspec import Struct
 from msgspec.structs import force_setattr, replace
 
 from shunter.model.job import FINAL, Dispatch, Job, Status
-from shunter.model.queueing import alarm, place, rank
+from shunter.model.queueing import alarm, deadline, place, rank
 from shunter.model.worker import Worker
 
 Parameters = tuple[Any, ...]
@@ -73,6 +73,7 @@ def inserted(job: Job) -> Parameters:
         _ended(job),
         _document(job),
         job.result,
+        deadline(job),
     )
 
 
@@ -88,6 +89,7 @@ def replaced(job: Job) -> Parameters:
         _document(job),
         job.result,
         place(job),
+        deadline(job),
     )
 
 

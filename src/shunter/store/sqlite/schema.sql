@@ -52,5 +52,9 @@ CREATE TABLE workers (
 ALTER TABLE jobs ADD COLUMN place TEXT;
 CREATE UNIQUE INDEX places ON jobs (place) WHERE place IS NOT NULL;
 
+-- Until when a queued job may wait for a worker.
+ALTER TABLE jobs ADD COLUMN deadline REAL;
+CREATE INDEX deadlines ON jobs (deadline) WHERE deadline IS NOT NULL;
+
 -- Counts the writes of a worker's record where they are compared and swapped.
 ALTER TABLE workers ADD COLUMN revision INTEGER NOT NULL DEFAULT 0;

@@ -31,6 +31,7 @@ LISTED = "(SELECT value FROM json_each(?))"
 WITH_ID = f"id IN {LISTED}"
 HELD = f"worker_id IN {LISTED} AND status = 'i'"
 DUE = "alarm <= ? AND status NOT IN ('c', 'f', 'x')"
+OVERDUE = "deadline <= ?"
 CALLBACK_DUE = "alarm <= ? AND status IN ('c', 'f', 'x')"
 
 INSERTED_AFTER = """
@@ -86,10 +87,10 @@ REVISIONS = f"SELECT json_group_object(id, revision) FROM jobs WHERE id IN {LIST
 @cache
 def insert_jobs(rows: int) -> str:
     """Each row is stamped with its place in the statement."""
-    places = ", ".join(f"({at}, {', '.join('?' * 11)})" for at in range(rows))
+    places = ", ".join(f"({at}, {', '.join('?' * 12)})" for at in range(rows))
     return f"""
         INSERT INTO jobs (stamp, id, revision, status, type, rank, alarm, worker_id, unique_key,
-                          ended, doc, result)
+                          ended, doc, result, deadline)
         VALUES {places} ON CONFLICT DO NOTHING"""
 
 
@@ -104,8 +105,9 @@ def replace_jobs(rows: int) -> str:
     return f"""
         UPDATE OR IGNORE jobs SET stamp = ?, claim = NULL, revision = new.column2,
             status = new.column3, alarm = new.column4, worker_id = new.column5,
-            ended = new.column6, doc = new.column7, result = new.column8, place = new.column9
-        FROM (VALUES {_places(rows, 9)}) AS new
+            ended = new.column6, doc = new.column7, result = new.column8, place = new.column9,
+            deadline = new.column10
+        FROM (VALUES {_places(rows, 10)}) AS new
         WHERE jobs.id = new.column1 AND jobs.revision = new.column2 - 1
             AND jobs.status NOT IN ('c', 'f', 'x')"""
 
@@ -147,7 +149,7 @@ def front(types: int) -> str:
 def claim_front(types: int) -> str:
     """Takes the claim and its expiry, then what `front` takes."""
     return f"""
-        UPDATE jobs SET status = 'd', revision = revision + 1, claim = ?, alarm = ?
+        UPDATE jobs SET status = 'd', revision = revision + 1, claim = ?, alarm = ?, deadline = NULL
         WHERE seq IN ({front(types)})"""
 
 

@@ -121,6 +121,13 @@ class SQLiteStore:
             )
         )
 
+    async def overdue(self, *, now: float, limit: int) -> list[Job]:
+        return await self._read(
+            lambda connection: reads.jobs(
+                connection, statements.OVERDUE, (now,), order="deadline", limit=max(limit, 0)
+            )
+        )
+
     async def next_alarm(self) -> float | None:
         return await self._read(lambda connection: reads.value(connection, statements.NEXT_ALARM))
 
