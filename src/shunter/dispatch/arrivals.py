@@ -8,9 +8,10 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from shunter.model.job import Job, ReplyTo
+from shunter.model.job import Failure, Job, ReplyTo
 from shunter.model.worker import Worker
 from shunter.wire.messages import Advance, Held, Receipt, Report, Submission
+from shunter.wire.udp.calculators import TaskId
 
 Receipts = Callable[[list[Receipt]], None]
 
@@ -122,10 +123,15 @@ class GivenBack(Struct, frozen=True):
 
 
 class Unasked(Struct, frozen=True):
-    """A result from a worker that names no job; the store may know what it had."""
+    """A result from a worker that names no job; the store may know what it had.
+
+    `task_id` is the name that the job has among calculators, where the worker said it.
+    """
 
     worker_id: str
-    result: bytes
+    result: bytes | None
+    error: Failure | None = None
+    task_id: TaskId | None = None
 
 
 class Survey(Struct, frozen=True):

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from shunter.dispatch.arrivals import WorkerLink
 from shunter.dispatch.roster import Opening, Roster, Types
 from shunter.model.job import Job, Status
-from shunter.model.worker import PLAIN_PREFIX, Worker, WorkerKind
+from shunter.model.worker import PLAIN_PREFIX, UDP_PREFIX, Worker, WorkerKind
 
 
 class Member(Struct):
@@ -72,8 +72,8 @@ class Desk:
         if worker_id is None:
             return False
         if member := self.members.get(worker_id):
-            return member.worker.kind is not WorkerKind.PLAIN
-        return not worker_id.startswith(PLAIN_PREFIX)
+            return member.worker.kind.is_told_to_stop
+        return not worker_id.startswith((PLAIN_PREFIX, UDP_PREFIX))
 
     def wanted(self) -> Iterator[tuple[Opening, Types]]:
         """Yield where there is room, with the types of which jobs may be waiting for it."""

@@ -136,9 +136,11 @@ class Dispatcher:
         self._inbox.reported.extend(Reported(worker_id, report) for report in reports)
         self._wake.set()
 
-    def report_unasked(self, worker_id: str, result: bytes) -> None:
+    def report_unasked(self, unasked: Unasked, *, batch: int | None = None) -> None:
         """Pass on a result that names no job, from a worker this dispatcher gave none."""
-        self._inbox.unasked.append(Unasked(worker_id, result))
+        if batch is not None:
+            self._inbox.batches[unasked.worker_id].append(batch)
+        self._inbox.unasked.append(unasked)
         self._wake.set()
 
     def give_back(

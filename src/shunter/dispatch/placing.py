@@ -121,6 +121,8 @@ class Placing:
         match self._desk.members[worker_id].worker.kind:
             case WorkerKind.PLAIN:
                 return Berth(worker_id, presumed_dead_after=self._rules.resend_after)
+            case WorkerKind.UDP:
+                return Berth(worker_id, presumed_dead_after=self._rules.task_timeout)
             case WorkerKind.HTTP:
                 assert job_id is not None
                 return Berth(worker_id, place=self._desk.roster.number(worker_id, job_id))

@@ -32,6 +32,7 @@ from shunter.model import lifecycle
 from shunter.model.job import Job, Status
 from shunter.model.worker import WorkerKind
 from shunter.wire.messages import Advance, Held, Receipt, Report
+from shunter.wire.udp.naming import task_id_of
 
 Refused = Callable[[str, JobError], None]
 
@@ -116,11 +117,11 @@ class Planner:
         """Compare all that the store says the worker has with all that it has.
 
         A job that was started a moment ago, perhaps by another dispatcher, may still be on its
-        way to the worker: the heartbeats will tell. A plain worker has nothing on its way.
+        way to the worker: the heartbeats will tell. Others have nothing on their way.
         """
         worker_id = arrival.worker.id
-        is_plain = arrival.worker.kind is WorkerKind.PLAIN
-        grace = 0.0 if is_plain else self._rules.forgotten_after
+        says_what_it_has = arrival.worker.kind is WorkerKind.FULL
+        grace = self._rules.forgotten_after if says_what_it_has else 0.0
         believed = {job.id: job for job in arrivals.held_in_store.get(worker_id, ())}
         for job in believed.values():
             if job.id in plan.changes:
@@ -210,11 +211,11 @@ class Planner:
     def _attribute(
         self, arrival: Unasked, arrivals: Arrivals, stored: Mapping[str, Job], plan: Plan
     ) -> None:
-        """Find the job of a result that came without one: a plain worker has one at most."""
+        """Find the job of a result that came without one: such a worker has one at most."""
         worker_id = arrival.worker_id
         match arrivals.held_in_store.get(worker_id, []):
-            case [job] if job.id not in plan.changes:
-                report = Report(job.id, job.attempt, result=arrival.result)
+            case [job] if job.id not in plan.changes and arrival.task_id in (None, task_id_of(job)):
+                report = Report(job.id, job.attempt, result=arrival.result, error=arrival.error)
                 self._report(Reported(worker_id, report), {**stored, job.id: job}, plan)
             case _:
                 self._refuse(worker_id, JobError("(unknown)", "a result nobody waits for"))

@@ -31,6 +31,7 @@ class Rules(Struct, frozen=True, kw_only=True):
     cooldown: float = 0.0
     max_losses: int = 5
     resend_after: float = 60.0
+    task_timeout: float = 60.0
     expiry_grace: float = 5.0
     forgotten_after: float = 3.0
     silent_after: float = 3.0

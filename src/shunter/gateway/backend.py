@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from shunter.dispatch.arrivals import Beaten, Introduced
+from shunter.dispatch.arrivals import Beaten, Introduced, Unasked
 from shunter.dispatch.dispatcher import Dispatcher
 from shunter.errors import ProtocolError
 from shunter.gateway.complaints import Complaints, peer_name
@@ -206,7 +206,8 @@ class Backend:
                         detail = "a result, but it was given no job, or its job was taken away"
                         self._complaints.note(peer_name(identity), "result", detail)
                     else:
-                        dispatcher.report_unasked(_plain_id(identity), document_of(result))
+                        unasked = Unasked(_plain_id(identity), document_of(result))
+                        dispatcher.report_unasked(unasked)
 
     def _plain_report(self, held: Held, result: bytes) -> Report:
         if len(result) <= self._max_result_bytes:

@@ -15,6 +15,9 @@ from shunter.model.retry import Retry
 PLAIN_PREFIX = "plain:"
 """Ids of workers that know only the plain level begin so; they can't be told to stop."""
 
+UDP_PREFIX = "udp:"
+"""Ids of calculators begin so; they can't be told to stop either."""
+
 
 class WorkerKind(StrEnum):
     """Which dialogue the worker speaks."""
@@ -22,6 +25,12 @@ class WorkerKind(StrEnum):
     FULL = "full"
     PLAIN = "plain"
     HTTP = "http"
+    UDP = "udp"
+
+    @property
+    def is_told_to_stop(self) -> bool:
+        """Tell whether workers of this kind can be asked to stop a job."""
+        return self in (WorkerKind.FULL, WorkerKind.HTTP)
 
 
 class Handler(Struct, frozen=True, omit_defaults=True):

@@ -1,0 +1,1 @@
+"""The UDP dialogue of seed 003: packets, transmissions, signatures. Pure."""

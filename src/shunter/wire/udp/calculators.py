@@ -1,0 +1,213 @@
+"""The register of calculators: who is there, who is free, who has which task. Pure.
+
+A calculator has one task at a time. It is free when it says `ready`, or when it has completed
+its task. One that did not confirm a task is unavailable until its next heartbeat. One whose task
+was taken away, because it took too long, gets nothing until it has shown itself free: it may
+still be at work, and a late `completed_task` would otherwise be taken for that of its next task.
+Spec: docs/spec/udp.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import Enum
+from typing import TypeAlias
+
+from msgspec import Struct
+
+from shunter.wire.messages import Held
+
+Address = tuple[str, int]
+TaskId = int | str
+
+
+class Joined(Struct, frozen=True):
+    """The calculator is free; `handlers` are the types of job that it does."""
+
+    address: Address
+    handlers: tuple[str, ...]
+
+
+class Left(Struct, frozen=True):
+    """The calculator is unavailable."""
+
+    address: Address
+
+
+class NotTaken(Struct, frozen=True):
+    """The calculator never confirmed the task."""
+
+    address: Address
+    job: Held
+
+
+class Forgotten(Struct, frozen=True):
+    """The calculator says that it is free, so it does not have the task that it confirmed."""
+
+    address: Address
+    job: Held
+
+
+class Done(Struct, frozen=True):
+    """The calculator has completed the task that it was given."""
+
+    address: Address
+    job: Held
+
+
+class NotAsked(Struct, frozen=True):
+    """A completion of a task that, as far as we know, the calculator was not given."""
+
+    address: Address
+    task_id: TaskId
+
+
+Effect: TypeAlias = Joined | Left | NotTaken | Forgotten | Done | NotAsked
+
+
+class _State(Enum):
+    FREE = "free"
+    OFFERED = "a task was sent, its confirmation is awaited"
+    AT_WORK = "the task is confirmed"
+    OCCUPIED = "busy with something that is not ours, or not ours any more"
+
+
+class Task(Struct, frozen=True):
+    """What a calculator was given: the job, and the name that it has there."""
+
+    job: Held
+    task_id: TaskId
+
+
+class _Calculator:
+    __slots__ = ("handlers", "last_word", "state", "task")
+
+    def __init__(self, handlers: tuple[str, ...], now: float) -> None:
+        self.handlers = handlers
+        self.last_word = now
+        self.state = _State.OCCUPIED
+        self.task: Task | None = None
+
+
+class Calculators:
+    """All calculators of one dispatcher."""
+
+    def __init__(self, *, heartbeat_timeout: float, default_handlers: tuple[str, ...]) -> None:
+        self._heartbeat_timeout = heartbeat_timeout
+        self._default_handlers = default_handlers
+        self._known: dict[Address, _Calculator] = {}
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def present(self) -> Iterator[Address]:
+        """Yield all that have spoken of late."""
+        return iter(self._known)
+
+    def task_of(self, address: Address) -> Task | None:
+        known = self._known.get(address)
+        return None if known is None else known.task
+
+    def is_free(self, address: Address) -> bool:
+        known = self._known.get(address)
+        return known is not None and known.state is _State.FREE
+
+    # ---- what calculators say
+
+    def heartbeat(
+        self,
+        address: Address,
+        *,
+        is_ready: bool,
+        handlers: tuple[str, ...] | None,
+        now: float,
+    ) -> list[Effect]:
+        """Register a calculator, or bring it up to date."""
+        known = self._known.get(address)
+        is_new = known is None
+        if known is None:
+            known = self._known[address] = _Calculator(handlers or self._default_handlers, now)
+        known.last_word = now
+        is_other = handlers is not None and handlers != known.handlers
+        if handlers is not None:
+            known.handlers = handlers
+        match known.state, is_ready:
+            case _State.FREE, True:
+                return [Joined(address, known.handlers)] if is_other else []
+            case _State.FREE, False:
+                known.state = _State.OCCUPIED
+                return [Left(address)]
+            case _State.OFFERED, _:
+                return []  # it may have been sent before the task arrived
+            case _State.AT_WORK, True:
+                assert known.task is not None
+                return [Forgotten(address, known.task.job), *self._free(address, known)]
+            case _State.OCCUPIED, True:
+                return self._free(address, known)
+        return [Left(address)] if is_new else []
+
+    def completed(self, address: Address, task_id: TaskId, *, now: float) -> list[Effect]:
+        """Take a completion, by whoever was given the task."""
+        known = self._known.get(address)
+        if known is None:
+            return [NotAsked(address, task_id)]
+        known.last_word = now
+        if known.task is not None and known.task.task_id == task_id:
+            return [Done(address, known.task.job), *self._free(address, known)]
+        effects: list[Effect] = [NotAsked(address, task_id)]
+        if known.state is _State.OCCUPIED:
+            effects += self._free(address, known)
+        return effects
+
+    def confirmed(self, address: Address, job: Held, *, now: float) -> bool:
+        """Take the confirmation of a task; False where it comes too late."""
+        known = self._known.get(address)
+        if known is None or known.task is None or known.task.job != job:
+            return False
+        known.last_word = now
+        known.state = _State.AT_WORK
+        return True
+
+    # ---- what the dispatcher does
+
+    def offered(self, address: Address, job: Held, task_id: TaskId) -> bool:
+        """Note that a task is sent; False where the calculator is not free any more."""
+        known = self._known.get(address)
+        if known is None or known.state is not _State.FREE:
+            return False
+        known.state, known.task = _State.OFFERED, Task(job, task_id)
+        return True
+
+    def unconfirmed(self, address: Address, job: Held) -> list[Effect]:
+        """Give up waiting for a confirmation: the calculator is unavailable."""
+        known = self._known.get(address)
+        if known is None or known.state is not _State.OFFERED or known.task is None:
+            return []
+        if known.task.job != job:
+            return []
+        del self._known[address]
+        return [NotTaken(address, job), Left(address)]
+
+    def taken_away(self, address: Address, job: Held) -> None:
+        """Note that a task is not the calculator's any more; it may go on with it all the same."""
+        known = self._known.get(address)
+        if known is not None and known.task is not None and known.task.job == job:
+            known.state, known.task = _State.OCCUPIED, None
+
+    def tick(self, *, now: float) -> list[Effect]:
+        """Drop those that were silent for too long, but for those that have a task of ours.
+
+        A task comes back by its own time-outs, and its completion may still arrive.
+        """
+        silent = [
+            address
+            for address, known in self._known.items()
+            if known.task is None and now - known.last_word >= self._heartbeat_timeout
+        ]
+        for address in silent:
+            del self._known[address]
+        return [Left(address) for address in silent]
+
+    def _free(self, address: Address, known: _Calculator) -> list[Effect]:
+        known.state, known.task = _State.FREE, None
+        return [Joined(address, known.handlers)]

@@ -1,0 +1,103 @@
+"""The methods of the UDP dialogue (seed 003) and what each carries.
+
+These structs are the one list of fields: packets are read against them and written from them,
+and their descriptions are what a peer is told to send. The class of the params is the method.
+What a peer adds of its own is ignored, and null is as good as absent. Pure.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from msgspec import Meta
+
+from shunter.model.limits import MAX_SECONDS
+from shunter.wire.checking import Document, Name
+from shunter.wire.documents import Attempt, Message, Priority
+from shunter.wire.worker_documents import Handlers
+
+MAX_NUMBER = 2**63 - 1
+
+
+class Packed(bytes):
+    """A msgpack document that a packet shows as JSON; make one of any document: Packed(it)."""
+
+    __slots__ = ()
+
+
+PackedValue = Annotated[
+    Packed, Meta(description="any JSON value; bytes as an object with the key $bytes")
+]
+TaskId = Annotated[
+    Annotated[int, Meta(ge=-MAX_NUMBER, le=MAX_NUMBER)]
+    | Annotated[str, Meta(min_length=1, max_length=128)],
+    Meta(description="a whole number of 64 bits, or a text of 1 to 128 characters"),
+]
+TaskStatus = Annotated[
+    Literal["success", "error", "failed_post"], Meta(description="success, error or failed_post")
+]
+CalculatorStatus = Annotated[Literal["ready", "busy"], Meta(description="ready or busy")]
+RunSeconds = Annotated[
+    float,
+    Meta(gt=0, le=MAX_SECONDS, description=f"seconds, a number above 0 up to {MAX_SECONDS:.0f}"),
+]
+
+
+class Params(
+    Document, frozen=True, kw_only=True, forbid_unknown_fields=False, omit_defaults=True, gc=False
+):
+    """What the params of all methods have in common."""
+
+
+class AddTask(Params, frozen=True, kw_only=True, gc=False):
+    """A client wants a task done."""
+
+    task_id: TaskId
+    type: Name | None = None
+    payload: PackedValue | None = None
+    priority: Priority | None = None
+
+
+class NotifyTask(Params, frozen=True, kw_only=True, gc=False):
+    """A client is told what became of its task."""
+
+    status: TaskStatus
+    task_id: TaskId
+    result: PackedValue | None = None
+    job_id: Name | None = None
+    error: Message | None = None
+
+
+class PerformTask(Params, frozen=True, kw_only=True, gc=False):
+    """A calculator is to do a task, within `timeout` seconds."""
+
+    task_id: TaskId
+    type: Name | None = None
+    payload: PackedValue | None = None
+    attempt: Attempt | None = None
+    timeout: RunSeconds | None = None
+
+
+class CompletedTask(Params, frozen=True, kw_only=True, gc=False):
+    """A calculator has done a task, or failed to where there is an `error`."""
+
+    task_id: TaskId
+    result: PackedValue | None = None
+    attempt: Attempt | None = None
+    error: Message | None = None
+
+
+class Heartbeat(Params, frozen=True, kw_only=True, gc=False):
+    """A calculator is there."""
+
+    status: CalculatorStatus
+    handlers: Handlers | None = None
+
+
+METHODS: dict[str, type[Params]] = {
+    "add_task": AddTask,
+    "notify_task": NotifyTask,
+    "perform_task": PerformTask,
+    "completed_task": CompletedTask,
+    "heartbeat": Heartbeat,
+}
