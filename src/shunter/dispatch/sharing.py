@@ -27,8 +27,16 @@ def take_survey(desk: Desk, survey: Survey, *, now: float) -> None:
         if worker_id not in usable:
             desk.remove(worker_id)
     for worker in usable.values():
-        _sit_down(desk, worker, survey, now=now)
-        _compare(desk, worker, as_of=survey.as_of)
+        known = desk.members.get(worker.id)
+        if known is None or known.worker != worker or not _is_at_rest(desk, known):
+            _sit_down(desk, worker, survey, now=now)
+            _compare(desk, worker, as_of=survey.as_of)
+
+
+def _is_at_rest(desk: Desk, member: Member) -> bool:
+    """Tell whether there is nothing to compare: of a thousand workers most are so, most times."""
+    seat = desk.roster.seat(member.worker.id)
+    return seat is not None and seat.is_open and not seat.held and not seat.blocked
 
 
 def _sit_down(desk: Desk, worker: Worker, survey: Survey, *, now: float) -> None:

@@ -96,13 +96,20 @@ def job_of(document: Document) -> tuple[Job, dict[str, Apart]]:
     return msgspec.convert(document, Job), apart
 
 
-def worker_of(document: Document, holding: list[Document]) -> Worker:
-    """A worker with its jobs in progress, of which `holding` has ids and places."""
+def worker_of(document: Document) -> Worker:
+    """The worker that a document holds, without its jobs."""
     document["id"] = document.pop("_id")
-    document["jobs"] = tuple(found["_id"] for found in holding)
-    places = (found["execution"].get("place") for found in holding)
-    document["places"] = tuple(taken for taken in places if taken is not None)
     return msgspec.convert(document, Worker)
+
+
+def with_jobs(worker: Worker, holding: list[Document]) -> Worker:
+    """A worker with its jobs in progress, of which `holding` has ids and places."""
+    places = (found["execution"].get("place") for found in holding)
+    return replace(
+        worker,
+        jobs=tuple(found["_id"] for found in holding),
+        places=tuple(taken for taken in places if taken is not None),
+    )
 
 
 def with_body(job: Job, field: str, body: bytes) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -10,10 +9,9 @@ from typing import Any
 from pymongo.read_concern import ReadConcern
 
 from shunter.model.job import FINAL, Job, Status
-from shunter.model.worker import Worker
 from shunter.store.mongo import blobs
 from shunter.store.mongo.connection import Connection
-from shunter.store.mongo.documents import LOWEST, OPEN, Document, worker_of
+from shunter.store.mongo.documents import LOWEST, OPEN, Document
 from shunter.store.port import Backlog, JobQuery
 
 EVER = float("-inf")
@@ -67,7 +65,7 @@ async def find(connection: Connection, query: JobQuery) -> list[Job]:
 
 
 async def held_by(connection: Connection, worker_ids: Iterable[str]) -> list[Job]:
-    return await _jobs(connection, _held(worker_ids), _NO_PAYLOAD, order=("seq", 1))
+    return await _jobs(connection, held(worker_ids), _NO_PAYLOAD, order=("seq", 1))
 
 
 async def alarms(connection: Connection, *, now: float, limit: int) -> list[Job]:
@@ -151,24 +149,7 @@ async def oldest(connection: Connection) -> dict[str, float]:
     return {found["type"]: found["created"] for found in await connection.all_of(query)}
 
 
-async def workers(connection: Connection, ids: Sequence[str] | None) -> list[Worker]:
-    wanted = {} if ids is None else {"_id": {"$in": list(ids)}}
-    records = connection.workers.find(wanted, batch_size=1000)
-    what = {"execution.worker_id": True, "execution.place": True}
-    holding = connection.jobs.find(_held(ids), what).sort([("seq", 1)])
-    known, held = await asyncio.gather(
-        connection.all_of(records),
-        connection.all_of(holding),
-    )
-    jobs: defaultdict[str, list[Document]] = defaultdict(list)
-    for found in held:
-        jobs[found["execution"]["worker_id"]].append(found)
-    by_id = {document["_id"]: document for document in known}
-    order = sorted(by_id) if ids is None else [each for each in ids if each in by_id]
-    return [worker_of(dict(by_id[each]), jobs[each]) for each in order]
-
-
-def _held(worker_ids: Iterable[str] | None) -> Document:
+def held(worker_ids: Iterable[str] | None) -> Document:
     """The jobs in progress on these workers, or on any."""
     holder: Any = {"$type": "string"} if worker_ids is None else {"$in": list(worker_ids)}
     return {"held": True, "execution.worker_id": holder, "status": "i"}

@@ -23,6 +23,7 @@ from shunter.store.mongo import purging, reads, waking
 from shunter.store.mongo.connection import Connection, public_name
 from shunter.store.mongo.errand import Errand
 from shunter.store.mongo.front import Crowd
+from shunter.store.mongo.listing import WorkerListing
 from shunter.store.mongo.workers import remove_workers, swap_workers
 from shunter.store.port import Backlog, Batch, Claim, Committed, JobQuery
 
@@ -46,6 +47,7 @@ class MongoStore:
         self._seqs = _rising()
         self._numbers = count()
         self._crowd = Crowd()
+        self._listing = WorkerListing()
         self._failed: deque[Errand] = deque(maxlen=MOST_FAILED)
 
     async def open(self) -> None:
@@ -139,7 +141,7 @@ class MongoStore:
 
     async def workers(self, ids: Sequence[str] | None = None) -> list[Worker]:
         async with self._use() as it:
-            return await reads.workers(it, ids)
+            return await self._listing.read(it, ids)
 
     async def swap_workers(self, workers: Sequence[Worker]) -> list[bool]:
         offered, stamp = tuple(workers), self._next_stamp()

@@ -180,11 +180,7 @@ def _decoded(decoder: msgspec.json.Decoder[Params], raw: bytes, expected: type[P
         name = "result" if "result" in _RULES[expected] else "payload"
         raise fault.under(name).under("params") from None
     except _UNREADABLE as error:
-        try:
-            fault = _field_fault(_value_of(raw), error, expected)
-        except PacketFault as unreadable:
-            fault = unreadable
-        raise fault.under("params") from None
+        raise _params_fault(raw, error, expected).under("params") from None
 
 
 def _packed(kind: type, value: Any) -> Packed:
@@ -220,13 +216,21 @@ def _head_fault(packet: bytes, error: Exception) -> PacketFault:
     if not isinstance(document, dict):
         found = shown(document)
         return PacketFault(PacketReason.NOT_AN_OBJECT, "", f"found {found}; send one JSON object")
-    fault = _field_fault(document, error, _Head)
+    wrong = _field_fault(document, error, _Head)
     looked_at = {key: document.get(key) for key in ("packet_type", "transmission_id")}
     try:
         head = msgspec.convert(looked_at, _Head)
     except msgspec.ValidationError:
+        return wrong
+    return wrong.asked_by(head.transmission_id if head.packet_type == 1 else None)
+
+
+def _params_fault(raw: bytes, error: Exception, expected: type[Params]) -> PacketFault:
+    try:
+        document = _value_of(raw)
+    except PacketFault as fault:
         return fault
-    return fault.asked_by(head.transmission_id if head.packet_type == 1 else None)
+    return _field_fault(document, error, expected)
 
 
 def _value_of(raw: bytes) -> Any:
@@ -246,6 +250,8 @@ def _method_fault(method: str | None) -> PacketFault:
 
 
 def _field_fault(document: Any, error: Exception, expected: type[Document]) -> PacketFault:
+    if isinstance(error, RecursionError):
+        return PacketFault(PacketReason.NESTING, "", _TOO_DEEP)
     named = _NAMED.search(str(error))
     if named is None:
         send = f"send an object with {', '.join(_RULES[expected])}"
@@ -262,7 +268,7 @@ _NAMED = re.compile(
 )
 _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _HEAD = msgspec.json.Decoder(_Head)
-_ERROR = msgspec.json.Decoder(AnswerError | None)
+_ERROR: msgspec.json.Decoder[AnswerError | None] = msgspec.json.Decoder(AnswerError | None)
 _PARAMS: dict[str, msgspec.json.Decoder[Params]] = {
     method: msgspec.json.Decoder(params, dec_hook=_packed) for method, params in METHODS.items()
 }

@@ -1,0 +1,312 @@
+"""Requests that arrive, over a network that loses, doubles, delays and reorders packets.
+
+`Outgoing` is the asking side: a request is sent again, after growing gaps, until it is confirmed
+or given up. `Incoming` is the answering side: it remembers what came and what was answered, so
+that a packet that comes again is answered again and not done again. Each holds one half of a
+promise: a request that was confirmed has been done, and as long as `Incoming` remembers it, it
+has been done once.
+
+How long is that? A sender of ours stops at RESENT_SECONDS after its first packet, and a packet
+may wander for WANDERING_SECONDS; nothing can come again later than both together, which is
+REMEMBERED_SECONDS. Foreign peers may resend for longer, so each repetition counts anew from when
+it came. Only where memory runs out is something forgotten earlier, the oldest first.
+
+A shell sends what it begins, reads all that has arrived before it lets time pass with `tick`, and
+performs the effects. Pure: `now` is an argument, and so is what spreads the gaps.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from enum import Enum
+from heapq import heappop, heappush
+from typing import Generic, TypeAlias, TypeVar
+
+from msgspec import Struct
+
+Peer: TypeAlias = tuple[str, int]
+T = TypeVar("T")
+
+FIRST_GAP = 0.5
+GROWTH = 1.6
+LONGEST_GAP = 3.0
+JITTER = 0.25
+"""A gap is longer than it should be by up to this part of it, so that senders get out of step."""
+
+RESENT_SECONDS = 60.0
+"""No request is under way for longer."""
+WANDERING_SECONDS = 30.0
+"""No packet is in the network for longer."""
+REMEMBERED_SECONDS = RESENT_SECONDS + WANDERING_SECONDS
+
+MAX_EFFECTS = 1000
+"""So many at a time, that a shell which was held up does not flood the network afterwards."""
+
+
+# ---- the asking side
+
+
+class Resend(Struct, frozen=True, gc=False):
+    """Send this packet once more."""
+
+    peer: Peer
+    transmission_id: int | str
+    packet: bytes
+
+
+class GaveUp(Struct, Generic[T], frozen=True):
+    """Nobody confirmed the request in time; it may have been done all the same."""
+
+    peer: Peer
+    transmission_id: int | str
+    about: T
+
+
+class Transmission(Generic[T]):
+    """One request under way; `about` is whatever its sender wants to have back with the answer."""
+
+    __slots__ = (
+        "about", "began_at", "gap", "give_up_at", "is_over", "packet", "peer", "sends",
+        "transmission_id",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        peer: Peer,
+        transmission_id: int | str,
+        packet: bytes,
+        about: T,
+        *,
+        began_at: float,
+        give_up_at: float,
+    ) -> None:
+        self.peer, self.transmission_id = peer, transmission_id
+        self.packet, self.about = packet, about
+        self.began_at, self.give_up_at = began_at, give_up_at
+        self.gap, self.sends, self.is_over = FIRST_GAP, 1, False
+
+
+class Outgoing(Generic[T]):
+    """Requests that nobody has confirmed yet.
+
+    A heap holds when each is due. What is confirmed leaves its place in the heap behind, to be
+    dropped when its time comes, so no step ever looks at more than it acts upon.
+    """
+
+    def __init__(self, *, spread: Callable[[], float]) -> None:
+        self._spread = spread
+        self._under_way: dict[tuple[Peer, int | str], Transmission[T]] = {}
+        self._due: list[tuple[float, int, Transmission[T]]] = []
+        self._pushed = 0
+
+    def __len__(self) -> int:
+        return len(self._under_way)
+
+    @property
+    def wakes_at(self) -> float | None:
+        """When `tick` is worth calling next, at the earliest."""
+        return self._due[0][0] if self._due else None
+
+    def begin(
+        self,
+        peer: Peer,
+        transmission_id: int | str,
+        packet: bytes,
+        about: T,
+        *,
+        now: float,
+        give_up_after: float = RESENT_SECONDS,
+    ) -> None:
+        """Note a request that is being sent for the first time."""
+        key = peer, transmission_id
+        assert key not in self._under_way, f"transmission {transmission_id} is under way already"
+        assert 0 < give_up_after <= RESENT_SECONDS, f"{give_up_after} s is not remembered so long"
+        give_up_at = now + give_up_after
+        begun = Transmission(
+            peer, transmission_id, packet, about, began_at=now, give_up_at=give_up_at
+        )
+        self._under_way[key] = begun
+        self._schedule(begun, now)
+
+    def confirmed(self, peer: Peer, transmission_id: int | str) -> Transmission[T] | None:
+        """Note an answer; return what it answers, or None where nobody waits for it."""
+        ended = self._under_way.pop((peer, transmission_id), None)
+        if ended is not None:
+            ended.is_over = True
+        return ended
+
+    def forget(self, peer: Peer, transmission_id: int | str) -> None:
+        """Stop resending: the answer is of no use any more."""
+        self.confirmed(peer, transmission_id)
+
+    def tick(self, *, now: float, most: int = MAX_EFFECTS) -> list[Resend | GaveUp[T]]:
+        """Return what is due, at most so much of it; the rest stays due."""
+        effects: list[Resend | GaveUp[T]] = []
+        while self._due and self._due[0][0] <= now and len(effects) < most:
+            due = heappop(self._due)[2]
+            if due.is_over:
+                continue
+            if now >= due.give_up_at:
+                self.forget(due.peer, due.transmission_id)
+                effects.append(GaveUp(due.peer, due.transmission_id, due.about))
+                continue
+            due.sends += 1
+            effects.append(Resend(due.peer, due.transmission_id, due.packet))
+            self._schedule(due, now)
+        return effects
+
+    def _schedule(self, sent: Transmission[T], now: float) -> None:
+        due = min(now + sent.gap * (1 + JITTER * self._spread()), sent.give_up_at)
+        sent.gap = min(sent.gap * GROWTH, LONGEST_GAP)
+        self._pushed += 1
+        heappush(self._due, (due, self._pushed, sent))
+
+
+# ---- the answering side
+
+ENTRY_BYTES = 350
+"""What it costs to remember a packet, besides its answer; measured and rounded up."""
+PEER_BYTES = 700
+"""What it costs to remember a peer; likewise."""
+MAX_BYTES = 256 * 1024 * 1024
+MAX_BYTES_PER_PEER = 64 * 1024 * 1024
+FORGOTTEN_AT_ONCE = 16
+
+
+class Heard(Enum):
+    """What a packet is that has not been answered yet."""
+
+    NEW = "do it, then call `answered`"
+    UNDER_WAY = "it is being done; the answer goes out when it is"
+
+
+class _Entry:
+    __slots__ = ("answer", "heard_at")
+
+    def __init__(self, heard_at: float) -> None:
+        self.heard_at = heard_at
+        self.answer: bytes | None = None
+
+
+class _Memory:
+    """What one peer sent; what was heard longest ago comes first."""
+
+    __slots__ = ("entries", "heard_at", "size")
+
+    def __init__(self) -> None:
+        self.entries: OrderedDict[Hashable, _Entry] = OrderedDict()
+        self.heard_at = 0.0
+        self.size = PEER_BYTES
+
+    def is_old(self, since: float) -> bool:
+        """Tell whether some of it was last heard before then."""
+        return next(iter(self.entries.values())).heard_at <= since
+
+
+class Incoming:
+    """What came in, and what was answered, of each peer.
+
+    A key stands for a packet and its resends (`Command.key`). Peers are in the order in which they
+    were last heard, so where space runs out the memory of a silent one goes first, and a loud one
+    can't have more than its part.
+    """
+
+    def __init__(
+        self,
+        *,
+        remembered: float = REMEMBERED_SECONDS,
+        max_bytes: int = MAX_BYTES,
+        max_bytes_per_peer: int = MAX_BYTES_PER_PEER,
+    ) -> None:
+        self._remembered = remembered
+        self._max_bytes, self._max_bytes_per_peer = max_bytes, max_bytes_per_peer
+        self._peers: OrderedDict[Hashable, _Memory] = OrderedDict()
+        self._size = self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    @property
+    def size(self) -> int:
+        """How many bytes this takes, about."""
+        return self._size
+
+    def received(self, peer: Hashable, key: Hashable, *, now: float) -> Heard | bytes:
+        """Note a packet; where it was answered already, return the answer, to be sent again."""
+        memory = self._heard(peer, now)
+        known = memory.entries.get(key)
+        if known is None:
+            self._add(memory, key, now)
+            self._keep_within_bounds(memory)
+            return Heard.NEW
+        known.heard_at = now
+        memory.entries.move_to_end(key)
+        return Heard.UNDER_WAY if known.answer is None else known.answer
+
+    def answered(self, peer: Hashable, key: Hashable, answer: bytes, *, now: float) -> None:
+        """Note that a packet is done, and its answer; b"" where it wants none."""
+        memory = self._heard(peer, now)
+        known = memory.entries.get(key) or self._add(memory, key, now)
+        self._grow(memory, len(answer) - len(known.answer or b""))
+        known.answer = answer
+        self._keep_within_bounds(memory)
+
+    def forget(self, peer: Hashable, key: Hashable) -> None:
+        """Take a packet as never heard: it could not be done, and its resend shall be."""
+        memory = self._peers.get(peer)
+        if memory is not None and key in memory.entries:
+            memory.entries.move_to_end(key, last=False)
+            self._drop_oldest(peer, memory)
+
+    def tick(self, *, now: float, most: int = MAX_EFFECTS) -> None:
+        """Forget, some at a time, what was sent by peers who have been silent for long."""
+        since = now - self._remembered
+        while most and self._peers:
+            peer, memory = next(iter(self._peers.items()))
+            if memory.heard_at > since:
+                return
+            self._drop_oldest(peer, memory)
+            most -= 1
+
+    def _heard(self, peer: Hashable, now: float) -> _Memory:
+        """Return the memory of a peer that has just been heard, lighter by what is too old."""
+        self.tick(now=now, most=FORGOTTEN_AT_ONCE)
+        since = now - self._remembered
+        for _ in range(FORGOTTEN_AT_ONCE):
+            if (memory := self._peers.get(peer)) is None or not memory.is_old(since):
+                break
+            self._drop_oldest(peer, memory)
+        memory = self._peers.get(peer)
+        if memory is None:
+            memory = self._peers[peer] = _Memory()
+            self._size += PEER_BYTES
+        self._peers.move_to_end(peer)
+        memory.heard_at = now
+        return memory
+
+    def _add(self, memory: _Memory, key: Hashable, now: float) -> _Entry:
+        added = memory.entries[key] = _Entry(now)
+        self._count += 1
+        self._grow(memory, ENTRY_BYTES)
+        return added
+
+    def _grow(self, memory: _Memory, by: int) -> None:
+        memory.size += by
+        self._size += by
+
+    def _drop_oldest(self, peer: Hashable, memory: _Memory) -> None:
+        _, dropped = memory.entries.popitem(last=False)
+        self._count -= 1
+        self._grow(memory, -ENTRY_BYTES - len(dropped.answer or b""))
+        if not memory.entries:
+            del self._peers[peer]
+            self._size -= PEER_BYTES
+
+    def _keep_within_bounds(self, memory: _Memory) -> None:
+        """Drop the oldest of the peer just heard, and of those heard longest ago; but never all."""
+        while memory.size > self._max_bytes_per_peer and len(memory.entries) > 1:
+            self._drop_oldest(None, memory)
+        while self._size > self._max_bytes and self._count > 1:
+            peer, oldest = next(iter(self._peers.items()))
+            self._drop_oldest(peer, oldest)
