@@ -137,3 +137,18 @@ def test_a_worker_shows_the_places_that_are_taken(run, store):
     [shown] = run(store.workers())
     assert shown.jobs == ("one", "two", "three")
     assert shown.places == (4, 0)
+
+
+def test_of_many_that_were_swapped_together_each_is_read_as_it_is(run, store):
+    """Read twice: a store may remember what did not change."""
+    given = [worker(f"w-{n}", revision=1, port=n) for n in range(5)]
+    run(store.swap_workers(given))
+    assert run(store.workers()) == given
+    assert run(store.workers()) == given
+
+    changed = [replace(given[3], revision=2, last_error="changed")]
+    run(store.swap_workers(changed))
+
+    assert run(store.workers()) == [*given[:3], *changed, given[4]]
+    run(store.remove_workers(given[:1]))
+    assert run(store.workers()) == [*given[1:3], *changed, given[4]]

@@ -1,7 +1,6 @@
 """All workers, read again every second by every dispatcher.
 
-A record that is compared and swapped has a stamp that no other write has. So the stamps are read
-first, and only records whose stamp is new are read in full: of a thousand workers few change
+A record that is compared and swapped has the stamp of that write. So the stamps are read first, and only records whose stamp is new are read in full: of a thousand workers few change
 within a second. Records without one (those of ZeroMQ workers) are read each time.
 """
 
@@ -23,7 +22,7 @@ class WorkerListing:
     """Reads workers, and remembers what they were by their stamps."""
 
     def __init__(self) -> None:
-        self._known: dict[str, Worker] = {}
+        self._known: dict[str, tuple[str | None, Worker]] = {}
 
     async def read(self, connection: Connection, ids: Sequence[str] | None) -> list[Worker]:
         """Return these workers, or all of them, each with its jobs in progress."""
@@ -43,15 +42,16 @@ class WorkerListing:
     async def _all(self, connection: Connection) -> dict[str, Worker]:
         query = connection.workers.find({}, {"stamp": True}, batch_size=1000)
         stamps = {each["_id"]: each.get("stamp") for each in await connection.all_of(query)}
-        unknown = [each for each, stamp in stamps.items() if stamp not in self._known]
-        read = await self._some(connection, unknown) if unknown else {}
-        known = {
-            stamp: read[each] if each in read else self._known[stamp]
+        found = {
+            each: known[1]
             for each, stamp in stamps.items()
-            if stamp is not None and (each in read or stamp in self._known)
+            if stamp is not None and (known := self._known.get(each)) and known[0] == stamp
         }
-        self._known = known
-        return {worker.id: worker for worker in known.values()} | read
+        unknown = [each for each in stamps if each not in found]
+        if unknown:
+            found |= await self._some(connection, unknown)
+        self._known = {each: (stamps[each], worker) for each, worker in found.items()}
+        return found
 
     async def _some(self, connection: Connection, ids: Sequence[str]) -> dict[str, Worker]:
         query = connection.workers.find({"_id": {"$in": list(ids)}}, batch_size=1000)
