@@ -66,6 +66,7 @@ FORBIDDEN = {
     "model": IMPURE,
     "wire": IMPURE,
     "dispatch.callbacks": IMPURE,
+    "dispatch.alarm_clock": IMPURE,
     "dispatch.intake": IMPURE,
     "dispatch.planner": IMPURE,
     "dispatch.desk": IMPURE,

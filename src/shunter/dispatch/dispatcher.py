@@ -78,6 +78,7 @@ class Dispatcher:
         self.now = now
         self.counters: Counter[str] = Counter()
         self.timings = Timings()
+        self.turns = 0
         self.desk = Desk(crc32(dispatcher_id.encode()), dispatcher_id=dispatcher_id)
         self._planner = Planner(
             dispatcher_id,
@@ -240,6 +241,7 @@ class Dispatcher:
         self.callbacks.plan(arrivals.called_back, stored, plan)
         batch = plan.batch()
         committed = await self._patiently(lambda: self.store.commit(batch))
+        self.turns += 1
         lost_races: set[str] = set()
         started: defaultdict[str, list[Job]] = defaultdict(list)
         ended: list[Job] = []

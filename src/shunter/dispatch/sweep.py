@@ -11,6 +11,7 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
+from shunter.dispatch.alarm_clock import AlarmClock
 from shunter.dispatch.dispatcher import Dispatcher
 from shunter.model.job import Job, Status
 from shunter.model.lease import has_lapsed
@@ -26,6 +27,15 @@ FRESH_SECONDS = 0.3
 
 GONE_WORKER_KEPT_SECONDS = 3600.0
 """How long a worker that went away stays listed; HTTP workers have their own rules for that."""
+
+
+async def watch_the_clock(dispatcher: Dispatcher, clock: AlarmClock) -> None:
+    """Ring alarms, if it is time to look for them."""
+    now, turns = dispatcher.now(), dispatcher.turns
+    if clock.is_time(now=now, turns=turns):
+        await ring_alarms(dispatcher)
+        next_alarm = await dispatcher.store.next_alarm()
+        clock.looked(now=now, turns=turns, next_alarm=next_alarm)
 
 
 async def ring_alarms(dispatcher: Dispatcher) -> int:

@@ -18,6 +18,7 @@ import structlog
 import zmq
 
 from shunter.dispatch import sweep
+from shunter.dispatch.alarm_clock import AlarmClock
 from shunter.dispatch.dispatcher import Dispatcher
 from shunter.dispatch.intake import IntakeRules
 from shunter.dispatch.rules import CALLBACK_FACTOR, CallbackRules, Rules
@@ -69,6 +70,7 @@ class Service:
             on_refused=self._refused,
             on_store_error=self._store_failed,
         )
+        self._alarm_clock = AlarmClock()
         self._complaints = Complaints(self.dispatcher.counters)
         self._backend = Backend(
             self.dispatcher,
@@ -213,7 +215,7 @@ class Service:
         if self._settings.zmq.enabled:
             self._backend.tick()
             self._frontend.tick()
-        await sweep.ring_alarms(self.dispatcher)
+        await sweep.watch_the_clock(self.dispatcher, self._alarm_clock)
 
     async def _sweep(self) -> None:
         sweep.suspend_silent(self.dispatcher)

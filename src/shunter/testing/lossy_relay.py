@@ -140,6 +140,11 @@ class LossyRelay:
         """What has happened so far."""
         return replace(self._traffic)
 
+    @property
+    def pending(self) -> int:
+        """How many copies are still to be sent."""
+        return len(self._waiting)
+
     def close(self) -> None:
         """Stop, and drop what was still to be sent."""
         if self._is_closing:
@@ -168,7 +173,11 @@ class LossyRelay:
         with contextlib.suppress(BlockingIOError):
             for _ in range(AT_ONCE):
                 packet, (host, port, *_) = self._door.recvfrom(MAX_DATAGRAM)
-                line = self._lines.get((host, port)) or self._open((host, port))
+                try:
+                    line = self._lines.get((host, port)) or self._open((host, port))
+                except OSError:  # too many peers for one process
+                    self._traffic.failed += 1
+                    continue
                 self._accept(packet, line, is_upwards=True)
 
     def _take_from_upstream(self, line: _Line) -> None:

@@ -15,6 +15,7 @@ import socket
 import sys
 import time
 from collections.abc import Iterable, Sequence
+from typing import TypeVar
 
 import structlog
 import zmq
@@ -50,6 +51,9 @@ from shunter.worker.credits import Credits
 from shunter.worker.crew import Crew, CrewSettings
 from shunter.worker.origins import Origins
 from shunter.worker.outbox import Outbox, within_limit
+
+Of = TypeVar("Of", Advance, Held, Report)
+"""What is about one job."""
 
 TICK_SECONDS = 0.1
 FAREWELL_SECONDS = 2.0
@@ -232,24 +236,25 @@ class Host:
         """Send all reports and progress that wait, one message to each dispatcher."""
         self._will_flush = False
         reports, advances = self._crew.take_output()
-        progress: dict[Connection, list[Advance]] = {}
-        for advance in advances:
-            progress.setdefault(self._home_of(advance.job_id), []).append(advance)
-        for connection, news in progress.items():
+        for connection, news in self._by_home(advances):
             connection.send(Kind.PROGRESS, Advances(tuple(news)))
-        by_connection: dict[Connection, list[Report]] = {}
-        for report in reports:
-            sendable = within_limit(report, self._max_result_bytes)
-            by_connection.setdefault(self._home_of(report.job_id), []).append(sendable)
-        self._origins.reported(report.job_id for report in reports)
-        for connection, mine in by_connection.items():
-            for batch, part in self._outbox.add(mine, now=time.monotonic()):
+        for connection, ended in self._by_home(reports):
+            self._origins.reported(report.job_id for report in ended)
+            sendable = [within_limit(report, self._max_result_bytes) for report in ended]
+            for batch, part in self._outbox.add(sendable, now=time.monotonic()):
                 self._send_reports(connection, batch, part)
+
+    def _by_home(self, items: Sequence[Of]) -> list[tuple[Connection, Sequence[Of]]]:
+        """Sort what is to be sent about jobs by the dispatchers that are to hear of it."""
+        if not items or len(self._connections) == 1:
+            return [(self._connections[0], items)] if items else []
+        homes: dict[Connection, list[Of]] = {}
+        for item in items:
+            homes.setdefault(self._home_of(item.job_id), []).append(item)
+        return list(homes.items())
 
     def _home_of(self, job_id: str) -> Connection:
         """Return the dispatcher that a job came from, or another over its store that lives."""
-        if len(self._connections) == 1:
-            return self._connections[0]
         came_from = self._origins.of(job_id)
         account = came_from.account if came_from else self._connections[0].account
         origin = next(c for c in self._connections if c.account is account)
@@ -258,11 +263,8 @@ class Host:
         store = origin.store
         return next((c for c in self._connections if c.is_alive and c.store == store), origin)
 
-    def _give_back(self, jobs: Iterable[Held], reason: str) -> None:
-        by_connection: dict[Connection, list[Held]] = {}
-        for held in jobs:
-            by_connection.setdefault(self._home_of(held.job_id), []).append(held)
-        for connection, mine in by_connection.items():
+    def _give_back(self, jobs: Sequence[Held], reason: str) -> None:
+        for connection, mine in self._by_home(jobs):
             self._return(connection, mine, reason)
             ids = (held.job_id for held in mine)
             self._origins.returned(ids, connection.account, after=self._last_beat)

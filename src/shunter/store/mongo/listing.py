@@ -1,7 +1,8 @@
 """All workers, read again every second by every dispatcher.
 
-A record that is compared and swapped has the stamp of that write. So the stamps are read first, and only records whose stamp is new are read in full: of a thousand workers few change
-within a second. Records without one (those of ZeroMQ workers) are read each time.
+A record that is compared and swapped has the stamp of that write. So the stamps are read first,
+and only records whose stamp is new are read in full: of a thousand workers few change within a
+second. Records without one (those of ZeroMQ workers) are read each time.
 """
 
 from __future__ import annotations

@@ -13,23 +13,17 @@ import os
 import secrets
 import sqlite3
 from collections.abc import Callable, Iterable, Sequence
-from time import monotonic
 
 from shunter.errors import StoreError, UniqueKeyTaken
 from shunter.model.job import Job
 from shunter.model.worker import Worker
 from shunter.store.port import Backlog, Batch, Claim, Committed, JobQuery
 from shunter.store.sqlite import reads, statements, writes
-from shunter.store.sqlite.connection import connect, migrate, migrations
+from shunter.store.sqlite.connection import connect, explained, migrate, migrations
 from shunter.store.sqlite.lane import Lane, Operation, T
 from shunter.store.sqlite.rows import as_json, delivered, inserted, registered, replaced
+from shunter.store.sqlite.watch import Watch
 from shunter.store.sqlite.writer import Writer
-
-LOOK_SECONDS = 0.025
-"""How often to look whether another process has written: a few microseconds each time."""
-
-DOUBT_SECONDS = 0.25
-"""Where we wrote as well, we can't tell who did; then others are told of no more often."""
 
 
 class SQLiteStore:
@@ -161,16 +155,15 @@ class SQLiteStore:
         await self._write(lambda connection: writes.remove_workers(connection, removed))
 
     async def watch(self, notify: Callable[[], None]) -> None:
-        version, commits, told_at = await self._read(reads.data_version), self.writer.commits, 0.0
-        while True:
-            await asyncio.sleep(LOOK_SECONDS)
-            now = monotonic()
-            newer, ours = await self._read(reads.data_version), self.writer.commits
-            is_others = newer != version and (ours == commits or now - told_at > DOUBT_SECONDS)
-            if is_others:
-                told_at = now
-                notify()
-            version, commits = newer, ours
+        self._check_open()
+        watch = Watch(self._connect_reader, lambda: self.writer.commits)
+        watch.start(asyncio.get_running_loop(), notify)
+        try:
+            await watch.ended.wait()
+        finally:
+            await asyncio.to_thread(watch.stop)
+        if watch.error is not None:
+            raise explained(watch.error, self.path)
 
     async def _write(self, operation: Operation[T]) -> T:
         self._check_open()

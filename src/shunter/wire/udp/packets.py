@@ -24,7 +24,7 @@ from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
 from shunter.errors import ProtocolError
 from shunter.wire.checking import Document, rules_of
-from shunter.wire.tagging import MAX_NESTING, BadDocument, document_of, shown, tagged_document
+from shunter.wire.tagging import MAX_NESTING, BadDocument, shown, tagged_document, untagged
 from shunter.wire.udp.methods import MAX_NUMBER, METHODS, Packed, Params
 
 MAX_PACKET_BYTES = 1200
@@ -185,10 +185,11 @@ def _decoded(decoder: msgspec.json.Decoder[Params], raw: bytes, expected: type[P
 
 def _packed(kind: type, value: Any) -> Packed:
     try:
-        return Packed(document_of(value, ""))
+        return Packed(msgspec.msgpack.encode(untagged(value)))
     except BadDocument as fault:
-        reason = PacketReason.NESTING if _is_deep(value) else PacketReason.FIELDS
-        raise PacketFault(reason, fault.field, fault.message) from None
+        if _is_deep(value):
+            raise PacketFault(PacketReason.NESTING, "", _TOO_DEEP) from None
+        raise PacketFault(PacketReason.FIELDS, fault.field, fault.message) from None
     except RecursionError:
         raise PacketFault(PacketReason.NESTING, "", _TOO_DEEP) from None
 
@@ -239,7 +240,7 @@ def _value_of(raw: bytes) -> Any:
     except RecursionError:
         raise PacketFault(PacketReason.NESTING, "", _TOO_DEEP) from None
     except _UNREADABLE as error:
-        raise PacketFault(PacketReason.NOT_JSON, "", f"not JSON ({error}); send JSON") from None
+        raise PacketFault(PacketReason.NOT_JSON, "", f"can't be read ({error}); send JSON") from None
 
 
 def _method_fault(method: str | None) -> PacketFault:
