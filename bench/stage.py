@@ -7,8 +7,10 @@ It tells its parent how far it has come, and in the end its figures, as lines of
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
+import random
 import shutil
 import socket
 import subprocess
@@ -27,6 +29,7 @@ import psutil
 REPOSITORY = Path(__file__).resolve().parent.parent
 START_SECONDS = 30.0
 STOP_SECONDS = 20.0
+PORTS = (20_000, 32_000)
 
 
 class Stage:
@@ -124,15 +127,17 @@ def await_answer(stage: Stage, process: subprocess.Popen[bytes], address: str) -
 
 
 def free_ports(count: int) -> list[int]:
-    """Return ports that nobody listens on just now."""
-    sockets = [socket.socket() for _ in range(count)]
-    try:
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in sockets]
-    finally:
-        for each in sockets:
-            each.close()
+    """Return ports that nobody listens on just now.
+
+    They are lower than those that the system picks, so that no connection takes one meanwhile.
+    """
+    found: list[int] = []
+    while len(found) < count:
+        port = random.randrange(*PORTS)
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            found += [port] if port not in found else []
+    return found
 
 
 def say(at: str, done: int, total: int) -> None:

@@ -46,6 +46,7 @@ def main() -> int:
             "SHUNTER__ZMQ__FRONTEND": f"tcp://127.0.0.1:{frontend}",
             "SHUNTER__ZMQ__BACKEND": f"tcp://127.0.0.1:{backend}",
             "SHUNTER__HTTP__PORT": str(http),
+            "SHUNTER__UDP__CLIENT_ADDRESS__PORT": "0",
         }
         command = [sys.executable, "-m", "shunter", "up", "--app", str(APP)]
         with (

@@ -66,6 +66,7 @@ class Scene:
             "SHUNTER__ZMQ__FRONTEND": self.frontend,
             "SHUNTER__ZMQ__BACKEND": self._backend,
             "SHUNTER__HTTP__PORT": str(http),
+            "SHUNTER__UDP__CLIENT_ADDRESS__PORT": "0",
         }
         self._start("dispatcher")
 

@@ -10,13 +10,15 @@
     │   └── Superseded           another attempt has taken over what this one staged
     └── JobError                 about one job
         ├── JobRefused           a submission was not accepted
-        │   └── UniqueKeyTaken   its key belongs to a different job
+        │   ├── UniqueKeyTaken   its key belongs to a different job
+        │   └── DispatcherBusy   too much is under way; the same may be accepted later
         ├── JobNotFound
         ├── InvalidTransition    the transition table has no such step
         │   └── JobFinal         the job has ended; ended jobs never change
         ├── StaleAttempt         the report is about a run that is no longer the current one
         ├── LeaseLost            the reporter does not hold the job
         ├── JobFailed            raised to a client that asked for the result
+        │   └── NotPlaced        no worker took it in time, so it was given up
         ├── JobCancelled         likewise
         └── ResultTimeout        likewise, the job is still under way
 
@@ -105,6 +107,17 @@ class UniqueKeyTaken(JobRefused):
         self.key, self.holder = key, holder
 
 
+class DispatcherBusy(JobRefused):
+    """The dispatcher has too much to do, altogether or for this client; nothing was stored."""
+
+    def __init__(self, job_id: str, message: str) -> None:
+        super().__init__(
+            job_id,
+            "busy",
+            message or "too much is under way; wait for some of it to end, then send it again",
+        )
+
+
 class JobNotFound(JobError):
     """No job has this id; it may have been purged after its retention."""
 
@@ -154,6 +167,17 @@ class JobFailed(JobError):
     def __init__(self, job_id: str, kind: str, message: str, traceback: str = "") -> None:
         super().__init__(job_id, f"failed ({kind}): {message}")
         self.kind, self.message, self.traceback = kind, message, traceback
+
+
+class NotPlaced(JobFailed):
+    """Nobody took the job within the time that it had for that, so it was given up, not begun."""
+
+    def __init__(self, job_id: str, message: str) -> None:
+        super().__init__(
+            job_id,
+            "unplaced",
+            message or "no worker took it in time; start one that does its type, and send it again",
+        )
 
 
 class JobCancelled(JobError):

@@ -65,6 +65,8 @@ StoreUrl = Annotated[
 CallbackHosts = Annotated[
     tuple[Annotated[str, Meta(max_length=255)], ...], Meta(title=f"a list of {ENTRY_RULE}")
 ]
+PacketSize = Annotated[int, Meta(ge=256, le=65507, title="bytes, 256 to 65507")]
+FileName = Annotated[str, Meta(max_length=4096, title="the path of a file, or nothing")]
 Switch = Annotated[bool, Meta(title="true or false")]
 UnknownTypes = Annotated[Literal["wait", "refuse"], Meta(title='"wait" or "refuse"')]
 
@@ -201,6 +203,18 @@ class UdpSettings(Section, frozen=True, kw_only=True):
         Seconds, says("a calculator silent for so long counts as unavailable")
     ] = 10.0
     task_timeout: Annotated[Seconds, says("how long a calculator may take for a task")] = 60.0
+    max_packet_bytes: Annotated[
+        PacketSize, says("the largest packet; more than 1200 does not pass every network")
+    ] = 1200
+    max_tasks_per_client: Annotated[
+        Count, says("so many tasks of one client may be under way; more are refused as busy")
+    ] = 1000
+    secret_file: Annotated[
+        FileName, says("a file with the secret that signs all packets; empty: none is signed")
+    ] = ""
+    insecure: Annotated[
+        Switch, says("whether unsigned packets are taken on an address beyond this host")
+    ] = False
 
 
 class HttpSettings(Section, frozen=True, kw_only=True):
@@ -294,6 +308,12 @@ class Settings(Section, frozen=True, kw_only=True):
         host = EVERYWHERE.get(self.http.host, self.http.host)
         host = f"[{host}]" if ":" in host else host
         return self.worker.http.dispatchers or (f"http://{host}:{self.http.port}",)
+
+    @property
+    def udp_dispatcher(self) -> tuple[str, int]:
+        """The address that calculators and UDP clients send to."""
+        listens = self.udp.client_address
+        return EVERYWHERE.get(listens.host, listens.host), listens.port
 
     @property
     def client_dispatchers(self) -> tuple[str, ...]:

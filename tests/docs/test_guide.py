@@ -110,6 +110,7 @@ def frontend(folder: Path) -> Iterator[str]:
         "SHUNTER__ZMQ__FRONTEND": address,
         "SHUNTER__ZMQ__BACKEND": f"tcp://127.0.0.1:{ports[1]}",
         "SHUNTER__HTTP__PORT": str(ports[2]),
+        "SHUNTER__UDP__CLIENT_ADDRESS__PORT": "0",
     }
     command = [sys.executable, "-m", "shunter", "up", "--app", "tasks.py", "--max-jobs", "2"]
     with (

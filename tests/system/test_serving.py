@@ -26,7 +26,7 @@ broker_timeout = 1.0
 n_timeouts = 3
 max_jobs = 2
 [udp]
-client_address = {{ host = "127.0.0.1", port = 5555 }}
+client_address = {{ host = "127.0.0.1", port = {udp_port} }}
 timeout_task_placement = 120.0
 confirm_timeout = 5.0
 heartbeat_timeout = 10.0
@@ -68,6 +68,7 @@ def test_a_dispatcher_takes_every_designed_key_and_becomes_healthy(
             frontend=station.frontend,
             backend=station.backend,
             http_port=station.http_port,
+            udp_port=station.udp_port,
         )
     )
     assert station.health() == 0

@@ -128,6 +128,7 @@ class Station:
     def __init__(self, yard: Yard, name: str, settings: dict[str, Any]) -> None:
         self._yard, self.name = yard, name
         self.http_port = free_port()
+        self.udp_port = free_port()
         self.frontend = f"tcp://127.0.0.1:{free_port()}"
         self.backend = f"tcp://127.0.0.1:{free_port()}"
         self.settings = {
@@ -135,6 +136,7 @@ class Station:
             "zmq.frontend": self.frontend,
             "zmq.backend": self.backend,
             "http.port": self.http_port,
+            "udp.client_address.port": self.udp_port,
             **settings,
         }
         self.process: Process

@@ -63,6 +63,10 @@ class CallbackDesk:
             if callback.is_due(job, now=now) and not self._is_busy(job.id):
                 self._candidates[job.id] = replace(job, payload=None, result=None)
 
+    def expect(self, job: Job) -> None:
+        """Take note of a call that is made before it is due: it is ours to make."""
+        self._calling[job.id] = replace(job, payload=None, result=None)
+
     def plan(self, called: Iterable[CalledBack], stored: Mapping[str, Job], plan: Plan) -> None:
         """Decide on the calls that were made, then take as many as can be made now."""
         for arrival in called:

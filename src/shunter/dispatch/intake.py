@@ -17,6 +17,7 @@ from shunter.model.limits import MAX_SECONDS, moment_fault, option_faults
 from shunter.model.worker import Handler
 from shunter.wire.frames import DOCUMENT_BYTES, is_document
 from shunter.wire.messages import Submission
+from shunter.wire.udp.naming import NOTICE_SECONDS, notice_url
 
 MAX_KEY_LENGTH = 512
 
@@ -61,7 +62,7 @@ def admit(
         workflow=wish.workflow,
         run=wish.run,
         execution=Execution(timeout=timeout),
-        callback=None if wish.callback is None else Callback(wish.callback.url),
+        callback=_callback(wish, reply_to),
         not_before=not_before,
         place_within=wish.place_within,
         place_by=None if wish.place_within is None else (not_before or now) + wish.place_within,
@@ -70,6 +71,13 @@ def admit(
         retry=wish.retry if wish.retry is not None else handler.retry if handler else None,
         reply_to=reply_to if wish.reply else None,
     )
+
+
+def _callback(wish: Submission, reply_to: ReplyTo | None) -> Callback | None:
+    """A client of UDP is called back there: that it has heard is part of the job's record."""
+    if reply_to is not None and (url := notice_url(reply_to)) is not None:
+        return Callback(url, grace=NOTICE_SECONDS)
+    return None if wish.callback is None else Callback(wish.callback.url)
 
 
 def _check(wish: Submission, rules: IntakeRules) -> None:

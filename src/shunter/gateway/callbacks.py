@@ -18,10 +18,12 @@ from msgspec.structs import replace
 from shunter.calling import Answer, Caller, CallFailed, CallForbidden
 from shunter.dispatch.dispatcher import Dispatcher
 from shunter.errors import StoreError
+from shunter.gateway.udp import UdpGateway
 from shunter.model.callback_hosts import SETTING
 from shunter.model.job import Job
 from shunter.web.bodies import aside
 from shunter.wire.documents import job_document
+from shunter.wire.udp.naming import SCHEME
 
 FINISH_SECONDS = 2.0
 """How long calls under way may go on when the dispatcher stops; others make them again later."""
@@ -42,6 +44,7 @@ class Messenger:
         self._log = structlog.get_logger("shunter.dispatcher")
         self._caller = Caller(at_once=self._rules.at_once, may_call=self._hosts.may_call)
         self._waiting: asyncio.Queue[Job] = asyncio.Queue()
+        self.udp: UdpGateway | None = None
         self._under_way = 0
 
     def call(self, job: Job) -> None:
@@ -71,7 +74,8 @@ class Messenger:
         assert job.callback is not None
         error: str | None = "the dispatcher stopped during the call"
         try:
-            error = await self._called(job)
+            is_udp = job.callback.url.startswith(SCHEME)
+            error = await (self._notified(job) if is_udp else self._called(job))
         except CallForbidden as failure:
             error = f"{failure}; add the address to {SETTING} of the dispatchers"
         except CallFailed as failure:
@@ -86,6 +90,13 @@ class Messenger:
             self._dispatcher.called_back(job.id, job.callback.tries, error)
         if error is not None and job.callback.tries >= self._rules.max_tries:
             self._log.warning("callback given up", action="callback", job=job.id, error=error)
+
+    async def _notified(self, job: Job) -> str | None:
+        """Tell a client of UDP; return what went wrong, None if nothing did."""
+        if self.udp is None:
+            return "this dispatcher has no UDP gateway (udp.enabled)"
+        (stored,) = await self._dispatcher.store.get([job.id])
+        return "it is gone" if stored is None else await self.udp.notify(stored)
 
     async def _called(self, job: Job) -> str | None:
         """Post the document; return what went wrong, None if nothing did."""

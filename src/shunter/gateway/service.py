@@ -12,6 +12,7 @@ import socket
 import sys
 import time
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import structlog
@@ -28,6 +29,7 @@ from shunter.gateway.callbacks import Messenger
 from shunter.gateway.complaints import Complaints
 from shunter.gateway.frontend import Frontend
 from shunter.gateway.http_workers import HttpWorkers
+from shunter.gateway.udp import Signing, UdpGateway, UdpRules
 from shunter.gateway.web.application import http_app
 from shunter.model.callback_hosts import allowed_hosts
 from shunter.model.health import HealthRules
@@ -37,6 +39,7 @@ from shunter.settings import Settings
 from shunter.store.port import Store
 from shunter.transport import ZmqContext, bound_router
 from shunter.web.server import bound_listener, http_server
+from shunter.wire.udp.signing import Opener, Secret, Signer
 
 ALARM_SECONDS = 0.1
 CATCH_UP_SECONDS = 0.5
@@ -80,6 +83,13 @@ class Service:
             store=store_mark(settings.store.url),
         )
         self._frontend = Frontend(self.dispatcher, self._complaints, new_id=new_id)
+        self._udp = UdpGateway(
+            self.dispatcher,
+            self._complaints,
+            udp_rules_of(settings),
+            new_id=new_id,
+            signing=signing_of(settings),
+        )
         self._http_workers = HttpWorkers(self.dispatcher, health_rules_of(settings))
         self._messenger = Messenger(self.dispatcher)
 
@@ -94,11 +104,15 @@ class Service:
         try:
             if self._settings.zmq.enabled:
                 self._bind(context)
+            if self._settings.udp.enabled:
+                self._listen_udp()
             await self._serve()
         finally:
             self.ready.clear()
             if self._settings.zmq.enabled:
                 self._close()
+            if hasattr(self._udp, "socket"):
+                self._udp.close()
             context.term()
             await self._http_workers.close()
             await self._messenger.close()
@@ -184,6 +198,19 @@ class Service:
                     "an address of this machine that nothing else listens on",
                 ) from None
 
+    def _listen_udp(self) -> None:
+        where = self._settings.udp.client_address
+        try:
+            self._udp.open(where.host, where.port)
+        except OSError as error:
+            raise SettingsError(
+                "the system",
+                "udp.client_address.port",
+                f"{where.host}:{where.port}, which can't be bound ({error.strerror})",
+                "an address of this machine that nothing else listens on, or udp.enabled = false",
+            ) from None
+        self._messenger.udp = self._udp
+
     def _close(self) -> None:
         for side in (self._frontend, self._backend):
             if hasattr(side, "socket"):
@@ -215,12 +242,14 @@ class Service:
         if self._settings.zmq.enabled:
             self._backend.tick()
             self._frontend.tick()
+        if self._settings.udp.enabled:
+            self._udp.tick()
         await sweep.watch_the_clock(self.dispatcher, self._alarm_clock)
 
     async def _sweep(self) -> None:
         sweep.suspend_silent(self.dispatcher)
         self.dispatcher.expect_waiting()
-        self.dispatcher.heard(self._backend.plain_worker_ids())
+        self.dispatcher.heard([*self._backend.plain_worker_ids(), *self._udp.worker_ids()])
         as_of = self.dispatcher.now()
         workers = await self._store.workers()
         await sweep.bury_dead(self.dispatcher, workers)
@@ -269,6 +298,33 @@ def store_mark(url: str) -> str:
     return hashlib.sha256(f"{place.scheme}:{where}".encode()).hexdigest()[:16]
 
 
+def udp_rules_of(settings: Settings) -> UdpRules:
+    """Take from the settings what the UDP gateway goes by."""
+    udp = settings.udp
+    return UdpRules(
+        confirm_timeout=udp.confirm_timeout,
+        heartbeat_timeout=udp.heartbeat_timeout,
+        timeout_task_placement=udp.timeout_task_placement,
+        max_packet_bytes=udp.max_packet_bytes,
+        max_tasks_per_client=udp.max_tasks_per_client,
+    )
+
+
+def signing_of(settings: Settings) -> Signing | None:
+    """Read the secret that UDP peers share, if there is one."""
+    path = settings.udp.secret_file
+    if not path:
+        return None
+    try:
+        secret = Secret(Path(path).read_bytes())
+    except (OSError, ValueError) as error:
+        raise SettingsError(
+            "the system", "udp.secret_file", f"{path} ({error})", "a file of at least 16 bytes"
+        ) from None
+    name = f"dispatcher-{secrets.token_hex(8)}"
+    return Signing(Signer(secret, name), Opener(secret, name, now=time.time()))
+
+
 def health_rules_of(settings: Settings) -> HealthRules:
     """Take from the settings how HTTP workers are watched."""
     workers = settings.dispatcher.workers
@@ -305,6 +361,7 @@ def rules_of(settings: Settings) -> Rules:
         cooldown=jobs.cooldown_period / 1000,
         max_losses=jobs.max_losses,
         resend_after=settings.zmq.resend_after_seconds,
+        task_timeout=settings.udp.task_timeout,
         expiry_grace=2 * settings.worker.kill_grace_seconds + 3.0,
         silent_after=settings.zmq.worker_expire_seconds,
         retention=settings.store.retention_days * 86400,

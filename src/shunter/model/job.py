@@ -86,6 +86,7 @@ class Callback(Struct, frozen=True, omit_defaults=True):
     """Whom to call over HTTP when the job has ended, and how far that has come.
 
     `due` is when to call next, and None where nothing is to be done: not yet, or not any more.
+    For `grace` seconds after the end it is left to the dispatcher that wrote the end.
     """
 
     url: str
@@ -93,6 +94,7 @@ class Callback(Struct, frozen=True, omit_defaults=True):
     due: float | None = None
     tries: int = 0
     error: str = ""
+    grace: float = 0.0
 
 
 class ReplyTo(Struct, frozen=True, omit_defaults=True):

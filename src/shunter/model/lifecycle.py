@@ -285,7 +285,7 @@ def _moved(job: Job, event: Event, now: float, **changes: Any) -> Job:
     """Take a step. One that ends the job makes its callback due: they are one write."""
     status = step(job, event)
     if status.is_final and job.callback is not None:
-        changes["callback"] = replace(job.callback, due=now)
+        changes["callback"] = replace(job.callback, due=now + job.callback.grace)
     return replace(job, status=status, revision=job.revision + 1, updated=now, **changes)
 
 

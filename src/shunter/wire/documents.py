@@ -43,6 +43,14 @@ Span = Annotated[
     float,
     Meta(ge=0, le=MAX_SECONDS, description=f"seconds, a number from 0 to {MAX_SECONDS:.0f}"),
 ]
+PlacementSpan = Annotated[
+    float,
+    Meta(
+        ge=0.001,
+        le=MAX_SECONDS,
+        description=f"seconds, a number from 0.001 to {MAX_SECONDS:.0f}",
+    ),
+]
 Milliseconds = Annotated[
     float,
     Meta(
@@ -126,6 +134,7 @@ class JobWish(Document, frozen=True, kw_only=True):
     execution: ExecutionWish | None = None
     retry: RetryPolicy | None = None
     not_before: Moment | None = None
+    place_within: PlacementSpan | None = None
     unique_key: Text | None = None
     workflow: Text | None = None
     run: Text | None = None
@@ -206,6 +215,8 @@ class JobDocument(Document, frozen=True, kw_only=True):
     revision: int
     not_before: float | None
     wait_until: float | None
+    place_within: float | None
+    place_by: float | None
     unique_key: str | None
     retry: RetryPolicy | None
     error: Failure | None
@@ -251,6 +262,8 @@ def job_document(job: Job, *, in_full: bool = True) -> JobDocument:
         revision=job.revision,
         not_before=job.not_before,
         wait_until=job.wait_until,
+        place_within=job.place_within,
+        place_by=job.place_by,
         unique_key=job.unique_key,
         retry=None if job.retry is None else RetryPolicy(**asdict(job.retry)),
         error=job.error,
@@ -293,6 +306,7 @@ def submission_of(document: Any, *, new_id: str) -> Submission:
         timeout=None if timeout is None else timeout / 1000,
         retry=None if wish.retry is None else Retry(**asdict(wish.retry)),
         not_before=wish.not_before,
+        place_within=wish.place_within,
         unique_key=wish.unique_key,
         workflow=wish.workflow,
         run=wish.run,

@@ -186,9 +186,14 @@ class Host:
         )
 
     def _opened(self, connection: Connection) -> None:
+        was_live = connection.account.is_live
         self._credits.opened(connection.account)
         self._origins.opened(connection.account)
         self._say_ready(connection)
+        for other in self._connections if was_live else ():
+            # What it had started here, but not sent, its fellows learn of by a READY only.
+            if other.is_alive and other.store == connection.store:
+                self._say_ready(other)
 
     def _say_ready(self, connection: Connection) -> None:
         self._credits.measured(self._origins.counts())

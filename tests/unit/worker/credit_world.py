@@ -97,11 +97,11 @@ class Station:
         for said in inbox:
             if said.what in ("RESULTS", "RETURN"):
                 self.held -= set(said.jobs)
-        if beats := [said for said in inbox if said.what == "PING"]:
-            if self.window is not None:
-                self.window = beats[-1].window
-                self.pending.append(Answer("PONG", beats[-1].beat, dispatcher_id=self.id))
-                self.held = {job for job in self.held if not lost(job)}
+        beats = [said for said in inbox if said.what == "PING"]
+        if beats and self.window is not None:
+            self.window = beats[-1].window
+            self.pending.append(Answer("PONG", beats[-1].beat, dispatcher_id=self.id))
+            self.held = {job for job in self.held if not lost(job)}
         room = max(0, (self.window or 0) - len(self.held))
         jobs = tuple(f"j-{next(new_job)}" for _ in range(min(room, self.backlog)))
         self.backlog -= len(jobs)
@@ -137,6 +137,7 @@ class World:
         self.at_work: dict[str, int] = {}
         self.unconfirmed: dict[str, int] = {}
         self.refused = 0
+        self.may_refuse = False
         self.extra_beats = 0
         self.new_job = count(1)
         for place in range(len(stores)):
@@ -153,6 +154,8 @@ class World:
         old.back.clear()
         self.old_lines.append((self.stations[place], old))
         self.lines[place] = Line()
+        for said in self.stations[place].inbox:
+            said.is_known = False  # it counts on nobody's having read it
         self.credits.opened(self.account(place))
         self.origins.opened(self.account(place))
         self.say_ready(place)
@@ -228,7 +231,7 @@ class World:
                     self.share_out()
             case "JOBS":
                 room = self.credits.room(account, limit=self.limit, at_work=len(self.at_work))
-                if answer.line is self.lines[place]:
+                if answer.line is self.lines[place] and not self.may_refuse:
                     assert room >= len(answer.jobs), "a dispatcher that kept to its number"
                 taken, surplus = answer.jobs[:room], answer.jobs[room:]
                 self.credits.took(account, len(taken))
@@ -266,13 +269,11 @@ class World:
 
     def is_lost(self, job: str) -> bool:
         """Tell whether a job is neither here nor on any way."""
-        answers = [answer for line in self.lines for answer in line.back]
-        for station in self.stations:
-            answers += station.pending or ()
-        said = [said for line in self.lines for said in line.out]
-        said += [said for station in self.stations for said in station.inbox]
-        on_the_way = any(job in message.jobs for message in (*answers, *said))
-        return not on_the_way and job not in self.at_work and job not in self.unconfirmed
+        on_the_way: list[Said | Answer] = []
+        for station, line in zip(self.stations, self.lines, strict=True):
+            on_the_way += [*line.out, *station.inbox, *line.back, *(station.pending or ())]
+        is_seen = any(job in message.jobs for message in on_the_way)
+        return not is_seen and job not in self.at_work and job not in self.unconfirmed
 
     def may_come(self) -> int:
         """How many jobs are here, or on their way, by choices that their connection allows."""

@@ -41,6 +41,13 @@ class NotTaken(Struct, frozen=True):
     job: Held
 
 
+class Taken(Struct, frozen=True):
+    """The calculator is at work on the task, though it has not confirmed it yet."""
+
+    address: Address
+    job: Held
+
+
 class Forgotten(Struct, frozen=True):
     """The calculator says that it is free, so it does not have the task that it confirmed."""
 
@@ -62,7 +69,7 @@ class NotAsked(Struct, frozen=True):
     task_id: TaskId
 
 
-Effect: TypeAlias = Joined | Left | NotTaken | Forgotten | Done | NotAsked
+Effect: TypeAlias = Joined | Left | NotTaken | Taken | Forgotten | Done | NotAsked
 
 
 class _State(Enum):
@@ -137,7 +144,11 @@ class Calculators:
             case _State.FREE, False:
                 known.state = _State.OCCUPIED
                 return [Left(address)]
-            case _State.OFFERED, _:
+            case _State.OFFERED, False:
+                known.state = _State.AT_WORK  # as good as a confirmation, which may be lost
+                assert known.task is not None
+                return [Taken(address, known.task.job)]
+            case _State.OFFERED, True:
                 return []  # it may have been sent before the task arrived
             case _State.AT_WORK, True:
                 assert known.task is not None

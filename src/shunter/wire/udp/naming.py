@@ -14,6 +14,10 @@ from shunter.model.worker import UDP_PREFIX
 from shunter.wire.udp.calculators import Address, TaskId
 
 GATEWAY = "udp"
+SCHEME = "udp://"
+
+NOTICE_SECONDS = 20.0
+"""For how long the dispatcher that wrote a task's end notifies the client before others may."""
 
 _decode = msgspec.msgpack.Decoder(tuple[str, int, TaskId]).decode
 _encode = msgspec.msgpack.Encoder().encode
@@ -37,6 +41,14 @@ def client_of(job: Job) -> tuple[Address, TaskId] | None:
         return None
     host, port, task_id = _decode(job.reply_to.address)
     return (host, port), task_id
+
+
+def notice_url(target: ReplyTo) -> str | None:
+    """Return how a callback names the client of a task, None for other clients."""
+    if target.gateway != GATEWAY:
+        return None
+    host, port, task_id = _decode(target.address)
+    return f"{SCHEME}{host}:{port}/{task_id}"
 
 
 def task_id_of(job: Job) -> TaskId:

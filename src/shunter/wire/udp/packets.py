@@ -240,7 +240,9 @@ def _value_of(raw: bytes) -> Any:
     except RecursionError:
         raise PacketFault(PacketReason.NESTING, "", _TOO_DEEP) from None
     except _UNREADABLE as error:
-        raise PacketFault(PacketReason.NOT_JSON, "", f"can't be read ({error}); send JSON") from None
+        raise PacketFault(
+            PacketReason.NOT_JSON, "", f"can't be read ({error}); send JSON"
+        ) from None
 
 
 def _method_fault(method: str | None) -> PacketFault:

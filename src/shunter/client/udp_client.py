@@ -1,0 +1,304 @@
+"""The client of the UDP dialogue (seed 003). The synchronous one is a face over it.
+
+A task is named here before it is sent, so that adding it may be repeated and remains one task.
+`add_task` returns when the dispatcher has confirmed the task, which it does once it is stored.
+Notices of the end are pushed by the dispatcher; that of a success is confirmed here, those of
+failures come once and may get lost, as the seed has it. Spec: docs/spec/udp.md.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import time
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from shunter.app import JobFunction, payload_of
+from shunter.client.tasks import TaskName, Tasks, Verdict, outcome_of
+from shunter.dialogue import (
+    DEFAULT_DISPATCHER,
+    Dialogue,
+    Seal,
+    place_to_bind,
+    resolved,
+    unguessable_id,
+)
+from shunter.errors import (
+    DispatcherBusy,
+    JobError,
+    JobFailed,
+    JobRefused,
+    NotPlaced,
+    ResultTimeout,
+    ShunterError,
+    Unreachable,
+)
+from shunter.model.job import ErrorKind, Status
+from shunter.payload import result_of
+from shunter.wire.messages import Outcome
+from shunter.wire.udp.methods import AddTask, NotifyTask, Packed
+from shunter.wire.udp.packets import (
+    MAX_PACKET_BYTES,
+    Command,
+    Confirmation,
+    PacketFault,
+    PacketReason,
+)
+from shunter.wire.udp.signing import MAX_SENDER_LENGTH, Secret
+from shunter.wire.udp.transmissions import RESENT_SECONDS, Peer
+
+UNCONFIRMED_AT_ONCE = 256
+"""So many additions are under way at a time: what a dispatcher's socket surely holds."""
+
+BUSY_CODE = "busy"
+NIL = b"\xc0"
+
+
+class AsyncTask:
+    """A task that was added, or is about to be. Its id is the client's own name for it."""
+
+    def __init__(self, task_id: TaskName, job_type: str) -> None:
+        self.id = task_id
+        self.type = job_type
+        self.job_id = ""
+        """The dispatcher's name for it, where the notice of its end said so."""
+        self.outcome: Outcome | None = None
+        self._ended: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+
+    def __repr__(self) -> str:
+        word = self.outcome.status.word if self.outcome else "under way"
+        return f"<task {self.id} ({self.type}): {word}>"
+
+    @property
+    def is_done(self) -> bool:
+        """Tell whether the notice of its end has come."""
+        return self.outcome is not None
+
+    async def wait(self, timeout: float | None = None) -> Outcome:
+        """Wait until the task has ended, however it ended."""
+        if self.outcome is not None:
+            return self.outcome
+        try:
+            return await asyncio.wait_for(asyncio.shield(self._ended), timeout)
+        except TimeoutError:
+            raise ResultTimeout(str(self.id), timeout or 0.0) from None
+
+    async def result(self, timeout: float | None = None) -> Any:
+        """Wait for the result; raise JobFailed, NotPlaced or ResultTimeout."""
+        return task_value(await self.wait(timeout))
+
+    def settle(self, outcome: Outcome, job_id: str) -> None:
+        """Take note of how the task ended."""
+        self.outcome, self.job_id = outcome, job_id
+        if not self._ended.done():
+            self._ended.set_result(outcome)
+
+
+class _Addition:
+    """A task on its way: `confirmed` is done when the dispatcher has it."""
+
+    __slots__ = ("confirmed", "task")
+
+    def __init__(self, task: AsyncTask) -> None:
+        self.task = task
+        self.confirmed: asyncio.Future[Confirmation | None] = (
+            asyncio.get_running_loop().create_future()
+        )
+
+    def answered(self, answer: Confirmation | None) -> None:
+        if not self.confirmed.done():
+            self.confirmed.set_result(answer)
+
+
+class AsyncUdpClient:
+    """Adds tasks at a dispatcher. Use it with `async with`.
+
+    `secret` is what the dispatcher's `udp.secret_file` has in it; `name` is what the client signs
+    with. A dispatcher knows a client by its address, so one that is to get the notices of an
+    earlier one has to be given the same with `bind`.
+    """
+
+    def __init__(
+        self,
+        dispatcher: Peer = DEFAULT_DISPATCHER,
+        secret: Secret | bytes | None = None,
+        *,
+        timeout: float = 10.0,
+        name: str = "",
+        bind: Peer | None = None,
+        max_packet_bytes: int = MAX_PACKET_BYTES,
+    ) -> None:
+        if not 0 < timeout <= RESENT_SECONDS:
+            raise ValueError(f"timeout {timeout}: use seconds above 0, at most {RESENT_SECONDS:g}")
+        self._dispatcher, self._bind = dispatcher, bind
+        self._secret = Secret(secret) if isinstance(secret, bytes) else secret
+        self._name = name or peer_name("client")
+        self._timeout, self._max_packet_bytes = timeout, max_packet_bytes
+        self._tasks = Tasks()
+        self._additions: dict[TaskName, _Addition] = {}
+        self._turn = asyncio.Semaphore(UNCONFIRMED_AT_ONCE)
+        self._dialogue: Dialogue[_Addition] | None = None
+
+    async def __aenter__(self) -> AsyncUdpClient:
+        await self.open()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def open(self) -> None:
+        """Open the socket; `add_task` does so by itself where it was not done."""
+        if self._dialogue is None:
+            address = await resolved(self._dispatcher)
+            if self._dialogue is None:
+                self._dialogue = self._opened(address)
+
+    def _opened(self, address: Peer) -> Dialogue[_Addition]:
+        seal = None
+        if self._secret is not None:
+            # Nothing from before our time can harm: ids of tasks and transmissions are all new.
+            seal = Seal(self._secret, self._name, since=time.time() - 2)
+        return Dialogue(
+            address,
+            self._bind or place_to_bind(address),
+            on_command=self._take_command,
+            on_answer=_Addition.answered,
+            seal=seal,
+            max_packet_bytes=self._max_packet_bytes,
+        )
+
+    async def close(self) -> None:
+        """Close the socket. Tasks go on; whoever still waits for one here waits in vain."""
+        if self._dialogue is not None:
+            self._dialogue.close()
+
+    @property
+    def address(self) -> Peer:
+        """The address by which the dispatcher knows this client."""
+        assert self._dialogue is not None, "open the client first, with 'async with'"
+        return self._dialogue.address
+
+    # ---- adding
+
+    async def add_task(
+        self,
+        type: str | None = None,  # noqa: A002 - the name that the protocol gives it
+        payload: Any = None,
+        *,
+        task_id: TaskName | None = None,
+        priority: int | None = None,
+    ) -> AsyncTask:
+        """Add a task; when this returns, the dispatcher has confirmed it.
+
+        A payload that is a list is positional arguments, a map is named ones; `Packed` bytes are
+        a msgpack document already. Raises JobRefused, DispatcherBusy or Unreachable.
+        """
+        await self.open()
+        task_id = unguessable_id() if task_id is None else task_id
+        packed = payload if isinstance(payload, Packed) else Packed(result_of(payload))
+        params = AddTask(
+            task_id=task_id,
+            type=type,
+            payload=None if packed == NIL else packed,
+            priority=priority,
+        )
+        if not self._tasks.add(task_id):
+            raise JobRefused(str(task_id), "task_id", "is under way already; use another")
+        addition = self._additions[task_id] = _Addition(AsyncTask(task_id, type or ""))
+        try:
+            await self._confirmed(params, addition)
+        except ShunterError:
+            self._tasks.drop(task_id)
+            self._additions.pop(task_id, None)
+            raise
+        return addition.task
+
+    async def submit(self, job: str | JobFunction[..., Any], /, *args: Any, **kw: Any) -> AsyncTask:
+        """Add a task for a call of this job, under an id made here."""
+        job_type, priority = job, None
+        if isinstance(job, JobFunction):
+            job_type, priority = job.handler.type, job.handler.priority
+        assert isinstance(job_type, str)
+        payload = Packed(payload_of(*args, **kw))
+        return await self.add_task(job_type, payload, priority=priority or None)
+
+    async def submit_many(
+        self, job: str | JobFunction[..., Any], calls: Iterable[Any]
+    ) -> list[AsyncTask]:
+        """Add a task for each call: a list of positional arguments, a dict of named ones, or one.
+
+        Some hundreds are on their way at a time. Where one is refused, that is raised, and the
+        others go on.
+        """
+        return await asyncio.gather(*(self._submit_call(job, call) for call in calls))
+
+    async def _submit_call(self, job: str | JobFunction[..., Any], call: Any) -> AsyncTask:
+        if isinstance(call, dict):
+            return await self.submit(job, **call)
+        return await self.submit(job, *(call if isinstance(call, (tuple, list)) else [call]))
+
+    async def _confirmed(self, params: AddTask, addition: _Addition) -> None:
+        dialogue, name = self._dialogue, str(params.task_id)
+        assert dialogue is not None
+        async with self._turn:
+            try:
+                dialogue.ask(params, addition, give_up_after=self._timeout)
+            except PacketFault as fault:
+                raise JobRefused(
+                    name, "payload", f"{fault}; store the data elsewhere and send its address"
+                ) from None
+            answer = await addition.confirmed
+        if answer is None:
+            host, port = dialogue.dispatcher
+            raise Unreachable(f"udp {host}:{port}", self._timeout)
+        if (error := answer.error) is not None:
+            if error.code == BUSY_CODE:
+                raise DispatcherBusy(name, error.message or "")
+            raise JobRefused(name, error.field or "task", error.message or error.code)
+
+    # ---- notices
+
+    def _take_command(self, command: Command) -> None:
+        dialogue, notice = self._dialogue, command.params
+        assert dialogue is not None
+        if not isinstance(notice, NotifyTask):
+            dialogue.refuse(
+                command,
+                PacketReason.METHOD,
+                "not for a client to receive; send notify_task",
+                "method",
+            )
+            return
+        match self._tasks.notified(notice):
+            case Verdict.UNKNOWN:
+                dialogue.leave_unanswered(command)
+            case Verdict.AGAIN:
+                dialogue.confirm(command)
+            case Verdict.SETTLE:
+                addition = self._additions.pop(notice.task_id)
+                addition.task.settle(outcome_of(notice), notice.job_id or "")
+                addition.answered(Confirmation(0))  # it must have been accepted
+                dialogue.confirm(command)
+
+
+def peer_name(kind: str) -> str:
+    """Make a name to sign with that no other peer has."""
+    host = socket.gethostname()[:20]
+    return f"{kind}-{host}-{os.getpid()}-{unguessable_id()[-12:]}"[:MAX_SENDER_LENGTH]
+
+
+def task_value(outcome: Outcome) -> Any:
+    """Return the result of a task, or raise what went wrong."""
+    error = outcome.error
+    if outcome.status is Status.COMPLETED:
+        if error is not None:
+            raise JobError(outcome.job_id, error.message)
+        return None if outcome.result is None else msgspec.msgpack.decode(outcome.result)
+    assert error is not None
+    if error.kind is ErrorKind.UNPLACED:
+        raise NotPlaced(outcome.job_id, error.message)
+    raise JobFailed(outcome.job_id, error.kind, error.message)

@@ -1,0 +1,52 @@
+"""How many tasks each UDP client has under way, so that none takes more than its part."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+
+from shunter.errors import StoreError
+from shunter.store.port import Store
+from shunter.wire.udp.calculators import Address
+
+
+class Clients:
+    """Counts what this dispatcher accepted. What another one ended is noticed at the limit."""
+
+    def __init__(self, most: int, store: Store) -> None:
+        self._most = most
+        self._store = store
+        self._tasks: dict[Address, set[str]] = {}
+        self._looking: set[asyncio.Task[None]] = set()
+
+    def has_room(self, client: Address) -> bool:
+        """Tell whether a client may add a task."""
+        if len(self._tasks.get(client, ())) < self._most:
+            return True
+        if not self._looking:
+            look = asyncio.get_running_loop().create_task(self._look(client))
+            self._looking.add(look)
+            look.add_done_callback(self._looking.discard)
+        return False
+
+    def took(self, client: Address, job_ids: Iterable[str]) -> None:
+        for job_id in job_ids:
+            self._tasks.setdefault(client, set()).add(job_id)
+
+    def ended(self, client: Address, job_id: str) -> None:
+        tasks = self._tasks.get(client)
+        if tasks is not None:
+            tasks.discard(job_id)
+            if not tasks:
+                del self._tasks[client]
+
+    async def _look(self, client: Address) -> None:
+        """Drop what has ended without our doing."""
+        ids = sorted(self._tasks.get(client, ()))
+        try:
+            found = await self._store.get(ids)
+        except StoreError:
+            return  # the next task that comes asks again
+        for job_id, job in zip(ids, found, strict=True):
+            if job is None or job.status.is_final:
+                self.ended(client, job_id)

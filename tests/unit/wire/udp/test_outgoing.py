@@ -1,0 +1,173 @@
+"""Requests that are sent again until they are confirmed or given up."""
+
+from __future__ import annotations
+
+import timeit
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shunter.wire.udp.transmissions import (
+    FIRST_GAP,
+    GROWTH,
+    JITTER,
+    LONGEST_GAP,
+    RESENT_SECONDS,
+    GaveUp,
+    Outgoing,
+    Resend,
+)
+
+PEER = ("127.0.0.1", 4000)
+OTHER = ("127.0.0.1", 4001)
+
+
+def outgoing(spread: float = 0.0) -> Outgoing[str]:
+    return Outgoing(spread=lambda: spread)
+
+
+def test_a_request_is_sent_again_after_half_a_second_and_ever_longer_gaps() -> None:
+    sent = outgoing()
+    sent.begin(PEER, 1, b"packet", "task 5", now=10.0)
+
+    assert sent.tick(now=10.499) == []
+    assert sent.tick(now=10.5) == [Resend(PEER, 1, b"packet")]
+    assert sent.tick(now=11.299) == []
+    assert sent.tick(now=11.3) == [Resend(PEER, 1, b"packet")]
+    assert sent.tick(now=12.57) == []
+    assert sent.tick(now=12.6) == [Resend(PEER, 1, b"packet")]
+
+
+def test_a_confirmed_request_is_not_sent_again() -> None:
+    sent = outgoing()
+    sent.begin(PEER, 1, b"packet", "task 5", now=0.0)
+    sent.tick(now=0.5)
+
+    confirmed = sent.confirmed(PEER, 1)
+
+    assert confirmed is not None
+    assert (confirmed.about, confirmed.began_at, confirmed.sends) == ("task 5", 0.0, 2)
+    assert sent.tick(now=1000.0) == []
+    assert (len(sent), sent.wakes_at) == (0, None)
+
+
+@pytest.mark.parametrize(
+    ("peer", "transmission_id"), [(OTHER, 1), (PEER, 2), (PEER, "1"), (("::1", 4000), 1)]
+)
+def test_nobody_waits_for_the_confirmation_of_something_else(
+    peer: tuple[str, int], transmission_id: int | str
+) -> None:
+    sent = outgoing()
+    sent.begin(PEER, 1, b"packet", "task 5", now=0.0)
+
+    assert sent.confirmed(peer, transmission_id) is None
+    assert len(sent) == 1
+
+
+def test_a_second_confirmation_is_one_that_nobody_waits_for() -> None:
+    sent = outgoing()
+    sent.begin(PEER, 1, b"packet", "task 5", now=0.0)
+
+    assert sent.confirmed(PEER, 1) is not None
+    assert sent.confirmed(PEER, 1) is None
+
+
+def test_a_request_is_given_up_when_its_time_is_over_and_not_before() -> None:
+    sent = outgoing()
+    sent.begin(PEER, 1, b"packet", "task 5", now=0.0, give_up_after=2.0)
+
+    effects = [(n / 10, effect) for n in range(40) for effect in sent.tick(now=n / 10)]
+
+    assert effects == [
+        (0.5, Resend(PEER, 1, b"packet")),
+        (1.3, Resend(PEER, 1, b"packet")),
+        (2.0, GaveUp(PEER, 1, "task 5")),
+    ]
+    assert sent.confirmed(PEER, 1) is None
+
+
+def test_what_is_forgotten_is_neither_sent_again_nor_given_up() -> None:
+    sent = outgoing()
+    sent.begin(PEER, 1, b"packet", "task 5", now=0.0)
+
+    sent.forget(PEER, 1)
+    sent.forget(PEER, 1)
+
+    assert sent.tick(now=1000.0) == []
+
+
+def test_an_id_can_be_used_again_once_it_is_over() -> None:
+    sent = outgoing()
+    sent.begin(PEER, 1, b"first", "first", now=0.0)
+    sent.confirmed(PEER, 1)
+
+    sent.begin(PEER, 1, b"second", "second", now=0.1)
+
+    assert sent.tick(now=0.55) == []
+    assert sent.tick(now=0.6) == [Resend(PEER, 1, b"second")]
+
+
+def test_after_a_pause_a_request_is_sent_once_and_not_for_each_missed_gap() -> None:
+    sent = outgoing()
+    sent.begin(PEER, 1, b"packet", "task 5", now=0.0)
+
+    assert sent.tick(now=20.0) == [Resend(PEER, 1, b"packet")]
+    assert sent.tick(now=20.4) == []
+
+
+def test_so_many_effects_are_returned_at_a_time_and_the_rest_stays_due() -> None:
+    sent = outgoing()
+    for number in range(25):
+        sent.begin(PEER, number, b"packet", "", now=0.0)
+
+    assert [len(sent.tick(now=0.5, most=10)) for _ in range(4)] == [10, 10, 5, 0]
+
+
+def test_a_transmission_can_t_outlast_what_peers_remember() -> None:
+    with pytest.raises(AssertionError, match="not remembered"):
+        outgoing().begin(PEER, 1, b"", "", now=0.0, give_up_after=RESENT_SECONDS + 1)
+
+
+@given(st.lists(st.floats(0, 1, exclude_max=True), min_size=40, max_size=40))
+def test_gaps_grow_up_to_a_limit_and_are_spread(spreads: list[float]) -> None:
+    drawn = iter(spreads * 10)
+    sent: Outgoing[None] = Outgoing(spread=lambda: next(drawn))
+    sent.begin(PEER, 1, b"packet", None, now=0.0)
+
+    moments = [0.0]
+    while sent.wakes_at is not None:
+        moments.append(sent.wakes_at)
+        effects = sent.tick(now=sent.wakes_at)
+        assert len(effects) == 1
+
+    assert effects == [GaveUp(PEER, 1, None)]
+    assert moments[-1] == RESENT_SECONDS
+    gaps = [later - earlier for earlier, later in pairwise(moments)]
+    for number, gap in enumerate(gaps[:-1]):
+        expected = min(FIRST_GAP * GROWTH**number, LONGEST_GAP)
+        assert expected - 1e-9 <= gap <= expected * (1 + JITTER) + 1e-9
+
+
+def test_requests_that_began_together_get_out_of_step() -> None:
+    drawn = iter([0.0, 0.5, 0.999])
+    sent: Outgoing[None] = Outgoing(spread=lambda: next(drawn))
+    for number in range(3):
+        sent.begin(PEER, number, b"%d" % number, None, now=0.0)
+
+    drawn = iter([0.0] * 3)
+    assert sent.tick(now=0.5) == [Resend(PEER, 0, b"0")]
+    assert sent.tick(now=0.57) == [Resend(PEER, 1, b"1")]
+    assert sent.tick(now=0.63) == [Resend(PEER, 2, b"2")]
+
+
+def test_a_hundred_thousand_under_way_cost_nothing_until_they_are_due() -> None:
+    sent = outgoing()
+    for number in range(100_000):
+        sent.begin(PEER, number, b"packet", "", now=number / 1e6)
+
+    fastest = min(timeit.repeat(lambda: sent.tick(now=0.4), number=1, repeat=50))
+
+    assert fastest < 0.0002  # to look at each of them would take milliseconds
+    assert len(sent.tick(now=0.500_01)) == 11
