@@ -1,0 +1,33 @@
+"""A dispatcher, and peers that know only UDP."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from system.udp_peers import UdpPeer
+from system.yard import Station, Yard
+
+
+@pytest.fixture
+def station(yard: Yard) -> Station:
+    return yard.dispatcher(
+        udp__confirm_timeout=1.5,
+        udp__timeout_task_placement=4.0,
+        udp__task_timeout=3.0,
+        udp__heartbeat_timeout=60.0,
+    )
+
+
+@pytest.fixture
+def peer(station: Station) -> Iterator[Callable[[], UdpPeer]]:
+    made: list[UdpPeer] = []
+
+    def make() -> UdpPeer:
+        made.append(UdpPeer(station))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.close()

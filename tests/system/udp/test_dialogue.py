@@ -1,0 +1,319 @@
+"""Seed 003, line by line: bare sockets get exactly the dialogue that it describes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import httpx
+import pytest
+
+from system.udp_peers import UdpPeer
+from system.yard import PATIENCE, Station, until
+
+Peers = Callable[[], UdpPeer]
+
+
+def free(calculator: UdpPeer, station: Station, count: int = 1) -> None:
+    """Have a calculator say that it is ready, and wait until the dispatcher knows."""
+    calculator.heartbeat("ready")
+    until(lambda: len(workers(station, "alive")) >= count)
+
+
+def workers(station: Station, state: str) -> list[str]:
+    listed = httpx.get(f"{station.url}/dispatcher/workers/", trust_env=False).json()["workers"]
+    return [w["id"] for w in listed if w["state"] == state and w["kind"] == "udp"]
+
+
+def jobs(station: Station) -> list[dict[str, object]]:
+    found = httpx.get(f"{station.url}/dispatcher/jobs/", trust_env=False).json()["jobs"]
+    return list(found)
+
+
+def test_the_packets_of_the_seed_get_the_dialogue_of_the_seed(
+    station: Station, peer: Peers
+) -> None:
+    client, calculator = peer(), peer()
+    free(calculator, station)
+
+    client.say(
+        b'{"method": "add_task", "params": {"task_id": 5}, "packet_type": 1, '
+        b'"transmission_id": 1598326709621}'
+    )
+    assert client.hears() == {"packet_type": 2, "transmission_id": 1598326709621}
+
+    task = calculator.hears()
+    assert (task["method"], task["packet_type"]) == ("perform_task", 1)
+    assert task["params"] == {"task_id": 5, "attempt": 1}
+    calculator.confirm(task)
+
+    calculator.say(
+        b'{"method": "completed_task", "params": {"task_id": 5}, "packet_type": 1, '
+        b'"transmission_id": 1598326709000}'
+    )
+    assert calculator.hears() == {"packet_type": 2, "transmission_id": 1598326709000}
+
+    news = client.hears()
+    assert (news["method"], news["packet_type"]) == ("notify_task", 1)
+    assert news["params"]["status"] == "success"
+    assert news["params"]["task_id"] == 5
+    client.confirm(news)
+    until(lambda: jobs(station)[0]["callback"]["didCallbackSuccessfully"])  # type: ignore[index]
+    assert client.hears_nothing(1.0)
+
+
+def test_a_success_is_repeated_under_one_id_until_it_is_confirmed(
+    station: Station, peer: Peers
+) -> None:
+    client, calculator = peer(), peer()
+    free(calculator, station)
+    client.add_task(1, 1)
+    client.hears()
+    calculator.confirm(calculator.hears())
+    calculator.completed(1, 2, result={"sum": 42})
+
+    first, second = client.hears(), client.hears()
+
+    assert first == second
+    assert first["params"]["result"] == {"sum": 42}
+    client.confirm(second)
+    assert client.hears_nothing(2.0)
+
+
+def test_a_resent_packet_is_answered_again_and_not_done_again(
+    station: Station, peer: Peers
+) -> None:
+    client = peer()
+    for _ in range(3):
+        client.add_task(7, 70)
+        assert client.hears() == {"packet_type": 2, "transmission_id": 70}
+
+    assert len(jobs(station)) == 1
+
+
+def test_the_same_task_under_another_id_is_confirmed_and_does_nothing(
+    station: Station, peer: Peers
+) -> None:
+    client, other = peer(), peer()
+    client.add_task(7, 70)
+    client.hears()
+    client.add_task(7, 71, payload={"changed": True})
+    assert client.hears() == {"packet_type": 2, "transmission_id": 71}
+    assert len(jobs(station)) == 1
+
+    other.add_task(7, 70)
+    other.hears()
+    assert len(jobs(station)) == 2
+
+
+def test_a_calculator_that_does_not_confirm_is_passed_over(station: Station, peer: Peers) -> None:
+    client, deaf, willing = peer(), peer(), peer()
+    free(deaf, station)
+    client.add_task(1, 1)
+    client.hears()
+    assert deaf.hears()["method"] == "perform_task"
+    free(willing, station, 1)
+
+    task = willing.hears()
+
+    assert task["params"]["task_id"] == 1
+    willing.confirm(task)
+    willing.completed(1, 9)
+    assert client.hears()["params"]["status"] == "success"
+
+
+def test_a_task_that_nobody_takes_fails_and_is_never_sent_out_again(
+    station: Station, peer: Peers
+) -> None:
+    client = peer()
+    client.add_task(1, 1)
+    client.hears()
+
+    news = client.hears(within=PATIENCE)
+
+    assert news["packet_type"] == 0
+    assert news["params"]["status"] == "failed_post"
+    late = peer()
+    free(late, station)
+    assert late.hears_nothing(1.0)
+
+
+def test_a_calculator_that_never_completes_loses_its_task_to_another(
+    station: Station, peer: Peers
+) -> None:
+    client, slow, quick = peer(), peer(), peer()
+    free(slow, station)
+    client.add_task(1, 1)
+    client.hears()
+    slow.confirm(slow.hears())
+    begun = time.monotonic()
+    free(quick, station, 2)
+
+    task = quick.hears()
+
+    assert time.monotonic() - begun > 2.0
+    assert task["params"]["attempt"] == 2
+    quick.confirm(task)
+    quick.completed(1, 5, result="quick")
+    slow.completed(1, 6, result="slow")
+    assert client.hears()["params"]["result"] == "quick"
+    assert slow.hears() == {"packet_type": 2, "transmission_id": 6}
+
+
+def test_ready_after_a_confirmation_gives_the_task_to_another_at_once(
+    station: Station, peer: Peers
+) -> None:
+    client, forgetful = peer(), peer()
+    free(forgetful, station)
+    client.add_task(1, 1)
+    client.hears()
+    forgetful.confirm(forgetful.hears())
+    time.sleep(0.2)
+
+    forgetful.heartbeat("ready")
+
+    again = forgetful.hears(within=2.0)
+    assert again["params"] == {"task_id": 1, "attempt": 2}
+
+
+def test_two_clients_may_use_the_same_task_id(station: Station, peer: Peers) -> None:
+    one, two, first, second = peer(), peer(), peer(), peer()
+    free(first, station)
+    free(second, station, 2)
+    one.add_task(5, 1)
+    one.hears()
+    two.add_task(5, 1)
+    two.hears()
+    for calculator in (first, second):
+        calculator.confirm(calculator.hears())
+
+    first.completed(5, 8, result="first")
+    second.completed(5, 8, result="second")
+
+    assert {one.hears()["params"]["result"], two.hears()["params"]["result"]} == {
+        "first",
+        "second",
+    }
+
+
+def test_an_error_is_told_once_without_asking_for_a_confirmation(
+    station: Station, peer: Peers
+) -> None:
+    client, calculator = peer(), peer()
+    free(calculator, station)
+    client.add_task(1, 1)
+    client.hears()
+    calculator.confirm(calculator.hears())
+
+    calculator.completed(1, 2, error="no such file")
+
+    news = client.hears()
+    assert (news["packet_type"], news["params"]["status"]) == (0, "error")
+    assert news["params"]["error"] == "no such file"
+    assert client.hears_nothing(1.5)
+
+
+def test_a_success_that_was_not_confirmed_survives_a_restart(station: Station, peer: Peers) -> None:
+    client, calculator = peer(), peer()
+    free(calculator, station)
+    client.add_task(1, 1)
+    client.hears()
+    calculator.confirm(calculator.hears())
+    calculator.completed(1, 2)
+    first = client.hears()
+
+    station.restart()
+
+    news = client.hears(within=PATIENCE)
+    assert news == first
+    client.confirm(news)
+    until(lambda: jobs(station)[0]["callback"]["didCallbackSuccessfully"])  # type: ignore[index]
+
+
+def test_a_task_given_before_a_restart_can_be_completed_after_it(
+    station: Station, peer: Peers
+) -> None:
+    client, calculator = peer(), peer()
+    free(calculator, station)
+    client.add_task(1, 1)
+    client.hears()
+    calculator.confirm(calculator.hears())
+
+    station.restart()
+    calculator.heartbeat("busy")
+    calculator.completed(1, 2, result="in time")
+
+    assert calculator.hears() == {"packet_type": 2, "transmission_id": 2}
+    assert client.hears()["params"]["result"] == "in time"
+
+
+@pytest.mark.parametrize(
+    ("packet", "code"),
+    [
+        (
+            b'{"method": "nope", "packet_type": 1, "transmission_id": 3, "params": {"a": 1}}',
+            "method",
+        ),
+        (b'{"method": "add_task", "packet_type": 1, "transmission_id": 3, "params": {}}', "fields"),
+        (
+            b'{"method": "perform_task", "packet_type": 1, "transmission_id": 3, '
+            b'"params": {"task_id": 1}}',
+            "method",
+        ),
+    ],
+)
+def test_a_bad_request_is_answered_with_an_error_no_longer_than_itself(
+    station: Station, peer: Peers, packet: bytes, code: str
+) -> None:
+    stranger = peer()
+
+    stranger.say(packet)
+
+    answer = stranger.hears()
+    assert answer["error"]["code"] == code
+    assert answer["transmission_id"] == 3
+    assert jobs(station) == []
+
+
+@pytest.mark.parametrize(
+    "packet",
+    [
+        b"",
+        b"\xff\xfe",
+        b"not json",
+        b"[1, 2]",
+        b"5",
+        b'{"packet_type": 2, "transmission_id": 99}',
+        b'{"method": "add_task", "packet_type": 0, "params": {}}',
+        b'{"method": "heartbeat", "packet_type": 0, "params": {"status": "sleepy"}}',
+        b'{"method": "add_task", "params": {"task_id": ' + b"[" * 500 + b"]" * 500 + b"}}",
+        b'{"method": "add_task", "params": {"task_id": 1, "payload": "' + b"x" * 1200 + b'"}}',
+    ],
+)
+def test_what_is_no_request_gets_no_answer_and_changes_nothing(
+    station: Station, peer: Peers, packet: bytes
+) -> None:
+    stranger, client = peer(), peer()
+
+    stranger.say(packet)
+
+    assert stranger.hears_nothing()
+    client.add_task(1, 1)
+    assert client.hears() == {"packet_type": 2, "transmission_id": 1}
+    assert len(jobs(station)) == 1
+
+
+def test_a_completion_by_a_calculator_that_was_not_asked_changes_nothing(
+    station: Station, peer: Peers
+) -> None:
+    client, calculator, liar = peer(), peer(), peer()
+    free(calculator, station)
+    client.add_task(1, 1)
+    client.hears()
+    calculator.confirm(calculator.hears())
+
+    liar.completed(1, 5, result="a lie")
+    calculator.completed(1, 6, result="the truth")
+
+    assert client.hears()["params"]["result"] == "the truth"
+    assert jobs(station)[0]["attempt"] == 1
