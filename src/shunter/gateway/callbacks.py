@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from shunter.calling import Answer, Caller, CallFailed, CallForbidden
 from shunter.dispatch.dispatcher import Dispatcher
 from shunter.errors import StoreError
-from shunter.gateway.udp import UdpGateway
+from shunter.gateway.udp.clients import UdpClients
 from shunter.model.callback_hosts import SETTING
 from shunter.model.job import Job
 from shunter.web.bodies import aside
@@ -44,7 +44,7 @@ class Messenger:
         self._log = structlog.get_logger("shunter.dispatcher")
         self._caller = Caller(at_once=self._rules.at_once, may_call=self._hosts.may_call)
         self._waiting: asyncio.Queue[Job] = asyncio.Queue()
-        self.udp: UdpGateway | None = None
+        self.udp: UdpClients | None = None
         self._under_way = 0
 
     def call(self, job: Job) -> None:

@@ -29,7 +29,8 @@ from shunter.gateway.callbacks import Messenger
 from shunter.gateway.complaints import Complaints
 from shunter.gateway.frontend import Frontend
 from shunter.gateway.http_workers import HttpWorkers
-from shunter.gateway.udp import Signing, UdpGateway, UdpRules
+from shunter.gateway.udp.exchange import Signing
+from shunter.gateway.udp.gateway import UdpGateway, UdpRules
 from shunter.gateway.web.application import http_app
 from shunter.model.callback_hosts import allowed_hosts
 from shunter.model.health import HealthRules
@@ -111,8 +112,7 @@ class Service:
             self.ready.clear()
             if self._settings.zmq.enabled:
                 self._close()
-            if hasattr(self._udp, "socket"):
-                self._udp.close()
+            self._udp.close()
             context.term()
             await self._http_workers.close()
             await self._messenger.close()
@@ -209,7 +209,7 @@ class Service:
                 f"{where.host}:{where.port}, which can't be bound ({error.strerror})",
                 "an address of this machine that nothing else listens on, or udp.enabled = false",
             ) from None
-        self._messenger.udp = self._udp
+        self._messenger.udp = self._udp.clients
 
     def _close(self) -> None:
         for side in (self._frontend, self._backend):

@@ -10,7 +10,7 @@ from shunter.store.port import Store
 from shunter.wire.udp.calculators import Address
 
 
-class Clients:
+class Quota:
     """Counts what this dispatcher accepted. What another one ended is noticed at the limit."""
 
     def __init__(self, most: int, store: Store) -> None:

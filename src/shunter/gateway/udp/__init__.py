@@ -1,0 +1,1 @@
+"""The UDP gateway: clients and calculators on one port. Spec: docs/spec/udp.md."""

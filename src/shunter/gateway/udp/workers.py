@@ -1,0 +1,218 @@
+"""Calculators: told to perform tasks, believed when they complete them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from shunter.dispatch.arrivals import Introduced, Unasked
+from shunter.dispatch.dispatcher import Dispatcher
+from shunter.gateway.udp.exchange import Asked, Exchange
+from shunter.model.job import DEFAULT_TYPE, ErrorKind, Failure, Job
+from shunter.model.worker import Handler, Worker, WorkerKind
+from shunter.wire.messages import Held, Report
+from shunter.wire.udp import naming, packets
+from shunter.wire.udp.calculators import (
+    Address,
+    Calculators,
+    Done,
+    Effect,
+    Forgotten,
+    Joined,
+    Left,
+    NotAsked,
+    NotTaken,
+    Taken,
+    TaskId,
+)
+from shunter.wire.udp.methods import CompletedTask, Heartbeat, Packed, PerformTask
+from shunter.wire.udp.packets import AnswerError, Command
+
+NIL = b"\xc0"
+NOT_CONFIRMED = "its calculator did not confirm it"
+MOST_UNCONFIRMED = 10_000
+FORGOTTEN = "its calculator says that it is ready, so it does not have it"
+
+
+class UdpWorkers:
+    """All who perform tasks. A WorkerLink."""
+
+    def __init__(
+        self,
+        dispatcher: Dispatcher,
+        exchange: Exchange,
+        *,
+        confirm_timeout: float,
+        heartbeat_timeout: float,
+    ) -> None:
+        self._dispatcher = dispatcher
+        self._exchange = exchange
+        self._confirm_timeout = confirm_timeout
+        self._calculators = Calculators(
+            heartbeat_timeout=heartbeat_timeout, default_handlers=(DEFAULT_TYPE,)
+        )
+        self._performing: dict[Address, int] = {}
+        self._unconfirmed: dict[int, Callable[[], None]] = {}
+
+    def tick(self) -> None:
+        """Drop calculators that were silent for too long."""
+        self._follow(self._calculators.tick(now=self._exchange.now()))
+
+    def ids(self) -> list[str]:
+        return [naming.worker_id(address) for address in self._calculators.present()]
+
+    # ---- what they say
+
+    def beat(self, params: Heartbeat, peer: Address) -> None:
+        is_ready = params.status == "ready"
+        self._follow(
+            self._calculators.heartbeat(
+                peer, is_ready=is_ready, handlers=params.handlers, now=self._exchange.now()
+            )
+        )
+
+    def complete(self, params: CompletedTask, command: Command, peer: Address) -> None:
+        """Pass a completion on; it is confirmed once it is committed."""
+        number = self._exchange.number()
+        self._unconfirmed[number] = lambda: self._exchange.answer(command, peer)
+        if len(self._unconfirmed) > MOST_UNCONFIRMED:
+            del self._unconfirmed[next(iter(self._unconfirmed))]  # it is sent again
+        result, error = _outcome(params)
+        worker_id = naming.worker_id(peer)
+        task = self._calculators.task_of(peer)
+        effects: Sequence[Effect] = [NotAsked(peer, params.task_id)]
+        if task is None or params.attempt in (None, task.job.attempt):
+            effects = self._calculators.completed(peer, params.task_id, now=self._exchange.now())
+        for effect in effects:
+            match effect:
+                case Done(_, job):
+                    self._stop_asking(peer)
+                    report = Report(job.job_id, job.attempt, result=result, error=error)
+                    self._dispatcher.report(worker_id, [report], batch=number)
+                case NotAsked():
+                    unasked = Unasked(worker_id, result, error, params.task_id)
+                    self._dispatcher.report_unasked(unasked)
+                    self._dispatcher.submit([], None, lambda _: self._confirm(number))
+                case _:
+                    self._follow([effect])
+
+    # ---- WorkerLink
+
+    def send_jobs(self, worker_id: str, jobs: Sequence[Job]) -> None:
+        for job in jobs:
+            self._offer(worker_id, job)
+
+    def send_cancels(self, worker_id: str, jobs: Sequence[Held]) -> None:
+        """A calculator can't be told to stop; it gets nothing until it has spoken."""
+        address = naming.address_of(worker_id)
+        for job in jobs:
+            self._calculators.taken_away(address, job)
+            self._stop_asking(address)
+
+    def send_taken(self, worker_id: str, batches: Sequence[int]) -> None:
+        for number in batches:
+            self._confirm(number)
+
+    def send_pong(self, worker_id: str, beat: int) -> None:
+        """Heartbeats want no answer."""
+
+    def _offer(self, worker_id: str, job: Job) -> None:
+        address, held = naming.address_of(worker_id), Held(job.id, job.attempt)
+        number, task_id = self._exchange.number(), naming.task_id_of(job)
+        packet = packets.request(_task(job, task_id), number)
+        if len(packet) > (most := self._exchange.max_packet_bytes):
+            message = (
+                f"as a packet it has {len(packet):,} bytes, and a calculator takes {most:,} "
+                "(udp.max_packet_bytes); send less, or do this type with another kind of worker"
+            )
+            error = Failure(ErrorKind.REFUSED, message)
+            self._dispatcher.report(worker_id, [Report(job.id, job.attempt, error=error)])
+        elif _has_declined(job, worker_id) and self._is_another_free(worker_id, job.type):
+            self._dispatcher.give_back(worker_id, [held], "another calculator is free for it")
+        elif self._calculators.offered(address, held, task_id):
+            self._performing[address] = number
+            asked = Asked(
+                lambda error: self._answered(address, held, error),
+                lambda: self._follow(self._calculators.unconfirmed(address, held)),
+            )
+            self._exchange.ask(address, number, packet, asked, give_up_after=self._confirm_timeout)
+        else:
+            self._dispatcher.give_back(worker_id, [held], "its calculator is not free any more")
+
+    def _answered(self, address: Address, held: Held, error: AnswerError | None) -> None:
+        if error is None:
+            self._calculators.confirmed(address, held, now=self._exchange.now())
+        else:
+            self._follow(self._calculators.unconfirmed(address, held))
+
+    def _is_another_free(self, worker_id: str, job_type: str) -> bool:
+        seat = self._dispatcher.desk.roster.freest(job_type)
+        return seat is not None and seat.worker_id != worker_id
+
+    def _stop_asking(self, address: Address) -> None:
+        if (number := self._performing.pop(address, None)) is not None:
+            self._exchange.stop_asking(address, number)
+
+    def _confirm(self, number: int) -> None:
+        if (confirm := self._unconfirmed.pop(number, None)) is not None:
+            confirm()
+
+    # ---- what follows from the register
+
+    def _follow(self, effects: Sequence[Effect]) -> None:
+        dispatcher = self._dispatcher
+        for effect in effects:
+            match effect:
+                case Joined(address, handlers):
+                    self._join(address, handlers)
+                case Left(address):
+                    dispatcher.desk.remove(naming.worker_id(address))
+                case NotTaken(address, job):
+                    dispatcher.give_back(naming.worker_id(address), [job], NOT_CONFIRMED)
+                case Taken(address):
+                    self._stop_asking(address)
+                case Forgotten(address, job):
+                    dispatcher.give_back(naming.worker_id(address), [job], FORGOTTEN, blame=True)
+
+    def _join(self, address: Address, handlers: tuple[str, ...]) -> None:
+        worker_id = naming.worker_id(address)
+        wanted = tuple(Handler(name) for name in handlers)
+        member = self._dispatcher.desk.members.get(worker_id)
+        if member is not None and member.worker.handlers == wanted:
+            self._dispatcher.resize(worker_id, 1)
+            return
+        now = self._exchange.now()
+        worker = Worker(
+            id=worker_id,
+            kind=WorkerKind.UDP,
+            hostname=address[0],
+            port=address[1],
+            handlers=wanted,
+            max_jobs=1,
+            registered=now,
+            last_pinged=now,
+        )
+        self._dispatcher.introduce(Introduced(worker, self, frozenset(), 1, None))
+
+
+def _task(job: Job, task_id: TaskId) -> PerformTask:
+    """Write a task as the seed has it where there is nothing more to say."""
+    return PerformTask(
+        task_id=task_id,
+        type=None if job.type == DEFAULT_TYPE else job.type,
+        payload=None if job.payload in (None, NIL) else Packed(job.payload or b""),
+        attempt=job.attempt,
+        timeout=job.execution.timeout,
+    )
+
+
+def _outcome(params: CompletedTask) -> tuple[bytes | None, Failure | None]:
+    if params.error is not None:
+        return None, Failure(ErrorKind.EXCEPTION, params.error)
+    return bytes(params.result) if params.result is not None else NIL, None
+
+
+def _has_declined(job: Job, worker_id: str) -> bool:
+    """Tell whether this calculator did not confirm this task before."""
+    return any(
+        past.worker_id == worker_id and past.message == NOT_CONFIRMED for past in job.history
+    )
