@@ -11,11 +11,17 @@ from system.yard import Station, Yard
 
 
 @pytest.fixture
-def station(yard: Yard) -> Station:
+def task_timeout() -> float:
+    """How long a calculator may take; some tests know better."""
+    return 60.0
+
+
+@pytest.fixture
+def station(yard: Yard, task_timeout: float) -> Station:
     return yard.dispatcher(
         udp__confirm_timeout=1.5,
         udp__timeout_task_placement=4.0,
-        udp__task_timeout=3.0,
+        udp__task_timeout=task_timeout,
         udp__heartbeat_timeout=60.0,
     )
 

@@ -138,6 +138,7 @@ def test_a_task_that_nobody_takes_fails_and_is_never_sent_out_again(
     assert late.hears_nothing(1.0)
 
 
+@pytest.mark.parametrize("task_timeout", [3.0])
 def test_a_calculator_that_never_completes_loses_its_task_to_another(
     station: Station, peer: Peers
 ) -> None:

@@ -1,0 +1,71 @@
+"""A dispatcher that is none: the test itself, on a bare socket, says what it wants to peers."""
+
+from __future__ import annotations
+
+import json
+import socket
+import time
+from typing import Any
+
+Said = dict[str, Any]
+Address = tuple[str, int]
+
+WAIT = 20.0
+
+
+class FakeDispatcher:
+    """Packets are dicts, both ways. Every wait has a deadline.
+
+    `hears` passes over heartbeats unless they are asked for; `sender` is whom it heard last.
+    """
+
+    def __init__(self) -> None:
+        self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8 << 20)
+        self._socket.bind(("127.0.0.1", 0))
+        self.address: Address = self._socket.getsockname()
+        self.sender: Address
+        self.raw = b""
+
+    def close(self) -> None:
+        self._socket.close()
+
+    def hears(self, method: str | None = None, *, within: float = WAIT, **params: Any) -> Said:
+        """Return the next packet of this method with these params; None is an answer."""
+        deadline = time.monotonic() + within
+        while True:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise TimeoutError(f"no {method} {params} within {within:g} s")
+            self._socket.settimeout(left)
+            self.raw, self.sender = self._socket.recvfrom(65536)
+            said = json.loads(self.raw)
+            is_it = said.get("method") == method
+            if is_it and params.items() <= said.get("params", {}).items():
+                return dict(said)
+
+    def hears_no(self, method: str | None = None, *, during: float = 0.3, **params: Any) -> bool:
+        try:
+            self.hears(method, within=during, **params)
+        except TimeoutError:
+            return True
+        return False
+
+    def says(self, packet: Said | bytes, to: Address | None = None) -> None:
+        raw = packet if isinstance(packet, bytes) else json.dumps(packet).encode()
+        self._socket.sendto(raw, to or self.sender)
+
+    def confirms(self, packet: Said, to: Address | None = None, **more: Any) -> None:
+        answer = {"packet_type": 2, "transmission_id": packet["transmission_id"], **more}
+        self.says(answer, to)
+
+    def performs(self, number: int, to: Address, **params: Any) -> Said:
+        """Send a task, and return it, for more of the same."""
+        task = {
+            "method": "perform_task",
+            "params": params,
+            "packet_type": 1,
+            "transmission_id": number,
+        }
+        self.says(task, to)
+        return task
