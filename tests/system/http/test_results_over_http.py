@@ -9,13 +9,24 @@ from typing import Any
 import pytest
 
 from system.http.conftest import JOBS, Web, refused
-from system.yard import until
+from system.http_peers import ForeignWorker
+from system.yard import Station, until
+
+
+@pytest.fixture(scope="module")
+def holder(station: Station) -> Iterator[ForeignWorker]:
+    """A worker that takes jobs and never says a word about them."""
+    worker = ForeignWorker(station, handlers=("held",), max_jobs=50, work=lambda job: None)
+    worker.listen().register()
+    yield worker
+    worker.resign()
+    worker.close()
 
 
 @pytest.fixture
-def running(web: Web) -> Iterator[dict[str, Any]]:
-    """A job that its worker is busy with for a minute."""
-    job = web.when(web.submit("work", 1, 60.0)["id"], "i")
+def running(web: Web, holder: ForeignWorker) -> Iterator[dict[str, Any]]:
+    """A job that its worker is busy with."""
+    job = web.when(web.submit("held")["id"], "i")
     yield job
     web.raw.delete(JOBS + job["id"])
     web.when(job["id"], "c", "f", "x")
@@ -39,8 +50,10 @@ def test_a_failure_fails_the_job(web: Web, running: dict[str, Any], error: Any) 
     assert answer.json()["error"] == {"kind": "exception", "message": "broken"}
 
 
-def test_a_failure_of_a_job_with_retries_queues_it_again(web: Web) -> None:
-    submitted = web.submit("work", 1, 60.0, retry={"limit": 1, "delay": 3600})
+def test_a_failure_of_a_job_with_retries_queues_it_again(
+    web: Web, holder: ForeignWorker
+) -> None:
+    submitted = web.submit("held", retry={"limit": 1, "delay": 3600})
     job = web.when(submitted["id"], "i")
 
     answer = web.report(job, status="f", error="once more")
