@@ -77,10 +77,13 @@ def bytes_of(document: bytes) -> bytes:
     """Unwrap a document for a peer that knows only bytes.
 
     Bytes are given as they are, text as UTF-8, anything else as JSON (with bytes inside it as
-    base64 text). What is no document at all, or can't be JSON, is given as it came.
+    base64 text). A list of one is given as that one: it is how a single argument travels. What
+    is no document at all, or can't be JSON, is given as it came.
     """
     try:
         value: Any = msgspec.msgpack.decode(document)
+        if isinstance(value, list) and len(value) == 1 and isinstance(value[0], bytes | str):
+            value = value[0]
         if isinstance(value, bytes):
             return value
         return value.encode() if isinstance(value, str) else msgspec.json.encode(value)
