@@ -10,14 +10,23 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from shunter.app import App, JobFunction
-    from shunter.client import AsyncClient, AsyncJob, Client, SubmittedJob
+    from shunter.client import (
+        AsyncClient,
+        AsyncJob,
+        AsyncUdpClient,
+        Client,
+        SubmittedJob,
+        UdpClient,
+    )
     from shunter.context import Context, Terminated
     from shunter.errors import (
+        DispatcherBusy,
         JobCancelled,
         JobError,
         JobFailed,
         JobNotFound,
         JobRefused,
+        NotPlaced,
         ResultTimeout,
         ShunterError,
         Unreachable,
@@ -31,8 +40,10 @@ __all__ = [
     "App",
     "AsyncClient",
     "AsyncJob",
+    "AsyncUdpClient",
     "Client",
     "Context",
+    "DispatcherBusy",
     "Job",
     "JobCancelled",
     "JobError",
@@ -40,25 +51,36 @@ __all__ = [
     "JobFunction",
     "JobNotFound",
     "JobRefused",
+    "NotPlaced",
     "ResultTimeout",
     "Retry",
     "ShunterError",
     "Status",
     "SubmittedJob",
     "Terminated",
+    "UdpClient",
     "Unreachable",
 ]
 
 _HOMES = {
     "shunter.app": ("App", "JobFunction"),
-    "shunter.client": ("AsyncClient", "AsyncJob", "Client", "SubmittedJob"),
+    "shunter.client": (
+        "AsyncClient",
+        "AsyncJob",
+        "AsyncUdpClient",
+        "Client",
+        "SubmittedJob",
+        "UdpClient",
+    ),
     "shunter.context": ("Context", "Terminated"),
     "shunter.errors": (
+        "DispatcherBusy",
         "JobCancelled",
         "JobError",
         "JobFailed",
         "JobNotFound",
         "JobRefused",
+        "NotPlaced",
         "ResultTimeout",
         "ShunterError",
         "Unreachable",

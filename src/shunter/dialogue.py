@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
+import os
 import random
 import secrets
 import socket
@@ -33,7 +34,13 @@ from shunter.wire.udp.packets import (
     parse,
     request,
 )
-from shunter.wire.udp.signing import EnvelopeFault, Opener, Secret, Signer
+from shunter.wire.udp.signing import (
+    MAX_SENDER_LENGTH,
+    EnvelopeFault,
+    Opener,
+    Secret,
+    Signer,
+)
 from shunter.wire.udp.transmissions import (
     RESENT_SECONDS,
     GaveUp,
@@ -53,12 +60,18 @@ def unguessable_id() -> str:
     return timed_id(time.time(), secrets.randbits(80))
 
 
-class Seal:
-    """Signs what one peer sends, and opens what the other signed."""
+def peer_name(kind: str) -> str:
+    """Make a name to sign with that no other peer has."""
+    host = socket.gethostname()[:20]
+    return f"{kind}-{host}-{os.getpid()}-{unguessable_id()[-12:]}"[:MAX_SENDER_LENGTH]
 
-    def __init__(self, secret: Secret, name: str, *, since: float) -> None:
+
+class Seal:
+    """Signs what one peer sends, and opens what the other signed, `since` that time."""
+
+    def __init__(self, secret: Secret, name: str, *, since: float | None = None) -> None:
         self._signer = Signer(secret, name)
-        self._opener = Opener(secret, name, now=since)
+        self._opener = Opener(secret, name, now=time.time() if since is None else since)
 
     def sealed(self, packet: bytes) -> bytes:
         return self._signer.sign(packet, now=time.time())

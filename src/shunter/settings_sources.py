@@ -31,6 +31,8 @@ FLAG_NAMES = {
     "worker.http.host": "--listen",
     "worker.http.port": "--listen",
     "client.dispatchers": "--dispatcher",
+    "udp.client_address.host": "--dispatcher",
+    "udp.client_address.port": "--dispatcher",
     "http.host": "--http-host",
     "http.port": "--http-port",
 }

@@ -80,6 +80,12 @@ def fail(message: str) -> None:
     raise ValueError(message)
 
 
+@app.job
+def fail_at_length() -> None:
+    """Fail with a message that no packet holds."""
+    raise ValueError("\u044f" * 5000)
+
+
 @app.job(retry=Retry(limit=5, delay=0.1, factor=2.0, jitter=0.0))
 def fail_until(attempt: int, context: Context) -> int:
     """Fail until the given attempt."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -15,7 +16,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from shunter.cli import config, doctor, inspecting, serving, submitting
+from shunter.cli import by_udp, config, doctor, inspecting, serving, submitting
 from shunter.errors import (
     AppError,
     JobRefused,
@@ -35,6 +36,14 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
+
+class Protocol(StrEnum):
+    """How `submit` talks to a dispatcher."""
+
+    ZMQ = "zmq"
+    UDP = "udp"
+
+
 EXIT_CODES: list[tuple[type[ShunterError], int]] = [
     (Unreachable, 3),
     (ResultTimeout, 4),
@@ -52,6 +61,10 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for progra
 DispatcherOption = Annotated[
     list[str] | None,
     typer.Option("--dispatcher", help="Where a dispatcher listens for us; may be repeated."),
+]
+UdpDispatcherOption = Annotated[
+    list[str] | None,
+    typer.Option("--dispatcher", metavar="HOST:PORT", help="Where the dispatcher listens."),
 ]
 AppOption = Annotated[
     str | None,
@@ -121,6 +134,22 @@ def worker(
 
 
 @app.command()
+def calculator(
+    app_spec: Annotated[
+        str, typer.Option("--app", help="Where the handlers are: module:app or file.py:app.")
+    ],
+    dispatchers: UdpDispatcherOption = None,
+    max_jobs: SlotsOption = None,
+    parent: Annotated[int | None, typer.Option(hidden=True)] = None,
+    config_file: ConfigOption = None,
+) -> None:
+    """Run a worker over UDP: a calculator for each slot."""
+    flags = {"worker.max_jobs": max_jobs, **by_udp.address_flags(dispatchers)}
+    loaded = load_settings(config_file, os.environ, flags)
+    raise typer.Exit(by_udp.calculator(loaded.settings, app_spec, parent=parent))
+
+
+@app.command()
 def submit(
     job_type: Annotated[str, typer.Argument(metavar="TYPE", help="The type of the job.")],
     arguments: Annotated[
@@ -138,6 +167,9 @@ def submit(
     callback: Annotated[
         str | None, typer.Option(metavar="URL", help="Have it called when the job has ended.")
     ] = None,
+    via: Annotated[
+        Protocol, typer.Option(help="How to get there; over udp, --dispatcher is HOST:PORT.")
+    ] = Protocol.ZMQ,
     wait: Annotated[bool, typer.Option("--wait", help="Wait for the result.")] = False,
     wait_timeout: Annotated[
         float | None, typer.Option(help="Wait so many seconds at most.")
@@ -147,7 +179,9 @@ def submit(
     as_json: JsonOption = False,
 ) -> None:
     """Submit a job, and wait for it if you like."""
-    loaded = load_settings(config_file, os.environ, {"client.dispatchers": dispatchers})
+    is_udp = via is Protocol.UDP
+    flags = by_udp.address_flags(dispatchers) if is_udp else {"client.dispatchers": dispatchers}
+    loaded = load_settings(config_file, os.environ, flags)
     document = submitting.payload_from(arguments or [], payload)
     options = submitting.options_from(
         priority=priority,
@@ -157,13 +191,26 @@ def submit(
         unique_key=unique_key,
         callback=callback,
     )
+    must_wait = wait or wait_timeout is not None
+    if is_udp:
+        raise typer.Exit(
+            by_udp.submit(
+                loaded.settings,
+                job_type,
+                document,
+                options,
+                wait=must_wait,
+                wait_timeout=wait_timeout,
+                as_json=as_json,
+            )
+        )
     raise typer.Exit(
         submitting.submit(
             loaded.settings.client_dispatchers,
             job_type,
             document,
             options,
-            wait=wait or wait_timeout is not None,
+            wait=must_wait,
             wait_timeout=wait_timeout,
             as_json=as_json,
         )

@@ -35,7 +35,7 @@ def dispatcher(settings: Settings) -> int:
     """Serve as a dispatcher until a signal comes."""
     set_up_logging()
     store = store_for(settings.store.url)
-    return asyncio.run(_run_until_signalled(lambda: Service(settings, store)))
+    return asyncio.run(run_until_signalled(lambda: Service(settings, store)))
 
 
 def worker(
@@ -48,9 +48,9 @@ def worker(
     app = load_app(app_spec)
     if http:
         by_http = http_host_settings(settings)
-        return asyncio.run(_run_until_signalled(lambda: HttpHost(app_spec, app, by_http)))
+        return asyncio.run(run_until_signalled(lambda: HttpHost(app_spec, app, by_http)))
     chosen = host_settings(settings)
-    return asyncio.run(_run_until_signalled(lambda: Host(app_spec, app, chosen)))
+    return asyncio.run(run_until_signalled(lambda: Host(app_spec, app, chosen)))
 
 
 def worker_flags(
@@ -82,7 +82,7 @@ async def _up(loaded: LoadedSettings, app_spec: str | None, workers: int) -> int
     service = Service(settings, store_for(settings.store.url))
     environ = {**os.environ, **_as_environment(settings)}
     async with asyncio.TaskGroup() as group:
-        serving = group.create_task(_run_until_signalled(lambda: service))
+        serving = group.create_task(run_until_signalled(lambda: service))
         ready = group.create_task(service.ready.wait())
         await asyncio.wait({serving, ready}, return_when=asyncio.FIRST_COMPLETED)
         ready.cancel()
@@ -111,7 +111,8 @@ async def _end_all(children: list[asyncio.subprocess.Process]) -> None:
     await asyncio.gather(*(child.wait() for child in children))
 
 
-async def _run_until_signalled(make: Callable[[], _Runs]) -> int:
+async def run_until_signalled(make: Callable[[], _Runs]) -> int:
+    """Make what is to be served in the loop, and run it until SIGTERM or SIGINT."""
     loop = asyncio.get_running_loop()
     served = make()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -129,7 +130,7 @@ def host_settings(settings: Settings) -> HostSettings:
         n_timeouts=chosen.n_timeouts,
         grace=chosen.grace_seconds,
         lease=settings.lease,
-        crew=_crew_settings(settings),
+        crew=crew_settings(settings),
     )
 
 
@@ -150,11 +151,12 @@ def http_host_settings(settings: Settings) -> HttpHostSettings:
         hostname=chosen.hostname,
         grace=settings.worker.grace_seconds,
         max_message_bytes=settings.zmq.max_message_bytes,
-        crew=_crew_settings(settings),
+        crew=crew_settings(settings),
     )
 
 
-def _crew_settings(settings: Settings) -> CrewSettings:
+def crew_settings(settings: Settings) -> CrewSettings:
+    """Take from the settings what a crew goes by, whoever leads it."""
     chosen = settings.worker
     return CrewSettings(
         slots=chosen.max_jobs,

@@ -9,8 +9,6 @@ failures come once and may get lost, as the seed has it. Spec: docs/spec/udp.md.
 from __future__ import annotations
 
 import asyncio
-import os
-import socket
 import time
 from collections.abc import Iterable
 from typing import Any
@@ -23,6 +21,7 @@ from shunter.dialogue import (
     DEFAULT_DISPATCHER,
     Dialogue,
     Seal,
+    peer_name,
     place_to_bind,
     resolved,
     unguessable_id,
@@ -48,7 +47,7 @@ from shunter.wire.udp.packets import (
     PacketFault,
     PacketReason,
 )
-from shunter.wire.udp.signing import MAX_SENDER_LENGTH, Secret
+from shunter.wire.udp.signing import Secret
 from shunter.wire.udp.transmissions import RESENT_SECONDS, Peer
 
 UNCONFIRMED_AT_ONCE = 256
@@ -67,7 +66,7 @@ class AsyncTask:
         self.job_id = ""
         """The dispatcher's name for it, where the notice of its end said so."""
         self.outcome: Outcome | None = None
-        self._ended: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+        self._ended: asyncio.Future[Outcome | None] = asyncio.get_running_loop().create_future()
 
     def __repr__(self) -> str:
         word = self.outcome.status.word if self.outcome else "under way"
@@ -83,9 +82,12 @@ class AsyncTask:
         if self.outcome is not None:
             return self.outcome
         try:
-            return await asyncio.wait_for(asyncio.shield(self._ended), timeout)
+            outcome = await asyncio.wait_for(asyncio.shield(self._ended), timeout)
         except TimeoutError:
             raise ResultTimeout(str(self.id), timeout or 0.0) from None
+        if outcome is None:
+            raise JobError(str(self.id), "its client was closed; it goes on, but unheard")
+        return outcome
 
     async def result(self, timeout: float | None = None) -> Any:
         """Wait for the result; raise JobFailed, NotPlaced or ResultTimeout."""
@@ -96,6 +98,11 @@ class AsyncTask:
         self.outcome, self.job_id = outcome, job_id
         if not self._ended.done():
             self._ended.set_result(outcome)
+
+    def abandon(self) -> None:
+        """Let nobody wait any longer: no notice can come."""
+        if not self._ended.done():
+            self._ended.set_result(None)
 
 
 class _Addition:
@@ -172,9 +179,12 @@ class AsyncUdpClient:
         )
 
     async def close(self) -> None:
-        """Close the socket. Tasks go on; whoever still waits for one here waits in vain."""
+        """Close the socket. Tasks go on; whoever still waits for one here is told so."""
         if self._dialogue is not None:
             self._dialogue.close()
+        for addition in self._additions.values():
+            addition.task.abandon()
+            addition.answered(None)
 
     @property
     def address(self) -> Peer:
@@ -283,12 +293,6 @@ class AsyncUdpClient:
                 addition.task.settle(outcome_of(notice), notice.job_id or "")
                 addition.answered(Confirmation(0))  # it must have been accepted
                 dialogue.confirm(command)
-
-
-def peer_name(kind: str) -> str:
-    """Make a name to sign with that no other peer has."""
-    host = socket.gethostname()[:20]
-    return f"{kind}-{host}-{os.getpid()}-{unguessable_id()[-12:]}"[:MAX_SENDER_LENGTH]
 
 
 def task_value(outcome: Outcome) -> Any:

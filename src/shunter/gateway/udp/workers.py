@@ -21,7 +21,6 @@ from shunter.wire.udp.calculators import (
     Left,
     NotAsked,
     NotTaken,
-    Taken,
     TaskId,
 )
 from shunter.wire.udp.methods import CompletedTask, Heartbeat, Packed, PerformTask
@@ -136,13 +135,15 @@ class UdpWorkers:
             )
             self._exchange.ask(address, number, packet, asked, give_up_after=self._confirm_timeout)
         else:
+            # It said busy before the dispatcher knew that it was ready.
+            self._dispatcher.desk.remove(worker_id)
             self._dispatcher.give_back(worker_id, [held], "its calculator is not free any more")
 
     def _answered(self, address: Address, held: Held, error: AnswerError | None) -> None:
         if error is None:
             self._calculators.confirmed(address, held, now=self._exchange.now())
         else:
-            self._follow(self._calculators.unconfirmed(address, held))
+            self._follow(self._calculators.unconfirmed(address, held, is_refused=True))
 
     def _is_another_free(self, worker_id: str, job_type: str) -> bool:
         seat = self._dispatcher.desk.roster.freest(job_type)
@@ -168,8 +169,6 @@ class UdpWorkers:
                     dispatcher.desk.remove(naming.worker_id(address))
                 case NotTaken(address, job):
                     dispatcher.give_back(naming.worker_id(address), [job], NOT_CONFIRMED)
-                case Taken(address):
-                    self._stop_asking(address)
                 case Forgotten(address, job):
                     dispatcher.give_back(naming.worker_id(address), [job], FORGOTTEN, blame=True)
 

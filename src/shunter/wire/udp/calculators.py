@@ -41,13 +41,6 @@ class NotTaken(Struct, frozen=True):
     job: Held
 
 
-class Taken(Struct, frozen=True):
-    """The calculator is at work on the task, though it has not confirmed it yet."""
-
-    address: Address
-    job: Held
-
-
 class Forgotten(Struct, frozen=True):
     """The calculator says that it is free, so it does not have the task that it confirmed."""
 
@@ -69,7 +62,7 @@ class NotAsked(Struct, frozen=True):
     task_id: TaskId
 
 
-Effect: TypeAlias = Joined | Left | NotTaken | Taken | Forgotten | Done | NotAsked
+Effect: TypeAlias = Joined | Left | NotTaken | Forgotten | Done | NotAsked
 
 
 class _State(Enum):
@@ -87,17 +80,34 @@ class Task(Struct, frozen=True):
 
 
 class _Calculator:
-    __slots__ = ("handlers", "last_word", "state", "task")
+    __slots__ = (
+        "confirmed_at", "doubted_at", "handlers", "last_word", "state", "task",
+        "was_busy",
+    )  # fmt: skip
 
     def __init__(self, handlers: tuple[str, ...], now: float) -> None:
         self.handlers = handlers
         self.last_word = now
         self.state = _State.OCCUPIED
         self.task: Task | None = None
+        self.confirmed_at = 0.0
+        self.doubted_at: float | None = None
+        self.was_busy = False
 
 
 class Calculators:
-    """All calculators of one dispatcher."""
+    """All calculators of one dispatcher.
+
+    A `ready` that arrives right after the confirmation of a task may have been sent before the
+    task arrived, and overtaken. The task is then not given to another at once, but after a while
+    in which the calculator has neither said `busy` nor completed it.
+    """
+
+    CROSSING = 0.1
+    """A `ready` this soon after a confirmation, in seconds, may have been overtaken by it."""
+
+    DOUBT = 1.5
+    """How long such a `ready` stands before it is believed."""
 
     def __init__(self, *, heartbeat_timeout: float, default_handlers: tuple[str, ...]) -> None:
         self._heartbeat_timeout = heartbeat_timeout
@@ -144,15 +154,19 @@ class Calculators:
             case _State.FREE, False:
                 known.state = _State.OCCUPIED
                 return [Left(address)]
-            case _State.OFFERED, False:
-                known.state = _State.AT_WORK  # as good as a confirmation, which may be lost
-                assert known.task is not None
-                return [Taken(address, known.task.job)]
-            case _State.OFFERED, True:
-                return []  # it may have been sent before the task arrived
+            case _State.OFFERED, _:
+                # It may have been sent before the task arrived.
+                known.was_busy = not is_ready
+                return []
+            case _State.AT_WORK, True if now - known.confirmed_at < self.CROSSING:
+                known.doubted_at = now
+                return []
             case _State.AT_WORK, True:
                 assert known.task is not None
                 return [Forgotten(address, known.task.job), *self._free(address, known)]
+            case _State.AT_WORK, False:
+                known.doubted_at = None
+                return []
             case _State.OCCUPIED, True:
                 return self._free(address, known)
         return [Left(address)] if is_new else []
@@ -176,7 +190,7 @@ class Calculators:
         if known is None or known.task is None or known.task.job != job:
             return False
         known.last_word = now
-        known.state = _State.AT_WORK
+        self._at_work(known, now)
         return True
 
     # ---- what the dispatcher does
@@ -186,15 +200,22 @@ class Calculators:
         known = self._known.get(address)
         if known is None or known.state is not _State.FREE:
             return False
-        known.state, known.task = _State.OFFERED, Task(job, task_id)
+        known.state, known.task, known.was_busy = _State.OFFERED, Task(job, task_id), False
         return True
 
-    def unconfirmed(self, address: Address, job: Held) -> list[Effect]:
-        """Give up waiting for a confirmation: the calculator is unavailable."""
+    def unconfirmed(self, address: Address, job: Held, *, is_refused: bool = False) -> list[Effect]:
+        """Give up waiting for a confirmation: the calculator is unavailable.
+
+        One that has said `busy` meanwhile is taken to be at work; should it not be, its next
+        `ready` tells.
+        """
         known = self._known.get(address)
         if known is None or known.state is not _State.OFFERED or known.task is None:
             return []
         if known.task.job != job:
+            return []
+        if known.was_busy and not is_refused:
+            known.state = _State.AT_WORK
             return []
         del self._known[address]
         return [NotTaken(address, job), Left(address)]
@@ -203,7 +224,7 @@ class Calculators:
         """Note that a task is not the calculator's any more; it may go on with it all the same."""
         known = self._known.get(address)
         if known is not None and known.task is not None and known.task.job == job:
-            known.state, known.task = _State.OCCUPIED, None
+            known.state, known.task, known.doubted_at = _State.OCCUPIED, None, None
 
     def tick(self, *, now: float) -> list[Effect]:
         """Drop those that were silent for too long, but for those that have a task of ours.
@@ -217,8 +238,17 @@ class Calculators:
         ]
         for address in silent:
             del self._known[address]
-        return [Left(address) for address in silent]
+        effects: list[Effect] = [Left(address) for address in silent]
+        for address, known in self._known.items():
+            if known.doubted_at is not None and now - known.doubted_at >= self.DOUBT:
+                assert known.task is not None
+                effects += [Forgotten(address, known.task.job), *self._free(address, known)]
+        return effects
+
+    def _at_work(self, known: _Calculator, now: float) -> None:
+        if known.state is not _State.AT_WORK:
+            known.state, known.confirmed_at = _State.AT_WORK, now
 
     def _free(self, address: Address, known: _Calculator) -> list[Effect]:
-        known.state, known.task = _State.FREE, None
+        known.state, known.task, known.doubted_at = _State.FREE, None, None
         return [Joined(address, known.handlers)]

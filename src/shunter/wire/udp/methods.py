@@ -69,13 +69,17 @@ class NotifyTask(Params, frozen=True, kw_only=True, gc=False):
 
 
 class PerformTask(Params, frozen=True, kw_only=True, gc=False):
-    """A calculator is to do a task, within `timeout` seconds."""
+    """A calculator is to do a task, within `timeout` seconds.
+
+    Tasks of two clients may share a task id; `job_id` is the name that no other task has.
+    """
 
     task_id: TaskId
     type: Name | None = None
     payload: PackedValue | None = None
     attempt: Attempt | None = None
     timeout: RunSeconds | None = None
+    job_id: Name | None = None
 
 
 class CompletedTask(Params, frozen=True, kw_only=True, gc=False):

@@ -105,6 +105,24 @@ def test_ready_after_a_confirmation_means_that_the_task_is_forgotten() -> None:
     assert beat(at_work(), now=2.0) == [Forgotten(K1, JOB), Joined(K1, TYPES)]
 
 
+def test_a_ready_that_a_confirmation_may_have_overtaken_is_believed_after_a_while() -> None:
+    it = at_work()
+
+    assert beat(it, now=1.05) == []
+    assert it.tick(now=2.5) == []
+    assert it.tick(now=2.6) == [Forgotten(K1, JOB), Joined(K1, TYPES)]
+
+
+def test_a_ready_that_was_overtaken_is_not_believed_where_busy_follows() -> None:
+    it = at_work()
+
+    beat(it, now=1.05)
+    beat(it, ready=False, now=2.0)
+
+    assert it.tick(now=9.0) == []
+    assert it.completed(K1, 5, now=9.0) == [Done(K1, JOB), Joined(K1, TYPES)]
+
+
 def test_busy_after_a_confirmation_is_as_it_should_be() -> None:
     it = at_work()
 
@@ -137,3 +155,23 @@ def test_the_silent_are_dropped_but_not_those_at_work() -> None:
     assert it.tick(now=10.0) == [Left(K2)]
     assert it.tick(now=1000.0) == []
     assert it.completed(K1, 5, now=1001.0) == [Done(K1, JOB), Joined(K1, TYPES)]
+
+
+def test_one_that_was_busy_meanwhile_is_taken_to_be_at_work() -> None:
+    """Its confirmations may all be lost. If it is busy with something else, it will be ready."""
+    it = register()
+    beat(it)
+    it.offered(K1, JOB, 5)
+    beat(it, ready=False, now=1.0)
+
+    assert it.unconfirmed(K1, JOB) == []
+    assert beat(it, now=7.0) == [Forgotten(K1, JOB), Joined(K1, TYPES)]
+
+
+def test_one_that_refuses_a_task_does_not_have_it() -> None:
+    it = register()
+    beat(it)
+    it.offered(K1, JOB, 5)
+    beat(it, ready=False, now=1.0)
+
+    assert it.unconfirmed(K1, JOB, is_refused=True) == [NotTaken(K1, JOB), Left(K1)]

@@ -1,0 +1,265 @@
+"""A worker over UDP: as many calculators as it has slots, which share one crew.
+
+It runs no handler itself, so a handler that hogs its CPU never silences the heartbeats. A task
+that a dispatcher takes away is not stopped here, since the dialogue has no word for that: its own
+`timeout` ends it, and its completion is refused by its attempt. Spec: docs/spec/udp.md.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+
+import structlog
+from msgspec import Struct
+
+from shunter.app import App
+from shunter.dialogue import (
+    DEFAULT_DISPATCHER,
+    Dialogue,
+    Seal,
+    peer_name,
+    place_to_bind,
+    resolved,
+)
+from shunter.errors import AppError
+from shunter.wire.messages import Held, Report
+from shunter.wire.udp.methods import CompletedTask, Heartbeat, PerformTask
+from shunter.wire.udp.packets import (
+    MAX_PACKET_BYTES,
+    Command,
+    Confirmation,
+    PacketFault,
+    PacketReason,
+    notice,
+)
+from shunter.wire.udp.signing import Secret
+from shunter.wire.udp.transmissions import Peer
+from shunter.worker.crew import Crew, CrewSettings
+from shunter.worker.udp.completions import after_refusal, completion, smaller
+from shunter.worker.udp.seat import AlreadyHere, Begin, Decline, Seat
+
+TICK_SECONDS = 0.05
+FAREWELL_SECONDS = 5.0
+LINGER_SECONDS = 0.2
+"""How long a calculator that gives up a task stays, to refuse what it may be sent meanwhile."""
+
+
+class CalculatorSettings(Struct, frozen=True, kw_only=True):
+    """Where the dispatcher is, and how patient to be; `crew.slots` is how many calculators."""
+
+    dispatcher: Peer = DEFAULT_DISPATCHER
+    heartbeat: float = 1.0
+    grace: float = 10.0
+    max_packet_bytes: int = MAX_PACKET_BYTES
+    secret: Secret | None = None
+    crew: CrewSettings = CrewSettings()
+
+
+class _Place:
+    """A seat and its dialogue."""
+
+    __slots__ = ("dialogue", "seat")
+
+    def __init__(self, seat: Seat) -> None:
+        self.seat = seat
+        self.dialogue: Dialogue[CompletedTask]
+
+    def tell(self, *, now: float) -> None:
+        self.dialogue.tell(self.seat.heartbeat(now=now))
+
+
+class Calculator:
+    """Performs tasks. `run()` serves until `stop()` is called."""
+
+    def __init__(
+        self,
+        app_spec: str,
+        app: App,
+        settings: CalculatorSettings = CalculatorSettings(),  # noqa: B008
+    ) -> None:
+        self._settings = settings
+        self._types = tuple(handler.type for handler in app.handlers())
+        self._log = structlog.get_logger("shunter.worker")
+        self._stopping = asyncio.Event()
+        self._will_flush = False
+        self._places: list[_Place] = []
+        self._crew = Crew(app_spec, app, settings.crew, on_output=self._output_waits)
+        self._check_heartbeat()
+
+    @property
+    def addresses(self) -> list[Peer]:
+        """Where dispatchers see the calculators."""
+        return [place.dialogue.address for place in self._places]
+
+    def stop(self) -> None:
+        """Leave: finish what can be finished, give up the rest, return from `run()`."""
+        self._stopping.set()
+
+    async def run(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        dispatcher = await resolved(self._settings.dispatcher)
+        try:
+            await self._crew.start()
+            for number in range(self._settings.crew.slots):
+                self._places.append(self._opened(dispatcher, number))
+            self._log.info(
+                "started", action="start", dispatcher=dispatcher, addresses=self.addresses
+            )
+            while not self._stopping.is_set():
+                self._tick()
+                if fatal := self._crew.fatal:
+                    raise fatal
+                await asyncio.sleep(TICK_SECONDS)
+            await self._leave()
+        finally:
+            await self._crew.stop(grace=0.0)
+            for place in self._places:
+                place.dialogue.close()
+            self._log.info("stopped", action="stop")
+
+    def _opened(self, dispatcher: Peer, number: int) -> _Place:
+        settings = self._settings
+        place = _Place(Seat(self._types, heartbeat=settings.heartbeat))
+        seal = Seal(settings.secret, peer_name(f"calc{number}")) if settings.secret else None
+        place.dialogue = Dialogue(
+            dispatcher,
+            place_to_bind(dispatcher),
+            on_command=partial(self._take_command, place),
+            on_answer=partial(self._answered, place),
+            seal=seal,
+            max_packet_bytes=settings.max_packet_bytes,
+        )
+        return place
+
+    def _check_heartbeat(self) -> None:
+        most = self._settings.max_packet_bytes // 2  # a signature needs room, too
+        size = len(notice(Heartbeat(status="ready", handlers=self._types)))
+        if size > most:
+            raise AppError(
+                f"the names of its {len(self._types)} handlers take {size} bytes, a heartbeat has "
+                f"room for {most}; spread the handlers over several apps, or use shorter names"
+            )
+
+    # ---- by the clock
+
+    def _tick(self) -> None:
+        now = self._loop.time()
+        for place in self._places:
+            if place.seat.is_heartbeat_due(now=now):
+                place.tell(now=now)
+
+    # ---- from the dispatcher
+
+    def _take_command(self, place: _Place, command: Command) -> None:
+        task = command.params
+        if not isinstance(task, PerformTask):
+            message = "not for a calculator to receive; send perform_task"
+            place.dialogue.refuse(command, PacketReason.METHOD, message, "method")
+            return
+        match place.seat.offered(task, under_way=self._under_way()):
+            case Begin(run):
+                place.dialogue.confirm(command)
+                self._crew.give([run])
+                place.tell(now=self._loop.time())
+            case AlreadyHere():
+                place.dialogue.confirm(command)
+            case Decline(code, message, field):
+                place.dialogue.refuse(command, code, message, field)
+
+    def _under_way(self) -> set[Held]:
+        return {run for place in self._places if (run := place.seat.run) is not None}
+
+    # ---- to the dispatcher
+
+    def _output_waits(self) -> None:
+        if not self._will_flush:
+            self._will_flush = True
+            asyncio.get_running_loop().call_soon(self._flush)
+
+    def _flush(self) -> None:
+        """Complete all tasks whose runs have ended; of progress this dialogue says nothing."""
+        self._will_flush = False
+        reports, _ = self._crew.take_output()
+        for report in reports:
+            self._complete(report)
+
+    def _complete(self, report: Report) -> None:
+        run = Held(report.job_id, report.attempt)
+        for place in self._places:
+            task = place.seat.task
+            if task is not None and place.seat.run == run:
+                self._ask(place, task, completion(task, report))
+
+    def _ask(self, place: _Place, task: PerformTask, completed: CompletedTask | None) -> None:
+        """Send a completion; where it is too large, send that, and as much as there is room for."""
+        while completed is not None:
+            try:
+                place.dialogue.ask(completed, completed)
+                return
+            except PacketFault as fault:
+                completed = smaller(task, completed, str(fault))
+        self._settle(place, "no packet has room even for the error")
+
+    def _answered(
+        self, place: _Place, completed: CompletedTask, answer: Confirmation | None
+    ) -> None:
+        task = place.seat.task
+        if task is None:
+            return  # given up while it was on its way
+        if answer is None:
+            # Nobody is there. The result may have cost hours: keep it until somebody is.
+            self._ask(place, task, completed)
+        elif (error := answer.error) is None:
+            self._settle(place)
+        elif (instead := after_refusal(task, completed, error.code, error.message or "")) is None:
+            self._settle(place, error.message or error.code)
+        else:
+            self._ask(place, task, instead)
+
+    def _settle(self, place: _Place, refusal: str = "") -> None:
+        if refusal:
+            run = place.seat.run
+            self._log.warning("a completion was dropped", action="refused", run=run, reason=refusal)
+        place.seat.settled()
+        place.tell(now=self._loop.time())
+
+    # ---- leaving
+
+    async def _leave(self) -> None:
+        """Take nothing more, let tasks end and be confirmed, and give up the rest."""
+        busy = self._under_way()
+        self._log.info("leaving", action="resign", running=[run.job_id for run in busy])
+        for place in self._places:
+            place.seat.leave()
+            place.tell(now=self._loop.time())
+        async with asyncio.TaskGroup() as group:
+            stopping = group.create_task(self._crew.stop(grace=self._settings.grace))
+            while not stopping.done():
+                self._tick()
+                await asyncio.sleep(TICK_SECONDS)
+        self._flush()
+        if undone := stopping.result():
+            await self._give_up(undone)
+        deadline = self._loop.time() + FAREWELL_SECONDS
+        while any(len(place.dialogue) for place in self._places) and self._loop.time() < deadline:
+            self._tick()
+            await asyncio.sleep(0.01)
+
+    async def _give_up(self, runs: list[Held]) -> None:
+        """Let the dispatcher know that these will not be done, so that another does them now.
+
+        A calculator that says that it is ready has no task. That holds for one that is leaving,
+        too; what it is offered until it has said that it is busy, it declines. The first pause
+        keeps the word apart from a confirmation that was sent just before.
+        """
+        self._log.warning("tasks given up", action="resign", runs=[run.job_id for run in runs])
+        places = [place for place in self._places if place.seat.run in runs]
+        await asyncio.sleep(LINGER_SECONDS)
+        for place in places:
+            place.seat.settled()
+            place.dialogue.tell(Heartbeat(status="ready"))
+        await asyncio.sleep(LINGER_SECONDS)
+        for place in places:
+            place.tell(now=self._loop.time())
+        await asyncio.sleep(LINGER_SECONDS)

@@ -1,0 +1,63 @@
+"""How the end of a run is told to a dispatcher, in a packet that has little room. Pure."""
+
+from __future__ import annotations
+
+from shunter.model.job import ErrorKind, Failure
+from shunter.wire.messages import Report
+from shunter.wire.udp.methods import CompletedTask, Packed, PerformTask
+from shunter.wire.udp.packets import PacketReason
+
+MESSAGE_CHARACTERS = 600
+"""What is left of an error: it fits, whatever its characters take, since most take one byte."""
+SHORTEST_CHARACTERS = 80
+NIL = b"\xc0"
+
+
+def completion(task: PerformTask, report: Report) -> CompletedTask:
+    """Write how a task ended, under the names that it came with."""
+    if report.error is not None:
+        return failed(task, shown_failure(report.error))
+    nothing = report.result is None or report.result == NIL
+    return CompletedTask(
+        task_id=task.task_id,
+        attempt=task.attempt,
+        result=None if nothing else Packed(report.result or NIL),
+    )
+
+
+def failed(task: PerformTask, message: str, *, most: int = MESSAGE_CHARACTERS) -> CompletedTask:
+    """Write that a task failed, with as much of the message as `most` allows."""
+    kept = message if len(message) <= most else f"{message[: most - 3]}..."
+    return CompletedTask(task_id=task.task_id, attempt=task.attempt, error=kept)
+
+
+def smaller(task: PerformTask, completed: CompletedTask, reason: str) -> CompletedTask | None:
+    """Return what to send instead of a completion that no packet holds, while there is less."""
+    if completed.error is None:
+        return failed(
+            task, f"the result does not fit: {reason}; store it elsewhere and return its address"
+        )
+    if len(completed.error) <= SHORTEST_CHARACTERS:
+        return None
+    return failed(task, completed.error, most=max(len(completed.error) // 2, SHORTEST_CHARACTERS))
+
+
+def after_refusal(
+    task: PerformTask, completed: CompletedTask, code: str, message: str
+) -> CompletedTask | None:
+    """Return what to send after a refusal: a result that can't be read becomes an error, once."""
+    if completed.error is not None or code not in set(PacketReason):
+        return None
+    return failed(task, f"the dispatcher can't read the result: {message}")
+
+
+def shown_failure(failure: Failure) -> str:
+    """Say what went wrong: the kind unless it is the usual one, the message, what was raised."""
+    is_usual = failure.kind is ErrorKind.EXCEPTION
+    text = failure.message if is_usual else f"{failure.kind}: {failure.message}"
+    if failure.ended_by:
+        text += f" (ended by {failure.ended_by})"
+    last = failure.traceback.rstrip().rpartition("\n")[2].strip()
+    if last and last not in failure.message:
+        text += f" [{last}]"
+    return text

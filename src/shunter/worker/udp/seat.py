@@ -1,0 +1,128 @@
+"""One calculator: it has one task at a time, and is busy until its completion is confirmed. Pure.
+
+A dispatcher knows a calculator by its address, and gives each a single task. So a worker with
+several slots has as many seats, each with an address of its own. A task that is here already is
+confirmed again and not begun again; while one is here, every other is refused.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Set
+from typing import Literal, TypeAlias
+
+from msgspec import Struct
+
+from shunter.model.identity import is_name
+from shunter.model.job import DEFAULT_TYPE
+from shunter.wire.messages import Assignment, Held
+from shunter.wire.udp.methods import Heartbeat, PerformTask
+
+NIL = b"\xc0"
+BUSY_CODE, TYPE_CODE = "busy", "type"
+
+
+class Begin(Struct, frozen=True):
+    """Confirm the task, and start this run."""
+
+    run: Assignment
+
+
+class AlreadyHere(Struct, frozen=True):
+    """Confirm the task once more."""
+
+
+class Decline(Struct, frozen=True):
+    """Refuse the task, and say why."""
+
+    code: str
+    message: str
+    field: str = ""
+
+
+Decision: TypeAlias = Begin | AlreadyHere | Decline
+
+
+class Seat:
+    """What one calculator is doing, and what it may say of itself."""
+
+    def __init__(self, handlers: tuple[str, ...], *, heartbeat: float) -> None:
+        self._handlers = handlers
+        self._heartbeat = heartbeat
+        self._task: PerformTask | None = None
+        self._is_leaving = False
+        self._told_at: float | None = None
+
+    @property
+    def status(self) -> Literal["ready", "busy"]:
+        return "busy" if self._is_leaving or self._task is not None else "ready"
+
+    @property
+    def task(self) -> PerformTask | None:
+        """The task that is here, under way or ended and not yet confirmed."""
+        return self._task
+
+    @property
+    def run(self) -> Held | None:
+        """The name that the task has in the crew."""
+        return None if self._task is None else run_name(self._task)
+
+    # ---- what it is told
+
+    def offered(self, task: PerformTask, *, under_way: Set[Held] = frozenset()) -> Decision:
+        """Decide about a task; `under_way` is what the other seats do."""
+        own = self._task
+        if own is not None:
+            if (own.task_id, own.attempt) == (task.task_id, task.attempt):
+                return AlreadyHere()
+            return Decline(BUSY_CODE, f"busy with task {own.task_id}; send it to another")
+        if self._is_leaving:
+            return Decline(BUSY_CODE, "this calculator is leaving; send it to another")
+        job_type = self._type_of(task)
+        if job_type is None:
+            does = ", ".join(self._handlers)
+            return Decline(TYPE_CODE, f"this calculator does {does}; send one of these", "type")
+        run = run_name(task)
+        if run in under_way:
+            return Decline(BUSY_CODE, "a task of this name is under way beside; send it to another")
+        self._task = task
+        payload = NIL if task.payload is None else bytes(task.payload)
+        return Begin(Assignment(run.job_id, run.attempt, job_type, payload, task.timeout, None))
+
+    def settled(self) -> None:
+        """The completion was confirmed, or the task was dropped."""
+        self._task = None
+
+    def leave(self) -> None:
+        """Take nothing more."""
+        self._is_leaving = True
+
+    def _type_of(self, task: PerformTask) -> str | None:
+        """Say which handler is meant; a dispatcher of the seed knows nothing of types."""
+        wanted = task.type or DEFAULT_TYPE
+        if wanted in self._handlers:
+            return wanted
+        return self._handlers[0] if task.type is None and len(self._handlers) == 1 else None
+
+    # ---- what it says
+
+    def is_heartbeat_due(self, *, now: float) -> bool:
+        return self._told_at is None or now - self._told_at >= self._heartbeat
+
+    def heartbeat(self, *, now: float) -> Heartbeat:
+        """Say how it is, and what it does unless that is what all do who don't say."""
+        self._told_at = now
+        handlers = None if self._handlers == (DEFAULT_TYPE,) else self._handlers
+        return Heartbeat(status=self.status, handlers=handlers)
+
+
+def run_name(task: PerformTask) -> Held:
+    """Name a run: as the dispatcher does, or where it does not, after the task."""
+    job_id = task.job_id
+    if job_id is None and isinstance(task.task_id, str) and is_name(task.task_id):
+        job_id = task.task_id
+    elif job_id is None and isinstance(task.task_id, int):
+        job_id = f"task:{task.task_id}"
+    elif job_id is None:
+        job_id = f"task:{hashlib.sha256(str(task.task_id).encode()).hexdigest()[:24]}"
+    return Held(job_id, 1 if task.attempt is None else task.attempt)

@@ -1,0 +1,143 @@
+"""One calculator: a task at a time, none twice, busy until the completion is confirmed."""
+
+from __future__ import annotations
+
+import pytest
+
+from shunter.wire.messages import Assignment, Held
+from shunter.wire.udp.methods import Heartbeat, Packed, PerformTask
+from shunter.wire.udp.packets import notice
+from shunter.worker.udp.seat import AlreadyHere, Begin, Decline, Seat, run_name
+
+TASK = PerformTask(task_id=5, type="add", payload=Packed(b"\x92\x01\x02"), attempt=1, timeout=3.0)
+
+
+def made(*handlers: str) -> Seat:
+    return Seat(handlers or ("add", "fail"), heartbeat=1.0)
+
+
+def declined(decision: object) -> str:
+    assert isinstance(decision, Decline), decision
+    return decision.code
+
+
+def test_a_free_seat_begins_what_it_is_offered_and_is_busy() -> None:
+    seat = made()
+
+    decision = seat.offered(TASK)
+
+    assert decision == Begin(Assignment("task:5", 1, "add", b"\x92\x01\x02", 3.0, None))
+    assert seat.status == "busy"
+    assert seat.run == Held("task:5", 1)
+
+
+def test_the_task_that_is_here_is_not_begun_again() -> None:
+    seat = made()
+    seat.offered(TASK)
+
+    assert seat.offered(TASK) == AlreadyHere()
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        PerformTask(task_id=6, type="add", attempt=1),
+        PerformTask(task_id=5, type="add", attempt=2),
+        PerformTask(task_id="5", type="add", attempt=1),
+    ],
+)
+def test_while_a_task_is_here_every_other_is_declined(other: PerformTask) -> None:
+    seat = made()
+    seat.offered(TASK)
+
+    assert declined(seat.offered(other)) == "busy"
+    assert seat.task == TASK
+
+
+def test_a_seat_is_free_again_when_the_completion_is_settled() -> None:
+    seat = made()
+    seat.offered(TASK)
+
+    seat.settled()
+
+    assert seat.status == "ready"
+    assert isinstance(seat.offered(PerformTask(task_id=6, type="add")), Begin)
+
+
+def test_a_seat_that_leaves_is_busy_and_takes_nothing() -> None:
+    seat = made()
+
+    seat.leave()
+
+    assert seat.status == "busy"
+    assert declined(seat.offered(TASK)) == "busy"
+
+
+def test_a_run_that_another_seat_does_is_declined() -> None:
+    seat = made()
+
+    assert declined(seat.offered(TASK, under_way={Held("task:5", 1)})) == "busy"
+    assert seat.status == "ready"
+    assert isinstance(seat.offered(TASK, under_way={Held("task:5", 2)}), Begin)
+
+
+def test_a_type_that_nobody_does_here_is_declined_by_name() -> None:
+    decision = made("add").offered(PerformTask(task_id=1, type="subtract"))
+
+    assert decision == Decline("type", "this calculator does add; send one of these", "type")
+
+
+@pytest.mark.parametrize(
+    ("handlers", "begun"),
+    [(("add",), "add"), (("default", "add"), "default"), (("add", "fail"), None)],
+)
+def test_a_task_without_a_type_is_for_the_default_or_the_only_handler(
+    handlers: tuple[str, ...], begun: str | None
+) -> None:
+    decision = made(*handlers).offered(PerformTask(task_id=1))
+
+    if begun is None:
+        assert declined(decision) == "type"
+    else:
+        assert isinstance(decision, Begin)
+        assert decision.run.type == begun
+        assert decision.run.payload == b"\xc0"
+
+
+def test_heartbeats_are_due_at_first_and_then_now_and_again() -> None:
+    seat = made()
+    assert seat.is_heartbeat_due(now=100.0)
+
+    assert seat.heartbeat(now=100.0) == Heartbeat(status="ready", handlers=("add", "fail"))
+
+    assert not seat.is_heartbeat_due(now=100.9)
+    assert seat.is_heartbeat_due(now=101.0)
+
+
+def test_the_heartbeat_of_one_that_does_the_default_is_the_seed_s() -> None:
+    said = notice(made("default").heartbeat(now=0.0))
+
+    assert said == b'{"method":"heartbeat","params":{"status":"ready"},"packet_type":0}'
+
+
+@pytest.mark.parametrize(
+    ("task", "name"),
+    [
+        (PerformTask(task_id=5), Held("task:5", 1)),
+        (PerformTask(task_id=5, attempt=0), Held("task:5", 0)),
+        (PerformTask(task_id="5", attempt=3), Held("5", 3)),
+        (PerformTask(task_id=5, job_id="01abc", attempt=2), Held("01abc", 2)),
+    ],
+)
+def test_a_run_is_named_as_the_dispatcher_names_it_or_after_its_task(
+    task: PerformTask, name: Held
+) -> None:
+    assert run_name(task) == name
+
+
+def test_a_task_id_that_is_no_name_gets_one_that_is_always_the_same() -> None:
+    one, other = (PerformTask(task_id=text) for text in ("../../etc", "../../tmp"))
+
+    assert run_name(one).job_id.startswith("task:")
+    assert "/" not in run_name(one).job_id
+    assert run_name(one) == run_name(one) != run_name(other)
