@@ -1,4 +1,4 @@
-"""Another host, made of a network namespace: it has its own interfaces, and its cable can be cut."""
+"""Another host, made of a network namespace: it has interfaces of its own, and cables to cut."""
 
 from __future__ import annotations
 

@@ -168,7 +168,7 @@ def _handler_of(worker: ForeignWorker) -> type[BaseHTTPRequestHandler]:
             self.send_header("Content-Length", "0")
             self.end_headers()
 
-        do_POST = do_DELETE = do_GET
+        do_POST = do_DELETE = do_GET  # noqa: N815 - the names that the library looks for
 
         def log_message(self, *args: Any) -> None:
             pass

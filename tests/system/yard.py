@@ -244,8 +244,7 @@ class Yard:
             name,
             {
                 "worker.http.host": host,
-                "worker.http.dispatchers": list(via)
-                or [station.url for station in stations],
+                "worker.http.dispatchers": list(via) or [station.url for station in stations],
                 "worker.max_jobs": slots,
                 **{key.replace("__", "."): value for key, value in settings.items()},
             },

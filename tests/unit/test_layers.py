@@ -57,8 +57,8 @@ LAYERS = {
 }  # fmt: skip
 
 IO = {
-    "aiohttp", "http", "multiprocessing", "os", "pathlib", "psutil", "pymongo", "selectors", "signal",
-    "socket", "sqlite3", "ssl", "starlette", "subprocess", "tempfile", "threading", "urllib",
+    "aiohttp", "http", "multiprocessing", "os", "pathlib", "psutil", "pymongo", "selectors",
+    "signal", "socket", "sqlite3", "ssl", "starlette", "subprocess", "tempfile", "threading", "urllib",
     "uvicorn", "zmq",
 }  # fmt: skip
 

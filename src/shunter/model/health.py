@@ -39,7 +39,6 @@ class HealthRules(Struct, frozen=True, kw_only=True):
         return self.ping_interval * max(1, self.max_retries)
 
 
-
 def worker_id_at(hostname: str, port: int) -> str:
     """Return the id of the worker there: who registers twice is the same worker."""
     return "w-" + hashlib.sha256(f"{hostname.lower()}:{port}".encode()).hexdigest()[:20]

@@ -50,8 +50,8 @@ class WorkerWish(Document, frozen=True, kw_only=True):
 class WorkerDocument(Document, frozen=True, kw_only=True):
     """One worker; times are seconds since 1970.
 
-    `state` is untried, alive, resigned or dead. `lastPinged` is when a worker was last asked whether
-    it lives, `answered` when it last said so.
+    `state` is untried, alive, resigned or dead. `lastPinged` is when a worker was last asked
+    whether it lives, `answered` when it last said so.
     """
 
     id: str

@@ -50,9 +50,7 @@ def test_a_failure_fails_the_job(web: Web, running: dict[str, Any], error: Any) 
     assert answer.json()["error"] == {"kind": "exception", "message": "broken"}
 
 
-def test_a_failure_of_a_job_with_retries_queues_it_again(
-    web: Web, holder: ForeignWorker
-) -> None:
+def test_a_failure_of_a_job_with_retries_queues_it_again(web: Web, holder: ForeignWorker) -> None:
     submitted = web.submit("held", retry={"limit": 1, "delay": 3600})
     job = web.when(submitted["id"], "i")
 

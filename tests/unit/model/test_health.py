@@ -13,9 +13,7 @@ from shunter.model import health
 from shunter.model.health import HealthRules
 from shunter.model.worker import Worker, WorkerKind
 
-RULES = HealthRules(
-    ping_interval=30.0, max_retries=3, dead_ping_interval=60.0, dead_max_retries=2
-)
+RULES = HealthRules(ping_interval=30.0, max_retries=3, dead_ping_interval=60.0, dead_max_retries=2)
 
 
 def registered(**changes: Any) -> Worker:
