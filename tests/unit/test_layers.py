@@ -58,8 +58,8 @@ LAYERS = {
 
 IO = {
     "aiohttp", "http", "multiprocessing", "os", "pathlib", "psutil", "pymongo", "selectors",
-    "signal", "socket", "sqlite3", "ssl", "starlette", "subprocess", "tempfile", "threading", "urllib",
-    "uvicorn", "zmq",
+    "signal", "socket", "sqlite3", "ssl", "starlette", "subprocess", "tempfile", "threading",
+    "urllib", "uvicorn", "zmq",
 }  # fmt: skip
 
 IMPURE = IO | {
