@@ -44,6 +44,7 @@ def test_the_packets_of_the_seed_get_the_dialogue_of_the_seed(
 
     task = calculator.hears()
     assert (task["method"], task["packet_type"]) == ("perform_task", 1)
+    assert task["params"].pop("job_id")
     assert task["params"] == {"task_id": 5, "attempt": 1}
     calculator.confirm(task)
 
@@ -174,6 +175,7 @@ def test_ready_after_a_confirmation_gives_the_task_to_another_at_once(
     forgetful.heartbeat("ready")
 
     again = forgetful.hears(within=2.0)
+    assert again["params"].pop("job_id")
     assert again["params"] == {"task_id": 1, "attempt": 2}
 
 

@@ -110,7 +110,8 @@ class UdpClients:
         number = notice_number(job.id)
         packet = packets.request(_good_news(job, task_id), number)
         if len(packet) > self._exchange.max_packet_bytes:
-            without = NotifyTask(status="success", task_id=task_id, job_id=job.id)
+            message = f"the result does not fit into a packet; read job {job.id} over HTTP"
+            without = NotifyTask(status="success", task_id=task_id, job_id=job.id, error=message)
             packet = packets.request(without, number)
         missed = f"client {peer[0]}:{peer[1]} did not confirm it"
         asked = Asked(lambda _: heard(None), lambda: heard(missed))

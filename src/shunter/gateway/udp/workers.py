@@ -201,6 +201,7 @@ def _task(job: Job, task_id: TaskId) -> PerformTask:
         payload=None if job.payload in (None, NIL) else Packed(job.payload or b""),
         attempt=job.attempt,
         timeout=job.execution.timeout,
+        job_id=job.id,
     )
 
 
