@@ -18,14 +18,14 @@ from bench.stage import listen
 from bench.tables import PARTS, rewrite_page, show
 
 RUNS = 3
-MEASURE_SECONDS = 290.0
+MEASURE_SECONDS = 400.0
 
 _ON_MONGODB = ("--store", "mongodb", "--trips", "200")
 _SIZES = {
     "limit": ("bench.limit", ("--jobs", "100000", "--trips", "2000")),
     "jobs": ("bench.jobs", ("--jobs", "50000", "--trips", "2000")),
     "queue": ("bench.backlog", ("--queued", "1000000", "--jobs", "40000", "--rounds", "3")),
-    "dispatchers": ("bench.dispatchers", ("--sqlite", "40000", "--mongodb", "16000")),
+    "dispatchers": ("bench.dispatchers", ("--sqlite", "30000", "--mongodb", "12000")),
     "http": ("bench.posting", ("--seconds", "3", "--rounds", "5")),
     "idle": ("bench.idling", ("--workers", "1000", "--seconds", "31")),
     "procrastinate": ("bench.jobs", (*_ON_MONGODB, "--jobs", "20000")),

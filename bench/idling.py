@@ -3,9 +3,9 @@
 A `shunter dispatcher` with its default settings and a thousand HTTP workers registered, and one
 with none, each on SQLite and on MongoDB: all four at the same time, since each of them sleeps most
 of it. The workers are one program that answers health checks, on as many addresses of the
-loopback network as there are workers, so that a dispatcher keeps a connection to each. After all
-of them have been seen alive, the processor time of each dispatcher is taken over some health check
-intervals, as a part of one core.
+loopback network as there are workers, so that no two share a connection. After all of them have
+been seen alive, the processor time of each dispatcher is taken over one health check interval or
+more, as a part of one core.
 """
 
 from __future__ import annotations
@@ -115,12 +115,12 @@ def _measure(stage: Stage, count: int, seconds: int) -> dict[str, dict[str, Any]
                 name = f"{kind}{workers}"
                 watched[kind, workers] = Dispatcher(stage, name, urls(name)).ready()
         with ThreadPoolExecutor() as pool:
-            jobs = [
+            brought = [
                 pool.submit(_bring, dispatcher, port, workers)
                 for (_, workers), dispatcher in watched.items()
             ]
-            for job in jobs:
-                job.result()
+            for each in brought:
+                each.result()
         time.sleep(SETTLE_SECONDS)
         before = {key: _checks(dispatcher) for key, dispatcher in watched.items()}
         cpu = {key: dispatcher.cpu_seconds() for key, dispatcher in watched.items()}
