@@ -1,8 +1,9 @@
 """A client's conversation with whichever dispatcher answers.
 
-One socket at a time. A request that is not answered in a while is sent again, to the next
-address if there is one: every request may be repeated without harm, since jobs are named by
-their sender. Knows messages and sockets, nothing of handles.
+It is connected to all of them, since whichever ends a job pushes its result, and asks one of them
+at a time. A request that is not answered in a while is sent again, to the next address if there
+is one: every request may be repeated without harm, since jobs are named by their sender. Knows
+messages and sockets, nothing of handles.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import contextlib
 import secrets
 import time
 from collections.abc import Callable
+from functools import partial
 
 import zmq
 from msgspec import Struct
@@ -73,18 +75,18 @@ class Session:
         self._turn = 0
         self._last = 0
         self._questions: dict[int, _Question] = {}
-        self._socket: LoopSocket | None = None
+        self._sockets: list[LoopSocket] = []
 
     def close(self) -> None:
-        if self._socket is not None:
-            self._socket.close()
-            self._socket = None
+        for socket in self._sockets:
+            socket.close()
+        self._sockets.clear()
         self._context.term()
 
     async def ask(self, kind: Kind, body: Callable[[int], Message]) -> Answer:
         """Send a request, again and elsewhere if need be, and return its answer."""
-        if self._socket is None:
-            self._connect()
+        if not self._sockets:
+            self._sockets = [self._connected(place) for place in range(len(self.addresses))]
         self._last += 1
         number, now = self._last, time.monotonic()
         question = _Question(
@@ -107,28 +109,32 @@ class Session:
             if now - max(self.heard_at, question.sent_at) >= self.RESEND_SECONDS:
                 self._move_on()
 
-    def _connect(self) -> None:
-        address = self.addresses[self._turn % len(self.addresses)]
-        self._socket = connected_dealer(
-            self._context, address, self._receive, identity=self._identity
+    @property
+    def _place(self) -> int:
+        """Which of the addresses is asked."""
+        return self._turn % len(self.addresses)
+
+    def _connected(self, place: int) -> LoopSocket:
+        receive = partial(self._receive, place)
+        return connected_dealer(
+            self._context, self.addresses[place], receive, identity=self._identity
         )
 
     def _move_on(self) -> None:
-        """Give this dispatcher up, turn to the next, and ask it all that is unanswered."""
-        if self._socket is not None:
-            self._socket.close()
+        """Connect to this dispatcher anew, turn to the next, and ask it all that is unanswered."""
+        self._sockets[self._place].close()
+        self._sockets[self._place] = self._connected(self._place)
         self._turn += 1
-        self._connect()
         for question in self._questions.values():
             self._send(question)
 
     def _send(self, question: _Question) -> None:
-        assert self._socket is not None
         question.sent_at = time.monotonic()
-        self._socket.send(question.frames)
+        self._sockets[self._place].send(question.frames)
 
-    def _receive(self, batch: list[list[bytes]]) -> None:
-        self.heard_at = time.monotonic()
+    def _receive(self, place: int, batch: list[list[bytes]]) -> None:
+        if place == self._place:
+            self.heard_at = time.monotonic()
         for message in batch:
             with contextlib.suppress(ProtocolError):
                 match frames.read(message):

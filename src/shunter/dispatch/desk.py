@@ -15,6 +15,7 @@ from shunter.dispatch.arrivals import WorkerLink
 from shunter.dispatch.roster import Opening, Roster, Types
 from shunter.model.job import Job, Status
 from shunter.model.worker import PLAIN_PREFIX, UDP_PREFIX, Worker, WorkerKind
+from shunter.wire.messages import Held
 
 
 class Member(Struct):
@@ -25,6 +26,7 @@ class Member(Struct):
     heard_at: float
     full_until: float = 0.0
     unreachable_since: float | None = None
+    strange: dict[Held, float] = {}  # runs it has that we don't know of, and since when it says so
 
 
 class Desk:

@@ -289,13 +289,7 @@ class Dispatcher:
         for arrival in arrivals.introduced:
             ids.update(held.job_id for held in arrival.held)
         for beat in arrivals.beaten.values():
-            ids.update(
-                held.job_id
-                for held in beat.held
-                if not is_run_of(running.get(held.job_id), beat.worker_id, held)
-            )
-            has = {held.job_id for held in beat.held}
-            ids.update(self.desk.roster.held(beat.worker_id) - has)
+            ids |= self._doubtful(beat, now=self.now())
         workers = {arrival.worker.id for arrival in arrivals.introduced}
         workers.update(arrival.worker_id for arrival in arrivals.unasked)
         arrivals.held_in_store.clear()
@@ -307,6 +301,33 @@ class Dispatcher:
             return {}
         return {job.id: job for job in await self.store.get(sorted(ids)) if job is not None}
 
+    def _doubtful(self, beat: Beaten, *, now: float) -> set[str]:
+        """Return jobs on which a heartbeat and the desk have disagreed for a while.
+
+        Of most that do, nothing follows: they came from another dispatcher over this store and
+        are over before the next beat, or are still on their way to the worker.
+        """
+        running, member = self.desk.running, self.desk.members.get(beat.worker_id)
+        strange = {
+            held
+            for held in beat.held
+            if not is_run_of(running.get(held.job_id), beat.worker_id, held)
+        }
+        if member is not None:
+            member.strange = {held: member.strange.get(held, now) for held in strange}
+            since = now - self.rules.lease.heartbeat
+            strange = {held for held, heard_at in member.strange.items() if heard_at <= since}
+        has = {held.job_id for held in beat.held}
+        sent_before = now - self.rules.forgotten_after
+        missing = {
+            job_id
+            for job_id in self.desk.roster.held(beat.worker_id) - has
+            if (job := running.get(job_id)) is None
+            or job.execution.started is None
+            or job.execution.started <= sent_before
+        }
+        return missing | {held.job_id for held in strange}
+
     async def _patiently(self, work: Callable[[], Awaitable[T]]) -> T:
         """Use the store. While it fails, wait: nothing has been promised yet."""
         delay = STORE_RETRY_SECONDS
@@ -316,6 +337,7 @@ class Dispatcher:
             except StoreError as error:
                 self.counters["store_failures"] += 1
                 self._on_store_error(error)
+                heed_cancellation()
             await asyncio.sleep(delay)
             delay = min(2 * delay, MAX_STORE_RETRY_SECONDS)
 
@@ -454,3 +476,13 @@ class Dispatcher:
             resume, self._drained = self._drained, []
             for call in resume:
                 call()
+
+
+def heed_cancellation() -> None:
+    """Stop where a cancellation came out of the store as one of its errors."""
+    try:
+        task = asyncio.current_task()
+    except RuntimeError:  # no loop runs here, as in a sandbox
+        return
+    if task is not None and task.cancelling():
+        raise asyncio.CancelledError

@@ -41,10 +41,12 @@ async def watch_the_clock(dispatcher: Dispatcher, clock: AlarmClock) -> None:
 async def ring_alarms(dispatcher: Dispatcher) -> int:
     """Have a look at jobs whose time has come; return how many there were."""
     jobs = await dispatcher.store.alarms(now=dispatcher.now(), limit=ALARMS_AT_ONCE)
-    dispatcher.look_at(jobs)
+    if jobs:
+        dispatcher.look_at(jobs)
     if limit := dispatcher.callbacks.appetite:
         ended = await dispatcher.store.due_callbacks(now=dispatcher.now(), limit=limit)
-        dispatcher.offer_callbacks(ended)
+        if ended:
+            dispatcher.offer_callbacks(ended)
     return len(jobs)
 
 

@@ -20,7 +20,7 @@ import zmq
 
 from shunter.dispatch import sweep
 from shunter.dispatch.alarm_clock import AlarmClock
-from shunter.dispatch.dispatcher import Dispatcher
+from shunter.dispatch.dispatcher import Dispatcher, heed_cancellation
 from shunter.dispatch.intake import IntakeRules
 from shunter.dispatch.rules import CALLBACK_FACTOR, CallbackRules, Rules
 from shunter.errors import JobError, SettingsError, StoreError
@@ -226,6 +226,7 @@ class Service:
                 self.dispatcher.counters[f"sweeps_{kind}"] += 1
             except StoreError as error:
                 self._store_failed(error)
+                heed_cancellation()
             await asyncio.sleep(seconds)
 
     async def _watch(self) -> None:
@@ -236,6 +237,7 @@ class Service:
                 return
             except StoreError as error:
                 self._store_failed(error)
+                heed_cancellation()
             await asyncio.sleep(SWEEP_SECONDS)
 
     async def _ring_alarms(self) -> None:

@@ -72,7 +72,9 @@ def test_a_job_that_is_not_its_workers_any_more_is_cancelled_there(scene: Any) -
     scene.worker("w-1", slots=2)
     scene.submit("j-1")
 
-    scene.beat("w-1", J1, Held("j-1", 3), Held("of-another-store", 1))
+    for _ in range(2):  # most that looks strange in one beat has explained itself by the next
+        scene.beat("w-1", J1, Held("j-1", 3), Held("of-another-store", 1))
+        scene.clock.advance(1.0)
 
     assert scene.said.cancels == [("w-1", Held("j-1", 3))]
 

@@ -67,7 +67,9 @@ def test_a_job_from_another_dispatcher_that_a_beat_shows_takes_nothing_either(
     scene.worker("w-1", at=other)
     scene.worker("w-1")
     scene.submit("theirs", at=other)
-    scene.beat("w-1", Held("theirs", 1))
+    for _ in range(2):
+        scene.beat("w-1", Held("theirs", 1))
+        scene.clock.advance(1.0)
 
     scene.submit("ours")
 
