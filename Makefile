@@ -9,8 +9,8 @@ ROUNDS ?= 5
 run: $(READY)  ## the main job: a dispatcher, two workers, a few thousand jobs
 	@.venv/bin/python examples/primes/run.py
 
-test: $(READY)  ## all tests, two files at a time: most of them wait for processes
-	@.venv/bin/python -m pytest -n 2 --dist loadfile
+test: $(READY)  ## all tests, four files at a time: most of them wait for processes
+	@.venv/bin/python -m pytest -n 4 --dist loadfile
 
 setup: $(READY)  ## leaves .venv/bin/shunter
 
@@ -28,7 +28,9 @@ bench: $(READY)  ## prints ratios, writes bench/figures.json
 
 soak: $(READY)  ## the kills and partitions, again and again: make soak ROUNDS=10
 	@for round in $$(seq $(ROUNDS)); do echo "round $$round of $(ROUNDS)"; \
-	  .venv/bin/python -m pytest tests/system/test_kills.py tests/system/test_partitions.py || exit 1; done
+	  SHUNTER_TASKS=10000 .venv/bin/python -m pytest --timeout 1200 tests/system/test_kills.py \
+	    tests/system/test_partitions.py tests/system/test_no_master.py \
+	    tests/system/udp/test_bad_weather.py || exit 1; done
 
 docs: $(READY)  ## rewrites the generated parts of docs/
 	@.venv/bin/python tools/write_docs.py

@@ -31,6 +31,9 @@ T = TypeVar("T")
 ATTEMPT_SECONDS = 5.0
 """How long one try may take, so that a dead connection does not use up all the patience."""
 
+LEAST_SECONDS = 1.0
+"""How long one try may take even where no patience is left."""
+
 DUPLICATE_KEY = 11000
 
 PASSING = frozenset({
@@ -65,7 +68,7 @@ class Patience:
         pause = 0.01
         while True:
             try:
-                left = max(deadline - monotonic(), 0.1)
+                left = max(deadline - monotonic(), LEAST_SECONDS)
                 with pymongo.timeout(None if attempt is None else min(attempt, left)):
                     return await action()
             except PyMongoError as error:
