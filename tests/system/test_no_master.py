@@ -9,6 +9,7 @@ import itertools
 import signal
 import threading
 import time
+import urllib.request
 from collections.abc import Iterator
 
 import pytest
@@ -130,6 +131,8 @@ def test_a_client_and_a_worker_move_to_another_dispatcher_within_three_seconds(
         station.process.kill()
         assert seconds_for_a_job() - usually < 3.0
         station.start()
+        until(lambda station=station: _has_a_worker(station))
+        time.sleep(1.0)  # a few heartbeats, in which the worker gives it a part of its places
 
 
 def test_submissions_that_met_a_kill_are_repeated_and_stored_once(
@@ -146,3 +149,8 @@ def test_submissions_that_met_a_kill_are_repeated_and_stored_once(
     assert len({job.id for job in jobs}) == len(jobs)
     assert results == [(place // 20) * 20 + 1 for place in range(len(jobs))]
     assert client.standing().backlog == (("add", Status.COMPLETED, len(jobs)),)
+
+
+def _has_a_worker(station: Station) -> bool:
+    with urllib.request.urlopen(f"{station.url}/metrics", timeout=PATIENCE) as answer:
+        return "shunter_workers_connected 1.0" in answer.read().decode()
