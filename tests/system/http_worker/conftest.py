@@ -55,7 +55,7 @@ def shared(shared_yard: Yard) -> Iterator[FakeDispatcher]:
     """A dispatcher with one worker, for tests that leave both as they found them."""
     fake = FakeDispatcher().start()
     worker = worker_in(shared_yard)(fake, slots=2, zmq__max_message_bytes=1024 * 1024)
-    assert fake.health_check().status_code == 200
+    fake.await_introduction()
     yield fake
     assert worker.is_alive
     assert fake.health_check().json()["jobs"] == 0

@@ -121,6 +121,10 @@ class FakeDispatcher:
     def health_check(self, **how: Any) -> httpx.Response:
         return self.call("GET", "/health_check/", **how)
 
+    def await_introduction(self) -> None:
+        """Wait until the worker has read the answer that says its name."""
+        until(lambda: self.health_check().json()["id"] == self.worker_id, what="it has its name")
+
     def offer(
         self,
         job_id: str,
