@@ -12,7 +12,7 @@ from typing import Any, Self
 from pymongo import AsyncMongoClient, ReadPreference
 from pymongo.asynchronous.collection import AsyncCollection
 from pymongo.asynchronous.cursor import AsyncCursor
-from pymongo.errors import ConfigurationError, DuplicateKeyError, InvalidURI
+from pymongo.errors import ConfigurationError, DuplicateKeyError, InvalidURI, OperationFailure
 from pymongo.read_concern import ReadConcern
 from pymongo.uri_parser import parse_uri
 from pymongo.write_concern import WriteConcern
@@ -25,6 +25,11 @@ VERSION = 1
 """Of the schema: collections, indexes, and what documents mean."""
 
 OLDEST_SERVER = (6, 0)
+
+WAKES_BYTES = 64 * 1024
+"""How many notes are kept. Older ones have been heard, or their readers begin anew."""
+
+_EXISTS = 48
 
 Collection = AsyncCollection[dict[str, Any]]
 
@@ -55,6 +60,8 @@ class Connection:
         self.newest_jobs: Collection = self.jobs.with_options(read_concern=ReadConcern("local"))
         self.workers: Collection = database["workers"]
         self.blobs: Collection = database["blobs"]
+        # a note needs no majority: what it speaks of has one
+        self.wakes: Collection = database.get_collection("wakes", write_concern=WriteConcern(w=1))
         self._schema: Collection = database["schema"]
 
     @classmethod
@@ -65,6 +72,7 @@ class Connection:
             await connection.patiently(connection._check_server)
             await connection.patiently(connection._check_schema)
             await connection.patiently(connection._ensure_indexes, attempt=None)
+            await connection.patiently(connection._ensure_wakes, attempt=None)
         except BaseException:
             await connection.close()
             raise
@@ -120,6 +128,21 @@ class Connection:
     async def _ensure_indexes(self) -> None:
         await indexes.ensure(self.jobs, indexes.OF_JOBS, store=self.name)
         await indexes.ensure(self.blobs, indexes.OF_BLOBS, store=self.name)
+
+    async def _ensure_wakes(self) -> None:
+        name = self.wakes.name
+        try:
+            await self.database.create_collection(
+                name, capped=True, size=WAKES_BYTES, check_exists=False
+            )
+        except OperationFailure as error:
+            if error.code != _EXISTS:
+                raise
+        if not (await self.wakes.options()).get("capped"):
+            raise StoreError(
+                f"store {self.name}: its collection {name!r} is not capped; drop it with "
+                f"db.{name}.drop(), nothing in it is needed, or name another database in store.url"
+            )
 
 
 def public_name(url: str) -> str:

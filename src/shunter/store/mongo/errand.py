@@ -78,6 +78,11 @@ class Errand:
         )
 
     @property
+    def made_ready(self) -> bool:
+        """Tell whether it has put jobs into the queue that anybody may claim."""
+        return any(_is_ready(job) for job in (*self.batch.inserts, *self.batch.replacements))
+
+    @property
     def _is_independent(self) -> bool:
         """Tell whether no part needs another one's outcome: the usual case."""
         batch = self.batch
@@ -88,13 +93,13 @@ class Errand:
 
     def _reserved_from(self, claim: Claim) -> Reserve:
         written: list[Job] = [*self.batch.replacements, *self.batch.inserts]
-        ranks = (
-            rank(job)
-            for job in written
-            if job.status is Status.QUEUED and alarm(job) is None and job.type in claim.types
-        )
+        ranks = (rank(job) for job in written if _is_ready(job) and job.type in claim.types)
         replaced = frozenset(job.id for job in self.batch.replacements)
         return Reserve(replaced=replaced, first_made_ready=min(ranks, default=None))
+
+
+def _is_ready(job: Job) -> bool:
+    return job.status is Status.QUEUED and alarm(job) is None
 
 
 async def _together(connection: Connection, *parts: Part) -> None:

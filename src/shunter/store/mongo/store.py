@@ -53,7 +53,9 @@ class MongoStore:
     async def open(self) -> None:
         async with self._opening:
             if self._connection is None:
-                self._connection = await Connection.open(self._url, patience=self._patience)
+                connection = await Connection.open(self._url, patience=self._patience)
+                self._herald = waking.Herald(connection, self.client_id)
+                self._connection = connection
 
     async def close(self) -> None:
         async with self._opening:
@@ -65,16 +67,20 @@ class MongoStore:
             while self._users:
                 self._idle.clear()
                 await self._idle.wait()
+            await self._herald.finish()
             await connection.close()
 
     async def commit(self, batch: Batch) -> Committed:
         async with self._use() as connection, self._writing:
             errand = self._errand(batch)
             try:
-                return await errand.perform(connection)
+                committed = await errand.perform(connection)
             except StoreError:
                 self._failed.append(errand)
                 raise
+            if errand.made_ready:
+                self._herald.tell()
+            return committed
 
     async def insert(self, jobs: Sequence[Job]) -> list[Job | UniqueKeyTaken]:
         return (await self.commit(Batch(now=0.0, inserts=tuple(jobs)))).inserted

@@ -1,16 +1,19 @@
 """Hearing of jobs that another client has put into the queue, without asking for them.
 
-A change stream on the jobs, narrowed by the server to those that became ready by a write that
-is not ours. Nobody reads its events: that there are any is the message. So it needs no resume
-token either: after any break it begins anew, and says once that there may be something.
+Who has made jobs ready leaves a note in a small capped collection, and everybody has a cursor at
+its end. Nobody reads the notes: that there are any is the message. (Why not a change stream on the
+jobs: docs/decisions.md.)
+A note comes after the commit and is lost with a writer who dies in between; the sweeps of every
+dispatcher look into the queue anyhow.
 """
 
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Callable
+from contextlib import suppress
 
+import pymongo
 from bson.codec_options import CodecOptions
 from bson.int64 import Int64
 from bson.raw_bson import RawBSONDocument
@@ -18,7 +21,6 @@ from pymongo.asynchronous.client_session import AsyncClientSession
 from pymongo.errors import OperationFailure, PyMongoError
 
 from shunter.store.mongo.connection import Connection
-from shunter.store.mongo.documents import Document
 from shunter.store.mongo.faults import explained, is_passing
 
 AWAIT_SECONDS = 5.0
@@ -27,13 +29,43 @@ AWAIT_SECONDS = 5.0
 LATE_SECONDS = 5.0
 """How much later its answer may come before the connection is taken for dead."""
 
-PAUSE_SECONDS = 0.005
-"""Between two messages: what arrives as a stream is told now and then."""
+NOTE_SECONDS = 2.0
+"""How long a note is tried. Where the server is away for longer, everybody looks anew after it."""
 
-_BROKEN = frozenset({43, 136, 222, 237, 280, 286})
-"""Server codes: this stream can't go on, another one may begin."""
+PAUSE_SECONDS = 0.025
+"""Between two notes, and between two readings: what comes as a stream is told now and then."""
+
+_BROKEN = frozenset({43, 136, 175, 222, 237, 280, 286})
+"""Server codes: this cursor can't go on, another one may begin."""
 
 _RAW: CodecOptions[RawBSONDocument] = CodecOptions(document_class=RawBSONDocument)
+
+
+class Herald:
+    """Leaves notes for the other clients, one for all that came in a while."""
+
+    def __init__(self, connection: Connection, client_id: str) -> None:
+        self._connection, self._client_id = connection, client_id
+        self._is_owing = False
+        self._writing: asyncio.Task[None] | None = None
+
+    def tell(self) -> None:
+        """Let the others know soon that jobs became ready."""
+        self._is_owing = True
+        if self._writing is None or self._writing.done():
+            self._writing = asyncio.create_task(self._write())
+
+    async def finish(self) -> None:
+        """Write what is owed still."""
+        if self._writing is not None:
+            await asyncio.wait([self._writing])
+
+    async def _write(self) -> None:
+        while self._is_owing:
+            self._is_owing = False
+            with suppress(PyMongoError), pymongo.timeout(NOTE_SECONDS):
+                await _leave_note(self._connection, self._client_id)
+            await asyncio.sleep(PAUSE_SECONDS)
 
 
 async def listen(connection: Connection, client_id: str, notify: Callable[[], None]) -> None:
@@ -41,6 +73,8 @@ async def listen(connection: Connection, client_id: str, notify: Callable[[], No
     pause = 0.01
     while True:
         try:
+            with pymongo.timeout(NOTE_SECONDS):
+                await _leave_note(connection, client_id)  # at none at all, nobody can wait
             async with connection.client.start_session() as session:
                 cursor = await _opened(connection, client_id, session)
                 pause = 0.01
@@ -60,18 +94,18 @@ async def listen(connection: Connection, client_id: str, notify: Callable[[], No
         pause = min(2 * pause, 0.5)
 
 
-def pipeline(client_id: str) -> list[Document]:
-    """The stages that narrow all changes down to news for this client."""
-    theirs = {"$exists": True, "$not": re.compile(f"^{re.escape(client_id)}-")}
-    became_ready = [
-        {f"{where}.ready": {"$exists": True}, f"{where}.stamp": theirs}
-        for where in ("fullDocument", "updateDescription.updatedFields")
-    ]
-    return [{"$changeStream": {}}, {"$match": {"$or": became_ready}}, {"$project": {"_id": True}}]
+async def _leave_note(connection: Connection, client_id: str) -> None:
+    await connection.wakes.insert_one({"by": client_id})
 
 
 async def _opened(connection: Connection, client_id: str, session: AsyncClientSession) -> int:
-    command = {"aggregate": connection.jobs.name, "pipeline": pipeline(client_id), "cursor": {}}
+    command = {
+        "find": connection.wakes.name,
+        "filter": {"by": {"$ne": client_id}},
+        "tailable": True,
+        "awaitData": True,
+        "readConcern": {"level": "local"},
+    }
     async with asyncio.timeout(LATE_SECONDS):
         answer = await connection.database.command(command, session=session)
     cursor: int = answer["cursor"]["id"]
@@ -84,7 +118,7 @@ async def _continued(
     """Wait for news; return the cursor to go on with, and whether there were any."""
     command = {
         "getMore": Int64(cursor),
-        "collection": connection.jobs.name,
+        "collection": connection.wakes.name,
         "maxTimeMS": int(AWAIT_SECONDS * 1000),
     }
     async with asyncio.timeout(AWAIT_SECONDS + LATE_SECONDS):
