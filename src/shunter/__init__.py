@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from shunter.context import Context, Terminated
     from shunter.errors import (
         DispatcherBusy,
+        FlowError,
         JobCancelled,
         JobError,
         JobFailed,
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
         ShunterError,
         Unreachable,
     )
+    from shunter.flow.graph import Flow
     from shunter.model.job import Job, Status
     from shunter.model.retry import Retry
 
@@ -44,6 +46,8 @@ __all__ = [
     "Client",
     "Context",
     "DispatcherBusy",
+    "Flow",
+    "FlowError",
     "Job",
     "JobCancelled",
     "JobError",
@@ -75,6 +79,7 @@ _HOMES = {
     "shunter.context": ("Context", "Terminated"),
     "shunter.errors": (
         "DispatcherBusy",
+        "FlowError",
         "JobCancelled",
         "JobError",
         "JobFailed",
@@ -85,6 +90,7 @@ _HOMES = {
         "ShunterError",
         "Unreachable",
     ),
+    "shunter.flow.graph": ("Flow",),
     "shunter.model.job": ("Job", "Status"),
     "shunter.model.retry": ("Retry",),
 }

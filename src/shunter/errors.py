@@ -3,6 +3,7 @@
     ShunterError
     ├── SettingsError            a setting or config file is wrong       (the user's fault)
     ├── AppError                 a handler is declared or called wrongly (the user's fault)
+    ├── FlowError                a flow is described or fed wrongly      (the user's fault)
     ├── Unreachable              no dispatcher answers
     ├── ProtocolError            a peer sent what the protocol forbids   (the peer's fault)
     ├── StoreError               the store can't do what was asked
@@ -42,6 +43,18 @@ class SettingsError(ShunterError):
 
 class AppError(ShunterError):
     """An app can't be loaded, or a handler was declared or called wrongly."""
+
+
+class FlowError(ShunterError):
+    """A flow can't be loaded, or one of its stages can't be or can't do what it was asked for.
+
+    `place` is the user's line, as file:line.
+    """
+
+    def __init__(self, message: str, *, stage: str = "", place: str = "") -> None:
+        subject = f"stage {stage!r}" if stage else ""
+        super().__init__(": ".join(filter(None, [place, subject, message])))
+        self.stage, self.place = stage, place
 
 
 class Unreachable(ShunterError):

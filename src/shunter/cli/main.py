@@ -16,7 +16,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from shunter.cli import by_udp, config, doctor, inspecting, serving, submitting
+from shunter.cli import by_udp, config, doctor, flows, inspecting, serving, submitting
 from shunter.errors import (
     AppError,
     JobRefused,
@@ -280,6 +280,10 @@ def workers(
     """List workers, what they do and what they hold."""
     loaded = load_settings(config_file, os.environ, {"client.dispatchers": dispatchers})
     raise typer.Exit(inspecting.workers(loaded.settings.client_dispatchers, as_json=as_json))
+
+
+app.add_typer(flows.app)
+app.command()(flows.engine)
 
 
 @app.command("config")

@@ -1,0 +1,242 @@
+"""What is wrong with a flow, in the user's words: the stage, the user's line, and the remedy.
+
+Some faults are seen when a stage is attached, and refused there and then. Others only the whole
+graph shows; `check_graph` raises for the first of them. Pure.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from shunter.errors import FlowError
+from shunter.flow.instructions import BUILT_IN
+from shunter.flow.places import users_place
+from shunter.flow.routes import RouteKind
+from shunter.flow.stages import Edge, End, Kind, Outlet, Stage
+from shunter.model.identity import NAME_RULE, is_name
+
+if TYPE_CHECKING:
+    from shunter.flow.graph import Flow
+
+POLICIES = ("stop", "skip")
+
+
+# ---- what is refused at once
+
+
+def check_options(flow: Flow) -> None:
+    """Raise where the flow's own options are wrong."""
+    if flow.on_error not in POLICIES and (
+        isinstance(flow.on_error, str) or _sink_fault(flow.on_error)
+    ):
+        raise FlowError(
+            f"flow {flow.name!r}: on_error is {flow.on_error!r}; say 'stop', 'skip', or pass a "
+            "sink for events that could not be processed",
+            place=str(flow.where),
+        )
+    for name in flow.instructions:
+        if not isinstance(name, str) or not is_name(name) or name in BUILT_IN:
+            raise FlowError(
+                f"flow {flow.name!r}: {name!r} can't name an instruction; a name is {NAME_RULE}, "
+                f"and none of {', '.join(sorted(BUILT_IN))}",
+                place=str(flow.where),
+            )
+    for found in flow.extra_types:
+        if not isinstance(found, type):
+            raise FlowError(
+                f"flow {flow.name!r}: types has {found!r}; pass classes of events",
+                place=str(flow.where),
+            )
+
+
+def check_stage(stage: Stage) -> None:
+    """Raise where a stage that is about to be added is wrong by itself."""
+    if not isinstance(stage.name, str) or not is_name(stage.name):
+        raise _fault(stage, f"{stage.name!r} can't name a stage; a name is {NAME_RULE}")
+    for other in stage.flow.stages:
+        if other.name == stage.name:
+            raise _fault(
+                stage, f"another stage has this name, from {other.where}; give one another name=…"
+            )
+    if not _is_count(stage.workers) and (stage.workers is not None or stage.kind is Kind.SOURCE):
+        raise _fault(stage, f"workers is {stage.workers!r}; ask for 1 or more")
+    if fault := _what_fault(stage):
+        raise _fault(stage, fault)
+
+
+def check_upstream(flow: Flow, outlet: Any) -> None:
+    """Raise where this can't feed a stage of the flow."""
+    if not isinstance(outlet, Outlet):
+        raise _no_stage(flow, outlet)
+    check_ends(flow, outlet.ends())
+
+
+def check_ends(flow: Flow, ends: Iterable[End]) -> None:
+    """Raise where one of these stages can't have an output within the flow."""
+    for end in ends:
+        _check_owner(flow, end.stage)
+        if end.stage.kind is Kind.SINK:
+            raise _misplaced(
+                end.stage,
+                f"it is a sink, from {end.stage.where}, and nothing comes out of one; attach the "
+                "next stage to what feeds the sink",
+            )
+
+
+def check_downstream(flow: Flow, stage: Any) -> None:
+    """Raise where this can't have an input within the flow."""
+    if not isinstance(stage, Stage):
+        raise _no_stage(flow, stage)
+    _check_owner(flow, stage)
+    if stage.kind is Kind.SOURCE:
+        raise _misplaced(
+            stage,
+            f"it is a source, from {stage.where}, and nothing goes into one; connect to a stage "
+            "behind it",
+        )
+
+
+def _check_owner(flow: Flow, stage: Stage) -> None:
+    if stage.flow is not flow:
+        raise _misplaced(
+            stage,
+            f"it belongs to flow {stage.flow.name!r}, not to {flow.name!r}; attach only stages of "
+            "one flow",
+        )
+
+
+def _no_stage(flow: Flow, found: Any) -> FlowError:
+    return FlowError(
+        f"flow {flow.name!r}: {found!r} is no stage; pass what source(), map() and so on returned",
+        place=str(users_place()),
+    )
+
+
+def _misplaced(stage: Stage, reason: str) -> FlowError:
+    """The stage is not at fault, but the line that uses it."""
+    return FlowError(reason, stage=stage.name, place=str(users_place()))
+
+
+def _what_fault(stage: Stage) -> str | None:
+    match stage.kind:
+        case Kind.SOURCE:
+            return _source_fault(stage)
+        case Kind.SINK:
+            return _sink_fault(stage.what)
+        case Kind.STATEFUL:
+            return _state_fault(stage.what)
+        case _:
+            return _function_fault(stage)
+
+
+def _function_fault(stage: Stage) -> str | None:
+    if not callable(stage.what):
+        return f"{stage.what!r} can't be called; pass a function of one event"
+    if _is_async(stage.what):
+        return f"{stage.what!r} is async; pass a plain function"
+    if stage.kind is not Kind.FLAT_MAP and inspect.isgeneratorfunction(stage.what):
+        return f"{stage.what!r} is a generator; {stage.kind} wants a result, use flat_map"
+    return None
+
+
+def _state_fault(what: Any) -> str | None:
+    if not callable(what):
+        return f"{what!r} can't be called; pass a class with on_event, or a function that makes one"
+    if isinstance(what, type) and not callable(getattr(what, "on_event", None)):
+        return f"{what.__qualname__} has no method on_event(event); give it one"
+    return None
+
+
+def _source_fault(stage: Stage) -> str | None:
+    what = stage.what
+    is_usable = callable(what) or hasattr(what, "read") or hasattr(what, "__iter__")
+    if not is_usable or isinstance(what, str | bytes) or _is_async(what):
+        return f"{what!r} is no source; pass an iterable, a function that returns one, or a source"
+    if stage.workers != 1 and not callable(getattr(what, "part", None)):
+        return (
+            f"{stage.workers} workers, but this source can't be split; ask for 1, or give it a "
+            "method part(index, count)"
+        )
+    return None
+
+
+def _sink_fault(what: Any) -> str | None:
+    if isinstance(what, type):
+        return f"{what.__qualname__} is a class; pass one of its objects"
+    if not (callable(what) or callable(getattr(what, "write", None))) or _is_async(what):
+        return f"{what!r} is no sink; pass a function of one event, or an object with write(events)"
+    return None
+
+
+def _is_async(what: Any) -> bool:
+    return inspect.iscoroutinefunction(what) or inspect.isasyncgenfunction(what)
+
+
+def _is_count(workers: Any) -> bool:
+    return isinstance(workers, int) and not isinstance(workers, bool) and workers >= 1
+
+
+# ---- what only the whole graph shows
+
+
+def check_graph(flow: Flow) -> None:
+    """Raise a FlowError for the first thing that keeps a flow from running."""
+    if not any(stage.kind is Kind.SOURCE for stage in flow.stages):
+        raise FlowError(
+            f"flow {flow.name!r} has no source; begin with flow.source(…)", place=str(flow.where)
+        )
+    if edges := _cycle(flow):
+        names = " → ".join([edges[0].upstream.name, *(edge.downstream.name for edge in edges)])
+        closing = max(edges, key=lambda edge: edge.number)
+        raise FlowError(
+            f"its events come back to it: {names}; take out one of these connections",
+            stage=closing.downstream.name,
+            place=str(closing.where),
+        )
+    for stage in flow.stages:
+        if not stage.outputs and stage.kind is not Kind.SINK:
+            raise _fault(stage, "nothing takes what comes out of it; attach a sink, or remove it")
+        if stage.kind is Kind.STATEFUL:
+            _check_keys(stage)
+
+
+def _check_keys(stage: Stage) -> None:
+    plain = [edge for edge in stage.inputs if edge.route.kind is not RouteKind.BY_KEY]
+    if plain and stage.keyed:
+        raise _fault(
+            stage,
+            f"some events come by key, and those from {plain[0].upstream.name!r} "
+            f"{plain[0].route}; let all come by key, or none",
+        )
+
+
+def sorted_stages(flow: Flow) -> list[Stage]:
+    """Return all stages that no cycle leads to, each behind those that feed it."""
+    missing = {stage: len(stage.inputs) for stage in flow.stages}
+    ready = [stage for stage in flow.stages if not stage.inputs]
+    for stage in ready:
+        for edge in stage.outputs:
+            missing[edge.downstream] -= 1
+            if not missing[edge.downstream]:
+                ready.append(edge.downstream)
+    return ready
+
+
+def _cycle(flow: Flow) -> list[Edge]:
+    """Return the edges of one cycle in their order, or none."""
+    rest = set(flow.stages) - set(sorted_stages(flow))
+    stage = next((stage for stage in flow.stages if stage in rest), None)
+    path: list[Edge] = []
+    seen: dict[Stage, int] = {}
+    while stage is not None and stage not in seen:
+        seen[stage] = len(path)
+        edge = next(edge for edge in stage.inputs if edge.upstream in rest)
+        path.append(edge)
+        stage = edge.upstream
+    return path[seen[stage] :][::-1] if stage is not None else []
+
+
+def _fault(stage: Stage, reason: str) -> FlowError:
+    return FlowError(reason, stage=stage.name, place=str(stage.where))

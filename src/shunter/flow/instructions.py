@@ -1,0 +1,30 @@
+"""Processing instructions: what travels between events, in order with them, and to everybody."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+END_OF_STREAM = "end of stream"
+FLUSH = "flush"
+CHECKPOINT = "checkpoint"
+
+BUILT_IN = frozenset({END_OF_STREAM, FLUSH, CHECKPOINT})
+
+
+@dataclass(frozen=True, slots=True)
+class Instruction:
+    """Users give name and data.
+
+    `origin` is the worker of the source that it comes from, which numbers its own; "" is for
+    checkpoints and the end, which all sources send.
+    """
+
+    name: str
+    data: Any = None
+    origin: str = ""
+    number: int = 0
+
+    @property
+    def identity(self) -> tuple[str, int]:
+        return self.origin, self.number

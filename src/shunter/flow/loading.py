@@ -1,0 +1,138 @@
+"""How a flow is found: by file or by module, with or without its name.
+
+What the user's code raises while it is imported becomes a FlowError that names the user's line.
+The loader also notes what the flow was made of, for its fingerprint.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import importlib.util
+import sys
+import sysconfig
+import traceback
+from pathlib import Path
+from types import ModuleType
+
+from shunter.errors import FlowError
+from shunter.flow.event_types import users_modules
+from shunter.flow.graph import Flow
+
+
+def load(spec: str) -> Flow:
+    """Import the flow that `path/to/file.py:name` or `package.module:name` names.
+
+    Without the name it is the only Flow in there. The current folder is put on `sys.path` for a
+    module, the file's folder for a file.
+    """
+    place, _, name = spec.rpartition(":") if ":" in spec else (spec, "", "")
+    if not place or spec.endswith(":"):
+        raise FlowError(f"{spec!r} names no flow; write path/to/file.py:name or module:name")
+    is_file = place.endswith(".py") or "/" in place
+    module = _import_file(Path(place)) if is_file else _import_module(place)
+    flow = _flow_in(module, place, name)
+    if module.__file__ is not None:
+        flow.file = str(Path(module.__file__).resolve())
+    flow.code = _digests(flow, module)
+    return flow
+
+
+def _import_file(path: Path) -> ModuleType:
+    path = path.resolve()
+    if not path.is_file():
+        raise FlowError(f"there is no file {path}; check the path of the flow")
+    known = sys.modules.get(path.stem)
+    if known is not None and getattr(known, "__file__", None) == str(path):
+        return known
+    _put_on_path(path.parent)
+    name = path.stem if known is None else f"shunter_flow_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise FlowError(f"{path} is not a Python file; name one that ends in .py")
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except (Exception, SystemExit) as error:
+        del sys.modules[name]
+        raise _import_failed(str(path), error) from error
+    return module
+
+
+def _import_module(name: str) -> ModuleType:
+    _put_on_path(Path.cwd())
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is not None and (name == error.name or name.startswith(f"{error.name}.")):
+            raise FlowError(
+                f"there is no module {name!r} in {Path.cwd()} or on sys.path; "
+                "check the name, or name a file: path/to/file.py"
+            ) from None
+        raise _import_failed(name, error) from error
+    except (Exception, SystemExit) as error:
+        raise _import_failed(name, error) from error
+
+
+def _put_on_path(folder: Path) -> None:
+    if str(folder) not in sys.path:
+        sys.path.insert(0, str(folder))
+
+
+def _import_failed(place: str, error: BaseException) -> FlowError:
+    if isinstance(error, FlowError):
+        return error
+    return FlowError(
+        f"importing {place} raised {type(error).__name__}: {error}; correct it there",
+        place=_users_line(error),
+    )
+
+
+def _users_line(error: BaseException) -> str:
+    """Say where in the user's code the error comes from; "" where that can't be told."""
+    if isinstance(error, SyntaxError) and error.filename is not None:
+        return f"{error.filename}:{error.lineno}"
+    lines = [
+        f"{frame.f_code.co_filename}:{line}"
+        for frame, line in traceback.walk_tb(error.__traceback__)
+        if _is_users(frame.f_code.co_filename)
+    ]
+    return lines[-1] if lines else ""
+
+
+def _is_users(file: str) -> bool:
+    paths = sysconfig.get_paths()
+    libraries = [
+        paths["stdlib"],
+        paths["purelib"],
+        paths["platlib"],
+        str(Path(__file__).parents[1]),
+    ]
+    return Path(file).is_file() and not any(Path(file).is_relative_to(path) for path in libraries)
+
+
+def _flow_in(module: ModuleType, place: str, name: str) -> Flow:
+    flows = {key: value for key, value in vars(module).items() if isinstance(value, Flow)}
+    there = f"flows in there: {', '.join(flows)}" if flows else "there is no Flow in there"
+    if name:
+        found = getattr(module, name, None)
+        if isinstance(found, Flow):
+            return found
+        fact = "is missing" if found is None else f"is a {type(found).__name__}, not a Flow"
+        raise FlowError(f"{place}: {name!r} {fact}; {there}")
+    if len({id(flow) for flow in flows.values()}) == 1:
+        return next(iter(flows.values()))
+    remedy = f"say which: {place}:{next(iter(flows))}" if flows else 'write flow = Flow("name")'
+    raise FlowError(f"{place}: {there}; {remedy}")
+
+
+def _digests(flow: Flow, module: ModuleType) -> tuple[tuple[str, str], ...]:
+    """Digest the user's files that the flow is made of; folders may differ from host to host."""
+    files = {getattr(sys.modules[name], "__file__", None) for name in users_modules(flow)}
+    used = {file for file in files if file is not None and _is_users(file)}
+    if module.__file__ is not None:
+        used.add(module.__file__)
+    paths = {Path(file).resolve() for file in used}
+    return tuple(
+        sorted((path.name, hashlib.sha256(path.read_bytes()).hexdigest()) for path in paths)
+    )

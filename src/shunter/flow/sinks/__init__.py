@@ -1,0 +1,57 @@
+"""Where the events of a flow end: files, databases, jobs, functions, memory.
+
+Names are imported when first used: who writes files needs neither SQLite nor pymongo.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from shunter.flow.sinks.calls import Each, Print
+    from shunter.flow.sinks.csv_file import WriteCsv
+    from shunter.flow.sinks.in_memory import Collect, Count
+    from shunter.flow.sinks.jobs import SubmitJobs
+    from shunter.flow.sinks.json_lines_file import WriteJsonLines
+    from shunter.flow.sinks.mongo_collection import UpsertDocuments
+    from shunter.flow.sinks.parquet_folder import WriteParquet
+    from shunter.flow.sinks.port import Sink
+    from shunter.flow.sinks.sqlite_table import UpsertRows
+    from shunter.flow.sinks.wrapping import as_sink
+
+__all__ = [
+    "Collect",
+    "Count",
+    "Each",
+    "Print",
+    "Sink",
+    "SubmitJobs",
+    "UpsertDocuments",
+    "UpsertRows",
+    "WriteCsv",
+    "WriteJsonLines",
+    "WriteParquet",
+    "as_sink",
+]
+
+_HOMES = {
+    "Collect": "in_memory",
+    "Count": "in_memory",
+    "Each": "calls",
+    "Print": "calls",
+    "Sink": "port",
+    "SubmitJobs": "jobs",
+    "UpsertDocuments": "mongo_collection",
+    "UpsertRows": "sqlite_table",
+    "WriteCsv": "csv_file",
+    "WriteJsonLines": "json_lines_file",
+    "WriteParquet": "parquet_folder",
+    "as_sink": "wrapping",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

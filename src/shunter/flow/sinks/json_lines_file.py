@@ -1,0 +1,50 @@
+"""Events into a file with a JSON value on each line."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from shunter.errors import FlowError
+from shunter.flow.sinks.growing_file import GrowingFile, part_of
+
+
+class WriteJsonLines:
+    """Writes each event as a line of JSON, exactly once; the file appears when all are written.
+
+    Several workers write files of their own, such as out-00000-of-00004.jsonl.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self._path = Path(path)
+        self._encoder = msgspec.json.Encoder()
+        self._file: GrowingFile
+
+    def part(self, index: int, count: int) -> WriteJsonLines:
+        return WriteJsonLines(part_of(self._path, index, count))
+
+    def open(self, saved: Any | None) -> None:
+        self._file = GrowingFile(Path(os.path.realpath(self._path)))
+        self._file.open(saved)
+
+    def write(self, events: Sequence[Any]) -> int:
+        try:
+            self._file.append(self._encoder.encode_lines(events))
+        except TypeError as error:
+            raise FlowError(
+                f"{self._path}: {error}; map events to plain values, dataclasses or structs"
+            ) from error
+        return len(events)
+
+    def checkpoint(self) -> Any:
+        return self._file.checkpoint()
+
+    def close(self) -> None:
+        self._file.publish()
+
+    def abandon(self) -> None:
+        self._file.let_go()

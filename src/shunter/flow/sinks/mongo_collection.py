@@ -1,0 +1,65 @@
+"""Events into a collection of the user's MongoDB, such that a repetition changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import Any
+
+from pymongo import WriteConcern
+from pymongo.collection import Collection
+
+from shunter.errors import FlowError, StagingError
+from shunter.flow.sinks.records import records_of
+from shunter.flow.sources.mongo_client import connected, mongo_faults
+from shunter.rerun.mongo_documents import key_fields, upsert_documents
+
+
+class UpsertDocuments:
+    """Inserts each event as a document, or replaces the document that has its key.
+
+    `url` names the database too. A key other than `_id` needs a unique index. After a death,
+    documents may be written again, and stay the same.
+    """
+
+    def __init__(self, url: str, collection: str, *, key: str | Sequence[str] = "_id") -> None:
+        self._url, self._name, self._key = url, collection, key
+        self._collection: Collection[dict[str, Any]] | None = None
+
+    def part(self, index: int, count: int) -> UpsertDocuments:
+        return UpsertDocuments(self._url, self._name, key=self._key)
+
+    def open(self, saved: None) -> None:
+        self.close()
+        collection = connected(self._url)[self._name]
+        self._collection = collection.with_options(write_concern=WriteConcern("majority", j=True))
+
+    def write(self, events: Sequence[Any]) -> int:
+        assert self._collection is not None, "not open"
+        fields = key_fields(self._key)
+        # Documents of one batch are written in any order, so of each key only the last one is.
+        last = {_identity(record, fields): record for record in records_of(events)}
+        try:
+            with mongo_faults(self._url):
+                upsert_documents(self._collection, last.values(), key=fields, replace=True)
+        except StagingError as error:
+            raise FlowError(str(error)) from error
+        return len(events)
+
+    def checkpoint(self) -> None:
+        return
+
+    def close(self) -> None:
+        if self._collection is not None:
+            self._collection.database.client.close()
+            self._collection = None
+
+    abandon = close
+
+
+def _identity(record: dict[str, Any], fields: Sequence[str]) -> Hashable:
+    key = tuple(record.get(name) for name in fields)
+    try:
+        hash(key)
+    except TypeError:
+        return repr(key)
+    return key

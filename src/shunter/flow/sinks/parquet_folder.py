@@ -1,0 +1,169 @@
+"""Events into a folder of Parquet files.
+
+A Parquet file is whole only when it is closed, so each checkpoint closes one. They are named after
+their number and the run, and lie in a folder beside the target until all of them are published
+together. A folder that was published already and is gone back to is filled from the target.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+from collections.abc import Sequence
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from shunter.errors import FlowError
+from shunter.flow.sinks.growing_file import (
+    check_target,
+    file_faults,
+    is_still_there,
+    lock,
+    part_of,
+)
+from shunter.flow.sinks.records import records_of
+from shunter.flow.sources.arrow import arrow
+from shunter.rerun.directories import staged_directory
+from shunter.rerun.staging_folder import sync
+
+ROWS_AT_ONCE = 100_000
+
+
+class WriteParquet:
+    """Writes each event as a row, exactly once; the folder appears when all are written.
+
+    `schema` is a pyarrow schema; without one it is that of the first events, up to a hundred
+    thousand. Several workers write folders of their own, such as out-00000-of-00004.parquet.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], *, schema: Any = None) -> None:
+        self._path, self._given = Path(path), schema
+        self._staging = self._target = self._path
+        self._schema: Any = None
+        self._run = ""
+        self._number = 0
+        self._rows: list[dict[str, Any]] = []
+        self._writer: Any = None
+        self._lock: int | None = None
+
+    def __del__(self) -> None:
+        self._let_go()
+
+    def part(self, index: int, count: int) -> WriteParquet:
+        return WriteParquet(part_of(self._path, index, count), schema=self._given)
+
+    def open(self, saved: Any | None) -> None:
+        self._let_go()
+        arrow("pyarrow.parquet")
+        self._target = Path(os.path.realpath(self._path))
+        self._staging = self._target.with_name(f".{self._target.name}.part")
+        check_target(self._target, is_folder=True)
+        self._rows, self._schema = [], self._given
+        self._run, self._number = saved or (secrets.token_hex(4), 0)
+        with file_faults(self._target):
+            self._lock_staging()
+            self._go_back()
+
+    def write(self, events: Sequence[Any]) -> int:
+        self._rows += records_of(events)
+        if len(self._rows) >= ROWS_AT_ONCE:
+            self._write_rows()
+        return len(events)
+
+    def checkpoint(self) -> Any:
+        self._write_rows()
+        if self._writer is not None:
+            with file_faults(self._target):
+                self._writer.close()
+                sync(self._file(self._number))
+                sync(self._staging)
+            self._writer = None
+            self._number += 1
+        return [self._run, self._number]
+
+    def close(self) -> None:
+        if self._lock is None:
+            return
+        self.checkpoint()
+        with file_faults(self._target):
+            with staged_directory(self._target, allow_gap=True, run=self._run) as folder:
+                for number in range(self._number):
+                    _link(self._file(number), folder)
+            shutil.rmtree(self._staging)
+        self._let_go()
+
+    def abandon(self) -> None:
+        self._let_go()
+
+    def _file(self, number: int) -> Path:
+        return self._staging / f"part-{number:05d}-{self._run}.parquet"
+
+    def _lock_staging(self) -> None:
+        while self._lock is None:
+            self._staging.mkdir(exist_ok=True)
+            self._lock = os.open(self._staging, os.O_RDONLY)
+            lock(self._lock, self._staging)
+            if not is_still_there(self._lock, self._staging):
+                self._let_go()
+
+    def _go_back(self) -> None:
+        """Keep what was saved, fetch it from the target where it is missing, and drop the rest."""
+        saved = [self._file(number) for number in range(self._number)]
+        for path in set(self._staging.iterdir()) - set(saved):
+            path.unlink()
+        for path in saved:
+            published = self._target / path.name
+            if not path.exists() and published.exists():
+                _link(published, self._staging)
+            elif not path.exists():
+                raise FlowError(f"{path}: it was saved and is gone; begin a new run")
+        if saved and self._schema is None:
+            self._schema = arrow("pyarrow.parquet").read_schema(saved[0])
+
+    def _write_rows(self) -> None:
+        rows, self._rows = self._rows, []
+        if not rows:
+            return
+        table = self._table_of(rows)
+        with file_faults(self._target):
+            if self._writer is None:
+                self._schema = table.schema
+                path = self._file(self._number)
+                self._writer = arrow("pyarrow.parquet").ParquetWriter(path, self._schema)
+            self._writer.write_table(table)
+
+    def _table_of(self, rows: list[dict[str, Any]]) -> Any:
+        pyarrow = arrow()
+        try:
+            if self._given is None:
+                return pyarrow.table(self._columns_of(rows), schema=self._schema)
+            return pyarrow.Table.from_pylist(rows, schema=self._schema)
+        except (pyarrow.ArrowException, KeyError, TypeError, OverflowError) as error:
+            raise FlowError(
+                f"{self._path}: events don't fit the columns ({error}); pass schema=pyarrow.schema("
+                "[…]), or map them"
+            ) from error
+
+    def _columns_of(self, rows: list[dict[str, Any]]) -> dict[str, list[Any]]:
+        known = [] if self._schema is None else self._schema.names
+        names = dict.fromkeys(chain(known, chain.from_iterable(rows)))
+        if known and len(names) > len(known):
+            raise KeyError(f"the first had no {[*names][-1]!r}")
+        return {name: [row.get(name) for row in rows] for name in names}
+
+    def _let_go(self) -> None:
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+
+def _link(path: Path, folder: Path) -> None:
+    try:
+        os.link(path, folder / path.name)
+    except OSError:
+        shutil.copy2(path, folder / path.name)

@@ -1,0 +1,30 @@
+"""What takes events from a flow. Users' own sinks need no import of ours.
+
+All methods are called from one thread. A sink may offer three methods more:
+
+    part(index, count) -> Sink            the index-th of `count`, for as many workers
+    abandon() -> None                     the run ends early: let go of files and connections, and
+                                          leave what was taken where a next `open` finds it
+    on_instruction(instruction) -> None   an instruction other than a checkpoint has come this far
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+
+class Sink(Protocol):
+    """Where events end, and from which they can be taken back up to a checkpoint."""
+
+    def open(self, saved: Any | None) -> None:
+        """Begin a new run, or go back to where a checkpoint was; None is a new run."""
+
+    def write(self, events: Sequence[Any]) -> int:
+        """Take events, and return how many, from the first on; 0 is "later"."""
+
+    def checkpoint(self) -> Any:
+        """Make safe what was taken, and return what `open` needs to come back to here."""
+
+    def close(self) -> None:
+        """Publish: the end of the stream has come."""

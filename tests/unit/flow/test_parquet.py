@@ -1,0 +1,207 @@
+"""Parquet: row groups are read in parts and from any row; a folder is published as a whole."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from shunter.errors import FlowError
+from shunter.flow.sinks import WriteParquet
+from shunter.flow.sources import ParquetRows, Source
+from unit.flow.io_steps import all_of, carried, limits, read_with_a_stop, write_all
+from unit.flow.io_steps import write_with_a_kill
+
+sizes_of_files = st.lists(st.integers(0, 20), min_size=1, max_size=3)
+
+
+def rows(count: int, first: int = 0) -> list[dict[str, Any]]:
+    return [{"number": n, "text": f"n{n}" if n % 3 else None} for n in range(first, first + count)]
+
+
+def write_files(folder: Path, files: list[int], group: int) -> list[dict[str, Any]]:
+    schema = pa.schema([("number", pa.int64()), ("text", pa.string())])
+    written: list[dict[str, Any]] = []
+    for number, count in enumerate(files):
+        new = rows(count, len(written))
+        table = pa.Table.from_pylist(new, schema=schema)
+        pq.write_table(table, folder / f"{number}.parquet", row_group_size=group)
+        written += new
+    return written
+
+
+@settings(max_examples=40)
+@given(
+    files=sizes_of_files, group=st.integers(1, 8), sizes=limits, batches=st.integers(0, 12),
+    count=st.integers(1, 4),
+)  # fmt: skip
+def test_rows_are_read_from_any_position_and_in_any_number_of_parts(
+    files: list[int], group: int, sizes: list[int], batches: int, count: int
+) -> None:
+    with TemporaryDirectory() as folder:
+        expected = write_files(Path(folder), files, group)
+        assert all_of(ParquetRows(folder), sizes) == expected
+        assert read_with_a_stop(lambda: ParquetRows(folder), sizes, batches) == expected
+        found = []
+        for index in range(count):
+
+            def part(index: int = index) -> Source:
+                return ParquetRows(folder).part(index, count)
+
+            found += read_with_a_stop(part, sizes, batches)
+    assert sorted(found, key=lambda row: row["number"]) == expected
+
+
+@dataclass
+class Row:
+    number: int
+
+
+def test_columns_are_chosen_and_rows_become_objects(tmp_path: Path) -> None:
+    write_files(tmp_path, [2], 10)
+
+    assert all_of(ParquetRows(tmp_path, columns=["number"])) == [{"number": 0}, {"number": 1}]
+    assert all_of(ParquetRows(tmp_path, type=Row)) == [Row(0), Row(1)]
+
+
+def test_what_can_not_be_read_is_named(tmp_path: Path) -> None:
+    write_files(tmp_path, [2], 10)
+    with pytest.raises(FlowError, match="no column 'size'; it has number, text"):
+        ParquetRows(tmp_path, columns=["size"]).open(None)
+    with pytest.raises(FlowError, match="there is no such file"):
+        ParquetRows(tmp_path / "nothing").open(None)
+    (tmp_path / "z.parquet").write_text("no Parquet")
+    with pytest.raises(FlowError, match=r"z.parquet: can't be read as Parquet: .*; mend"):
+        ParquetRows(tmp_path).open(None)
+
+
+def test_without_pyarrow_it_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_files(tmp_path, [1], 1)
+    for name in ("pyarrow", "pyarrow.parquet"):
+        monkeypatch.setitem(sys.modules, name, None)
+
+    for stage in (ParquetRows(tmp_path), WriteParquet(tmp_path / "out")):
+        with pytest.raises(FlowError, match=r"pip install 'shunter\[flows\]'"):
+            stage.open(None)
+
+
+# ---- writing
+
+
+@settings(max_examples=40)
+@given(st.data())
+def test_after_a_kill_the_folder_is_what_it_would_have_been(data: st.DataObject) -> None:
+    events = rows(30)
+    saved_at = data.draw(st.integers(0, 30))
+    killed_at = data.draw(st.integers(saved_at, 30))
+    with TemporaryDirectory() as folder:
+        path = Path(folder, "out.parquet")
+        write_with_a_kill(lambda: WriteParquet(path), events, saved_at, killed_at)
+        assert all_of(ParquetRows(path)) == events
+        assert [each.name for each in Path(folder).iterdir()] == ["out.parquet"]
+
+
+def test_nothing_is_seen_before_the_end_and_an_older_folder_stays(tmp_path: Path) -> None:
+    path = tmp_path / "out"
+    for first in (0, 100):
+        before = sorted(path.iterdir()) if path.exists() else []
+        sink = WriteParquet(path)
+        sink.open(None)
+        write_all(sink, rows(10, first))
+        sink.checkpoint()
+        assert (sorted(path.iterdir()) if path.exists() else []) == before
+        sink.close()
+        assert all_of(ParquetRows(path)) == rows(10, first)
+
+
+def test_what_was_published_is_gone_back_to(tmp_path: Path) -> None:
+    path = tmp_path / "out"
+    sink = WriteParquet(path)
+    sink.open(None)
+    write_all(sink, rows(10))
+    saved = carried(sink.checkpoint())
+    write_all(sink, rows(5, 10))
+    sink.close()
+
+    again = WriteParquet(path)
+    again.open(saved)
+    write_all(again, rows(5, 10))
+    again.close()
+
+    assert all_of(ParquetRows(path)) == rows(15)
+
+
+def test_what_was_saved_and_is_gone_ends_the_run(tmp_path: Path) -> None:
+    sink = WriteParquet(tmp_path / "out")
+    sink.open(None)
+    write_all(sink, rows(10))
+    saved = sink.checkpoint()
+    next((tmp_path / ".out.part").iterdir()).unlink()
+
+    with pytest.raises(FlowError, match="saved and is gone; begin a new run"):
+        sink.open(saved)
+
+
+def test_parts_write_folders_of_their_own(tmp_path: Path) -> None:
+    for index in range(2):
+        part = WriteParquet(tmp_path / "out.parquet").part(index, 2)
+        part.open(None)
+        write_all(part, rows(3, 3 * index))
+        part.close()
+
+    names = [f"out-{index:05}-of-00002.parquet" for index in range(2)]
+    assert sorted(path.name for path in tmp_path.iterdir()) == names
+    assert all_of(ParquetRows([tmp_path / name for name in names])) == rows(6)
+
+
+def test_fields_that_come_later_are_not_lost(tmp_path: Path) -> None:
+    sink = WriteParquet(tmp_path / "out")
+    sink.open(None)
+    sink.write([{"a": 1}, {"b": datetime(2026, 1, 1, tzinfo=UTC)}])
+    sink.checkpoint()
+    sink.write([{"a": 2}])
+    sink.checkpoint()
+    sink.write([{"a": 3, "c": 1}])
+
+    with pytest.raises(FlowError, match=r"the first had no 'c'.*pass schema="):
+        sink.checkpoint()
+
+
+def test_a_schema_says_what_columns_there_are(tmp_path: Path) -> None:
+    sink = WriteParquet(tmp_path / "out", schema=pa.schema([("number", pa.float64())]))
+    sink.open(None)
+    sink.write([Row(1), {"number": 2, "other": 3}])
+    sink.close()
+    assert all_of(ParquetRows(tmp_path / "out")) == [{"number": 1.0}, {"number": 2.0}]
+
+    sink.open(None)
+    sink.write([{"number": "one"}])
+    with pytest.raises(FlowError, match="events don't fit the columns"):
+        sink.close()
+
+
+def test_a_file_in_its_place_and_a_missing_folder_are_refused_at_once(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(FlowError, match="is a file, and would become a folder"):
+        WriteParquet(tmp_path / "file").open(None)
+    with pytest.raises(FlowError, match="there is no folder .*; make it first"):
+        WriteParquet(tmp_path / "none" / "out").open(None)
+
+
+def test_no_events_are_an_empty_folder(tmp_path: Path) -> None:
+    sink = WriteParquet(tmp_path / "out")
+    sink.open(None)
+    sink.close()
+
+    assert all_of(ParquetRows(tmp_path / "out")) == []
