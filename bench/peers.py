@@ -124,7 +124,7 @@ def measure(name: str, say: Callable[[str], None], *, is_quick: bool) -> dict[st
     """Measure one peer, or raise Skipped."""
     package, started, jobs = PEERS[name]
     say(f"{name}: installing into {VENV.name}")
-    _install(package)
+    install(package)
     say(f"{name}: measuring")
     with Stage() as stage, started(stage):
         sizes = [str(jobs // 10 if is_quick else jobs), "200"]
@@ -137,7 +137,8 @@ def measure(name: str, say: Callable[[str], None], *, is_quick: bool) -> dict[st
     return {**figures, "version": _version(package.partition("[")[0])}
 
 
-def _install(package: str) -> None:
+def install(package: str) -> None:
+    """Have a package in the peers' own environment, or raise Skipped."""
     pip = [PYTHON, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", package]
     try:
         if not Path(PYTHON).exists():

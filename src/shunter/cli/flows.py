@@ -20,7 +20,7 @@ from rich.table import Table
 
 from shunter.cli.serving import set_up_logging
 from shunter.flow.drawing import as_mermaid, as_svg, as_text
-from shunter.flow.engine.checkpoints import Checkpoints
+from shunter.flow.engine.checkpoint_stores import KeepsCheckpoints, checkpoints_at
 from shunter.flow.engine.deployer import FlowRun
 from shunter.flow.engine.engine import Engine
 from shunter.flow.engine.local_engines import LocalEngines
@@ -83,7 +83,12 @@ def run(
         str, typer.Option(help="Where inboxes listen: 10.1.0.0/16, or how addresses begin.")
     ] = LOOPBACK,
     checkpoints: Annotated[
-        Path | None, typer.Option(help="A folder for checkpoints; a later run goes on from there.")
+        str | None,
+        typer.Option(
+            metavar="WHERE",
+            help="Keep checkpoints, from which a later run goes on: a folder, sqlite:///FILE or "
+            "mongodb://HOST/DATABASE.",
+        ),
     ] = None,
     every: Annotated[float, typer.Option(help="Seconds between two checkpoints.")] = 5.0,
     as_json: JsonOption = False,
@@ -102,7 +107,7 @@ def run(
                 count=engines,
                 addresses=engine or [],
                 network=network,
-                checkpoints=Checkpoints(checkpoints) if checkpoints else None,
+                checkpoints=checkpoints_at(checkpoints, loaded.name) if checkpoints else None,
                 every=every,
             )
     took = time.monotonic() - began
@@ -172,7 +177,7 @@ def _run_on_engines(
     count: int,
     addresses: Sequence[str],
     network: str,
-    checkpoints: Checkpoints | None,
+    checkpoints: KeepsCheckpoints | None,
     every: float,
 ) -> list[StageReport]:
     options: dict[str, Any] = {

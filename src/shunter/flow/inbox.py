@@ -50,6 +50,7 @@ class Inbox:
         self._turns = deque(self._lanes)
         self._taken: deque[tuple[_Lane, int]] = deque()
         self._has_ended = False
+        self.taken_from = ""
         self.duplicates = 0
 
     @property
@@ -100,7 +101,7 @@ class Inbox:
     def take(self, limit: int) -> list[Any] | Instruction | None:
         """Take events of one sender, or an instruction that is due; None where there are none.
 
-        `acknowledge` gives back the room of events.
+        `acknowledge` gives back the room of events, and `taken_from` is who sent them.
         """
         for _ in range(len(self._turns)):
             sender = self._turns[0]
@@ -109,6 +110,7 @@ class Inbox:
                 number, head = lane.runs[0]
                 if isinstance(head, list):
                     self._turns.rotate(-1)
+                    self.taken_from = sender
                     return self._events(lane, limit)
                 lane.runs.popleft()
                 lane.done = number

@@ -16,7 +16,6 @@ from typing import Any, Protocol, cast
 from shunter.errors import FlowError
 from shunter.flow.in_out import Needs
 from shunter.flow.instructions import Instruction
-from shunter.flow.routes import Route
 from shunter.flow.sending import Bad
 from shunter.flow.stages import Kind, Stage
 from shunter.flow.states import as_key, saved_state, set_state
@@ -44,8 +43,7 @@ class Operator(Protocol):
 def operator(stage: Stage, bad: Bad) -> Operator:
     """Return what does the work of a stage, other than sources and sinks."""
     if stage.kind is Kind.STATEFUL:
-        route = stage.inputs[0].route if stage.keyed else None
-        return Stateful(stage, bad) if route is None else Keyed(stage, route, bad)
+        return Keyed(stage, bad) if stage.keyed else Stateful(stage, bad)
     return _STATELESS[stage.kind](stage.what, bad)
 
 
@@ -140,11 +138,17 @@ class _Instances(dict[Any, Callable[[Any], Any]]):
 
 
 class Keyed:
-    """One instance of the user's class for each key."""
+    """One instance of the user's class for each key, whichever edge an event comes by."""
 
-    def __init__(self, stage: Stage, route: Route, bad: Bad) -> None:
-        self._stage, self._route, self._bad = stage, route, bad
+    def __init__(self, stage: Stage, bad: Bad) -> None:
+        self._stage, self._bad = stage, bad
+        self._routes = {edge.number: edge.route for edge in stage.inputs}
+        self._route = stage.inputs[0].route
         self._instances = _Instances(stage)
+
+    def expect_by(self, edge: int) -> None:
+        """Take the keys of the next events as they are on this edge."""
+        self._route = self._routes[edge]
 
     def process(self, events: list[Any]) -> Outcome:
         try:

@@ -147,6 +147,11 @@ def planned(flow: Flow, nodes: int) -> Plan:
     return Plan(nodes, tuple(reversed(workers)))
 
 
+def edge_of(sender: str) -> int:
+    """Return the number of the edge that a sender sends by."""
+    return int(sender.rpartition("/")[2])
+
+
 def letters_stage(flow: Flow) -> Stage | None:
     """Return the stage that gets the events on which functions raised, where there is one."""
     if flow.on_error in POLICIES:

@@ -16,7 +16,8 @@ from shunter.flow.bad_events import BadEvents
 from shunter.flow.in_out import Needs, chained
 from shunter.flow.inbox import Inbox
 from shunter.flow.instructions import BUILT_IN, CHECKPOINT, END_OF_STREAM, Instruction
-from shunter.flow.operators import Operator, operator
+from shunter.flow.operators import Keyed, Operator, operator
+from shunter.flow.plan import edge_of
 from shunter.flow.sending import Sending
 from shunter.flow.sinks.port import Sink
 from shunter.flow.sources.port import Source
@@ -103,6 +104,8 @@ class StageWorker:
             for stage in stages
             if stage.kind not in (Kind.SOURCE, Kind.SINK)
         ]
+        first = self._steps[0].operator if self._steps else None
+        self._keyed = first if isinstance(first, Keyed) and len(stages[0].inputs) > 1 else None
         self._head = stages[0].name
         self._owed = dict.fromkeys(sendings, 0)
         self._acting: Instruction | None = None
@@ -161,7 +164,10 @@ class StageWorker:
 
     def _take(self) -> list[Any] | Instruction | None:
         assert self.inbox is not None
-        return self.inbox.take(BATCH)
+        taken = self.inbox.take(BATCH)
+        if self._keyed is not None and type(taken) is list:
+            self._keyed.expect_by(edge_of(self.inbox.taken_from))
+        return taken
 
     def _read(self) -> list[Any] | Instruction | None:
         assert self._source is not None

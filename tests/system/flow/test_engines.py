@@ -325,3 +325,66 @@ def _ipc_folder() -> Path:
     from shunter.flow.engine.network import ipc_endpoint
 
     return Path(ipc_endpoint("127.0.0.1", 1).removeprefix("ipc://")).parent
+
+
+# ---- the management interface
+
+
+def test_a_flow_that_is_quiesced_ends_with_what_was_read(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FLOW_PAUSE", "0.01")
+    numbers_file(folder, 1_000_000)
+    context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+    with engines(folder, 2) as started:
+        run = FlowRun(counting(), COUNTING, [each.endpoint for each in started])
+        background = InBackground(run.run)
+        until(lambda: _is_under_way(run))
+        connections = [EngineConnection(context, each.endpoint, 0) for each in started]
+        for connection in connections:
+            run_id = connection.ask(messages.Status())["run"]
+            connection.ask(messages.Quiesce(run=run_id))
+            connection.close()
+        stages = {stage.name: stage for stage in background.outcome(30)}
+    context.term()
+
+    assert 0 < stages["out"].taken == stages["numbers"].given < 1_000_000
+    assert sum(map(len, sums_in(folder).values())) == stages["out"].taken
+
+
+def test_two_deployers_do_not_share_an_engine(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The later one has it, and the earlier one is told."""
+    monkeypatch.setenv("FLOW_PAUSE", "0.01")
+    numbers_file(folder, 20_000)
+    with engines(folder, 1) as started:
+        first = FlowRun(counting(), COUNTING, [started[0].endpoint])
+        background = InBackground(first.run)
+        until(lambda: _is_under_way(first))
+
+        FlowRun(counting(), COUNTING, [started[0].endpoint]).run()
+
+        with pytest.raises(FlowError, match=r"another run has taken over|is not on node"):
+            background.outcome(30)
+    assert is_complete(sums_in(folder), 20_000)
+
+
+def test_a_function_that_never_returns_does_not_outlive_its_run(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FLOW_PAUSE", "3600")
+    numbers_file(folder, 1000)
+    is_over = False
+    with engines(folder, 1) as started:
+        run = FlowRun(
+            counting(), COUNTING, [started[0].endpoint], should_stop=lambda: is_over
+        )  # fmt: skip
+        background = InBackground(run.run)
+        until(lambda: run.stages)
+        is_over = True
+        with pytest.raises(Stopped):
+            background.outcome(10)
+
+        until(lambda: started[0].process.poll() is not None, within=15)
+        assert "does not return; the engine ends" in started[0].log.read_text()

@@ -106,6 +106,22 @@ def test_parts_write_files_of_their_own(make: Make, tmp_path: Path) -> None:
 
 
 @both
+def test_a_run_that_is_given_up_publishes_nothing_and_lets_go(make: Make, tmp_path: Path) -> None:
+    sink: Any = make(tmp_path / "out")
+    sink.open(None)
+    sink.write([{"a": 1}])
+    saved = sink.checkpoint()
+    sink.abandon()
+    sink.close()
+    assert not (tmp_path / "out").exists()
+
+    other = make(tmp_path / "out")
+    other.open(saved)
+    other.close()
+    assert b"1" in (tmp_path / "out").read_bytes()
+
+
+@both
 def test_closing_again_changes_nothing(make: Make, tmp_path: Path) -> None:
     sink = make(tmp_path / "out")
     sink.open(None)
@@ -149,7 +165,7 @@ def test_two_runs_at_once_are_refused(tmp_path: Path, monkeypatch: pytest.Monkey
 
 @both
 def test_a_place_where_nothing_can_be_written_is_named_at_once(make: Make, tmp_path: Path) -> None:
-    with pytest.raises(FlowError, match="there is no folder .*none; make it first"):
+    with pytest.raises(FlowError, match=r"there is no folder .*none; make it first"):
         make(tmp_path / "none" / "out").open(None)
     with pytest.raises(FlowError, match="is a folder, and would become a file"):
         make(tmp_path).open(None)

@@ -49,39 +49,50 @@ def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(job_harvest, "FEW", 4)
 
 
-steps = st.lists(
-    st.tuples(st.sampled_from(["add", "add", "end", "end", "round", "stop"]), st.integers(0, 99)),
-    max_size=80,
-)
+class Follower:
+    """Gives out what is found, and may be stopped and begun again at its position."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.found: list[str] = []
+        self._mark, self._given = 0.0, dict[str, float]()
+        self.begin_again()
+
+    def begin_again(self) -> None:
+        kept = {job_id: at for job_id, at in self._given.items() if at >= self._mark}
+        self._given = carried(kept)
+        self._harvest = Harvest(self._store.listing, mark=self._mark, given=self._given)
+
+    def round(self, most: int | None = None) -> None:
+        """Give out all that is new, or stop in the middle of it."""
+        for count, ended in enumerate(self._harvest.round()):
+            if count == most:
+                self.begin_again()
+                return
+            self.found.append(ended.id)
+            self._given[ended.id], self._mark = ended.created, ended.mark
 
 
-@settings(max_examples=300)
-@given(steps=steps, slack=st.sampled_from([0.0, 30.0, 59.0]), seed=st.randoms())
-def test_each_job_is_found_once(
-    steps: list[tuple[str, int]], slack: float, seed: random.Random
-) -> None:
-    store, found = Store(), list[str]()
-    mark, given = 0.0, dict[str, float]()
-    harvest = Harvest(store.listing)
-    for step, number in [*steps, ("round", 99), ("round", 99)]:
-        if step == "add":
-            store.add(1000.0 + 20.0 * len(store.jobs) - slack * seed.random())
-        elif step == "end" and store.jobs:
-            place = number % len(store.jobs)
-            if not store.jobs[place].status.is_final:
-                store.end(place, seed.choice(sorted(FINAL)))
-        elif step == "round":
-            for count, ended in enumerate(harvest.round()):
-                if count == number:
-                    harvest = Harvest(store.listing, mark=mark, given=given)
-                    break
-                found.append(ended.id)
-                given[ended.id], mark = ended.created, ended.mark
-        elif step == "stop":
-            given = {job_id: at for job_id, at in given.items() if at >= mark}
-            harvest = Harvest(store.listing, mark=mark, given=carried(given))
+@settings(max_examples=200)
+@given(seed=st.integers(0, 2**32), lateness=st.sampled_from([0.0, 30.0, 59.0]))
+def test_each_job_is_found_once(seed: int, lateness: float) -> None:
+    chance, store = random.Random(seed), Store()
+    follower = Follower(store)
+    for number in range(200):
+        match chance.choice(["add", "add", "end", "end", "round", "stop"]):
+            case "add":
+                store.add(1000.0 + 10.0 * number - lateness * chance.random())
+            case "end":
+                under_way = [p for p, job in enumerate(store.jobs) if not job.status.is_final]
+                if under_way:
+                    store.end(chance.choice(under_way), chance.choice(sorted(FINAL)))
+            case "round":
+                follower.round(chance.choice([None, chance.randrange(5)]))
+            case "stop":
+                follower.begin_again()
+    follower.round()
 
-    assert sorted(found) == sorted(job.id for job in store.jobs if job.status.is_final)
+    assert sorted(follower.found) == sorted(job.id for job in store.jobs if job.status.is_final)
 
 
 def test_only_the_statuses_asked_for_are_found() -> None:

@@ -85,6 +85,15 @@ def test_parts_of_json_lines_have_all_lines_once(
     assert sorted(found, key=lambda event: event[:2]) == [e for events in numbered for e in events]
 
 
+@pytest.mark.parametrize("count", range(2, 17))
+def test_a_line_that_begins_where_a_part_does_is_its_own(place: Path, count: int) -> None:
+    (place / "in.jsonl").write_text("".join(f"{number:7}\n" for number in range(16)))
+    parts = [all_of(JsonLines(place).part(index, count)) for index in range(count)]
+
+    assert [event for part in parts for event in part] == all_of(JsonLines(place))
+    assert max(map(len, parts)) - min(map(len, parts)) <= 1
+
+
 @given(files=files_of_cells, sizes=limits, batches=st.integers(0, 12))
 def test_csv_rows_go_on_from_any_position(
     files: list[list[tuple[str, str]]], sizes: list[int], batches: int
@@ -157,6 +166,11 @@ def test_files_that_came_later_are_read_and_files_that_went_are_missed(place: Pa
 # ---- what a line becomes
 
 
+def read_on(source: Source, size: int, found: list[Any]) -> None:
+    while True:
+        found += source.read(size) or []
+
+
 class Reading(Struct):
     machine: str
     degrees: float
@@ -202,8 +216,7 @@ def test_a_bad_line_is_named_after_those_before_it_and_passed_over(
     source.open(None)
     found: list[Any] = []
     with pytest.raises(ValueError, match=f"in.jsonl:4: .*{fault}"):
-        while True:
-            found += source.read(size) or []
+        read_on(source, size, found)
 
     assert len(found) == 2
     assert source.read(size) == [Reading("m", 1.0)]
@@ -230,8 +243,7 @@ def test_a_bad_row_is_named_after_those_before_it_and_passed_over(
     source.open(None)
     found: list[Any] = []
     with pytest.raises(ValueError, match=f"in.csv:5: .*{fault}"):
-        while True:
-            found += source.read(size) or []
+        read_on(source, size, found)
 
     assert [event["age"] for event in found] == [1, 2]
     assert source.read(size) == [{"name": "c", "age": 3}]

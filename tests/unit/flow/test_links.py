@@ -112,6 +112,7 @@ def test_the_last_one_comes_again_after_a_while_if_it_was_lost():
         (Envelope("s", 0, 1, 2), b"\x91\x01", "announced 2 events and sent 1"),
         (Envelope("s", 0, 1, 1), b"\xc1", "don't decode"),
         (Envelope("s", 0, 1, 1, "os:system"), b"\x91\x01", "type 'os:system', which this flow"),
+        (Envelope("s", 0, 1, 1, "", Instruction("dance")), b"", "'dance', which nobody here knows"),
     ],
 )
 def test_what_makes_no_sense_is_refused_and_nothing_of_it_taken(envelope, body, reason):

@@ -82,6 +82,34 @@ def test_each_key_has_a_state_of_its_own_and_its_order(nodes):
 
 
 @NODES
+def test_inputs_may_have_their_key_in_different_places(nodes):
+    """As in a join: both sides come to the same state."""
+
+    class Joined:
+        def __init__(self):
+            self.name = None
+            self.orders = []
+
+        def on_event(self, event):
+            if "name" in event:
+                self.name = event["name"]
+            else:
+                self.orders.append(event["order"])
+
+        def on_instruction(self, instruction):
+            return (self.name, sorted(self.orders))
+
+    def build(flow, found):
+        customers = flow.source([{"id": n, "name": f"c{n}"} for n in range(5)], name="customers")
+        orders = flow.source([{"customer": n % 5, "order": n} for n in range(20)], name="orders")
+        both = flow.merge(customers.key_by("id"), orders.key_by("customer"))
+        both.stateful(Joined).sink(found.append)
+
+    expected = [(f"c{n}", list(range(n, 20, 5))) for n in range(5)]
+    assert sorted(outcome(build, nodes=nodes)) == expected
+
+
+@NODES
 def test_an_instance_for_each_worker_without_a_key(nodes):
     def build(flow, found):
         flow.source(range(100)).balanced().stateful(Total).sink(found.append)

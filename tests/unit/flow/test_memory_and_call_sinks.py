@@ -33,6 +33,24 @@ def test_what_came_behind_a_checkpoint_is_taken_back(saved_at: int, killed_at: i
     assert mine == ["before", *events]
 
 
+def test_several_workers_fill_one_list_and_one_count() -> None:
+    mine = ["before"]
+    for whole in (Collect(mine), Count()):
+        for _ in range(2):
+            parts = [whole.part(index, 2) for index in range(2)]
+            for part in parts:
+                part.open(None)
+            write_all(parts[0], ["a", "b"])
+            saved = parts[0].checkpoint()
+            write_all(parts[1], ["c"])
+            write_all(parts[0], ["lost"])
+            parts[0].open(saved)
+            write_all(parts[0], ["d"])
+        if isinstance(whole, Count):
+            assert whole.count == 4
+    assert sorted(mine) == ["a", "b", "before", "c", "d"]
+
+
 def test_a_function_is_called_with_each_event() -> None:
     seen: list[Any] = []
     sink = as_sink(seen.append)

@@ -16,10 +16,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shunter.errors import FlowError
-from shunter.flow.sinks import WriteParquet
+from shunter.flow.sinks import WriteParquet, parquet_folder
 from shunter.flow.sources import ParquetRows, Source
-from unit.flow.io_steps import all_of, carried, limits, read_with_a_stop, write_all
-from unit.flow.io_steps import write_with_a_kill
+from unit.flow.io_steps import (
+    all_of,
+    carried,
+    limits,
+    read_with_a_stop,
+    write_all,
+    write_with_a_kill,
+)
 
 sizes_of_files = st.lists(st.integers(0, 20), min_size=1, max_size=3)
 
@@ -153,6 +159,21 @@ def test_what_was_saved_and_is_gone_ends_the_run(tmp_path: Path) -> None:
         sink.open(saved)
 
 
+def test_a_run_that_is_given_up_publishes_nothing_and_lets_go(tmp_path: Path) -> None:
+    sink, other = WriteParquet(tmp_path / "out"), WriteParquet(tmp_path / "out")
+    sink.open(None)
+    write_all(sink, rows(3))
+    saved = sink.checkpoint()
+    write_all(sink, rows(3))
+    sink.abandon()
+    sink.close()
+    assert not (tmp_path / "out").exists()
+
+    other.open(saved)
+    other.close()
+    assert all_of(ParquetRows(tmp_path / "out")) == rows(3)
+
+
 def test_parts_write_folders_of_their_own(tmp_path: Path) -> None:
     for index in range(2):
         part = WriteParquet(tmp_path / "out.parquet").part(index, 2)
@@ -165,16 +186,46 @@ def test_parts_write_folders_of_their_own(tmp_path: Path) -> None:
     assert all_of(ParquetRows([tmp_path / name for name in names])) == rows(6)
 
 
-def test_fields_that_come_later_are_not_lost(tmp_path: Path) -> None:
+def test_fields_and_types_that_come_later_are_in_all_files(tmp_path: Path) -> None:
+    at = datetime(2026, 1, 1, tzinfo=UTC)
     sink = WriteParquet(tmp_path / "out")
     sink.open(None)
-    sink.write([{"a": 1}, {"b": datetime(2026, 1, 1, tzinfo=UTC)}])
-    sink.checkpoint()
-    sink.write([{"a": 2}])
-    sink.checkpoint()
-    sink.write([{"a": 3, "c": 1}])
+    for events in ([{"a": 1, "n": None}], [{"a": 2, "b": at}, {"n": "x"}], [{"c": [1]}]):
+        sink.write(events)
+        saved = carried(sink.checkpoint())
+        sink.open(saved)
+    sink.close()
 
-    with pytest.raises(FlowError, match=r"the first had no 'c'.*pass schema="):
+    assert pq.read_table(tmp_path / "out").to_pylist() == [
+        {"a": 1, "n": None, "b": None, "c": None},
+        {"a": 2, "n": None, "b": at, "c": None},
+        {"a": None, "n": "x", "b": None, "c": None},
+        {"a": None, "n": None, "b": None, "c": [1]},
+    ]
+
+
+def test_large_batches_become_row_groups_of_few_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parquet_folder, "ROWS_AT_ONCE", 10)
+    sink = WriteParquet(tmp_path / "out")
+    sink.open(None)
+    write_all(sink, [{"n": None}] * 10 + [{"n": n} for n in range(40)], 10)
+    sink.close()
+
+    files = [pq.ParquetFile(path) for path in sorted((tmp_path / "out").iterdir())]
+    assert [file.num_row_groups for file in files] == [1, 4]
+    assert [row["n"] for row in all_of(ParquetRows(tmp_path / "out"))] == [None] * 10 + [*range(40)]
+
+
+def test_a_value_of_another_type_is_refused(tmp_path: Path) -> None:
+    sink = WriteParquet(tmp_path / "out")
+    sink.open(None)
+    sink.write([{"a": 1}])
+    sink.checkpoint()
+    sink.write([{"a": "text"}])
+
+    with pytest.raises(FlowError, match=r"events don't fit the columns .*pass schema="):
         sink.checkpoint()
 
 
@@ -195,7 +246,7 @@ def test_a_file_in_its_place_and_a_missing_folder_are_refused_at_once(tmp_path: 
     (tmp_path / "file").touch()
     with pytest.raises(FlowError, match="is a file, and would become a folder"):
         WriteParquet(tmp_path / "file").open(None)
-    with pytest.raises(FlowError, match="there is no folder .*; make it first"):
+    with pytest.raises(FlowError, match=r"there is no folder .*; make it first"):
         WriteParquet(tmp_path / "none" / "out").open(None)
 
 

@@ -17,8 +17,7 @@ from hypothesis import strategies as st
 from shunter.errors import FlowError
 from shunter.flow.sinks import UpsertRows, sqlite_table
 from shunter.flow.sources import SqliteRows, sqlite_rows
-from unit.flow.io_steps import all_of, carried, limits, read_with_a_stop, rest_of
-from unit.flow.io_steps import write_with_a_kill
+from unit.flow.io_steps import all_of, carried, limits, read_with_a_stop, rest_of, write_with_a_kill
 
 keys = st.integers(-(2**40), 2**40) | st.text(max_size=5) | st.binary(max_size=5)
 

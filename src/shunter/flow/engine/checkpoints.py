@@ -26,8 +26,22 @@ class Kept(msgspec.Struct, frozen=True):
     version: int = VERSION
 
 
+def encoded(kept: Kept) -> bytes:
+    return msgspec.msgpack.encode(kept)
+
+
+def decoded(body: bytes, name: str) -> Kept:
+    """Read a checkpoint; `name` says which, where that fails."""
+    try:
+        return msgspec.msgpack.decode(body, type=Kept)
+    except msgspec.DecodeError as error:
+        raise FlowError(
+            f"the checkpoint {name} can't be read: {error}; delete it to go on from the one before"
+        ) from error
+
+
 class Checkpoints:
-    """The checkpoints of one flow."""
+    """The checkpoints of one flow, in a folder of their own."""
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         self._folder = Path(folder)
@@ -45,7 +59,7 @@ class Checkpoints:
         staged = path.with_suffix(".part")
         try:
             with open(staged, "wb") as file:
-                file.write(msgspec.msgpack.encode(kept))
+                file.write(encoded(kept))
                 file.flush()
                 os.fsync(file.fileno())
             os.replace(staged, path)
@@ -63,12 +77,12 @@ class Checkpoints:
         if not paths:
             return None
         try:
-            return msgspec.msgpack.decode(paths[-1].read_bytes(), type=Kept)
-        except (msgspec.DecodeError, OSError) as error:
+            body = paths[-1].read_bytes()
+        except OSError as error:
             raise FlowError(
-                f"the checkpoint {paths[-1]} can't be read: {error}; delete it to go on from the "
-                "one before"
+                f"the checkpoint {paths[-1]} can't be read: {error.strerror}"
             ) from error
+        return decoded(body, str(paths[-1]))
 
     def clear(self) -> None:
         """Forget all: the run is over."""

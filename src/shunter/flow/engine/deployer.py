@@ -9,7 +9,7 @@ from __future__ import annotations
 import secrets
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Protocol
 
@@ -18,7 +18,8 @@ import zmq
 
 from shunter.errors import FlowError
 from shunter.flow.engine import messages
-from shunter.flow.engine.checkpoints import Checkpoints, Kept, fitting
+from shunter.flow.engine.checkpoint_stores import KeepsCheckpoints
+from shunter.flow.engine.checkpoints import Kept, fitting
 from shunter.flow.engine.messages import Answer, Happened
 from shunter.flow.engine.network import LOOPBACK, Address
 from shunter.flow.graph import Flow
@@ -76,6 +77,7 @@ class EngineConnection:
         self._numbers = 0
         self.socket = context.socket(zmq.DEALER)
         self.socket.setsockopt(zmq.LINGER, 200)
+        self.socket.setsockopt(zmq.ROUTING_ID, b"d" + secrets.token_bytes(8))
         self.socket.setsockopt(zmq.RCVHWM, 0)
         self.socket.connect(address)
 
@@ -158,7 +160,7 @@ class FlowRun:
         engines: Sequence[str],
         *,
         network: str = LOOPBACK,
-        checkpoints: Checkpoints | None = None,
+        checkpoints: KeepsCheckpoints | None = None,
         every: float = 5.0,
         limit: int = LIMIT,
         keeper: Keeper | None = None,
@@ -415,16 +417,24 @@ class FlowRun:
             engine.check()
             if now - engine.heard > SILENT_SECONDS:
                 raise EngineLost(engine.node, engine.address)
-            found.extend(
-                msgspec.convert(answer.data["stages"], list[StageReport])
-                for answer in engine.answers.values()
-                if isinstance(answer.data, dict) and answer.data.get("stages")
-            )
-            engine.answers.clear()
+            found.extend(self._reports(engine))
             engine.post(messages.Status(run=self._run))
         if len(found) == len(self._engines):
             self.stages = added_up(found)
             self._progress(self.stages)
+
+    def _reports(self, engine: EngineConnection) -> Iterator[list[StageReport]]:
+        """Read the answers to what was asked last; raises where the engine is another's now."""
+        answers = [each.data for each in engine.answers.values() if isinstance(each.data, dict)]
+        engine.answers.clear()
+        for said in answers:
+            if said["run"] not in ("", self._run):
+                raise FlowError(
+                    f"another run has taken over node {engine.node} at {engine.address}; let one "
+                    "end before the other, or give each its own engines"
+                )
+            if said["stages"]:
+                yield msgspec.convert(said["stages"], list[StageReport])
 
 
 def added_up(reports: Sequence[Sequence[StageReport]]) -> list[StageReport]:

@@ -28,6 +28,7 @@ from shunter.flow.sending import Outbox
 
 IDLE_MILLISECONDS = 1
 LONGEST_IDLE_MILLISECONDS = 20
+STOP_SECONDS = 5.0
 
 Tell = Callable[[str, Any], None]
 """Called with what has happened (kept, done, failed, published), and what is to be said of it."""
@@ -80,7 +81,12 @@ class Deployment:
             inbox = inbox_of(worker, self.plan, limit=self._limit)
             if inbox is not None:
                 listening = InboxSocket(
-                    self._context, inbox, self._codec, self._host, complain=self._complain
+                    self._context,
+                    inbox,
+                    self._codec,
+                    self._host,
+                    instructions=self.flow.instructions,
+                    complain=self._complain,
                 )
                 self._listening.append(listening)
                 self._inboxes[worker_id] = self._ports[listening.port] = inbox
@@ -132,13 +138,14 @@ class Deployment:
         """The flow has come to its end everywhere: let sinks publish."""
         self._commands.append(self._publish)
 
-    def remove(self) -> None:
-        """Stop at once, and give up all sockets."""
+    def remove(self) -> bool:
+        """Stop at once, and give up all sockets; tell whether the user's functions let it."""
         self._is_stopping = True
-        if self._thread.ident is not None:
-            self._thread.join(5.0)
-        else:
+        if self._thread.ident is None:
             self._close_sockets()
+            return True
+        self._thread.join(STOP_SECONDS)
+        return not self._thread.is_alive()
 
     @property
     def is_running(self) -> bool:

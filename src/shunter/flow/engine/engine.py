@@ -45,6 +45,7 @@ class Engine:
         self._socket = self._context.socket(zmq.ROUTER)
         self._socket.setsockopt(zmq.LINGER, 500)
         self._socket.setsockopt(zmq.SNDHWM, 0)
+        self._socket.setsockopt(zmq.ROUTER_HANDOVER, 1)
         try:
             self._socket.bind(listen)
         except zmq.ZMQError as error:
@@ -82,8 +83,10 @@ class Engine:
         try:
             request = messages.request(message)
             number = request.id
-            if getattr(request, "run", "") == self._run_id or isinstance(request, messages.Prepare):
-                self._deployer, self._heard = peer, time.monotonic()
+            if isinstance(request, messages.Prepare):
+                self._deployer = peer
+            if peer == self._deployer:
+                self._heard = time.monotonic()
             answer = Answer(number, _DOINGS[type(request)](self, request))
         except FlowError as error:
             log.warning("request refused", reason=str(error))
@@ -166,8 +169,9 @@ class Engine:
 
     def _remove(self) -> None:
         deployment, self._deployment, self._run_id = self._deployment, None, ""
-        if deployment is not None:
-            deployment.remove()
+        if deployment is not None and not deployment.remove():
+            log.error("a function of the flow does not return; the engine ends, to stop it")
+            os._exit(1)
 
     # ---- what it tells
 

@@ -8,14 +8,14 @@ receiver sees a gap, takes nothing behind it, and asks for what is missing. Pure
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import msgspec
 
 from shunter.errors import FlowError
 from shunter.flow.inbox import Inbox
-from shunter.flow.instructions import Instruction
+from shunter.flow.instructions import BUILT_IN, Instruction
 
 RESEND_SECONDS = 2.0
 LONGEST_RESEND_SECONDS = 30.0
@@ -136,10 +136,16 @@ class Link:
 
 
 class LinkEnd:
-    """The receiver's side: of all links to one inbox."""
+    """The receiver's side: of all links to one inbox. `instructions` are the flow's own."""
 
-    def __init__(self, inbox: Inbox, decode: Callable[[str, bytes], list[Any]]) -> None:
+    def __init__(
+        self,
+        inbox: Inbox,
+        decode: Callable[[str, bytes], list[Any]],
+        instructions: Collection[str] = (),
+    ) -> None:
         self._inbox, self._decode = inbox, decode
+        self._known = BUILT_IN.union(instructions)
         self._received: Counter[str] = Counter()
         self._told: dict[str, Receipt] = {}
 
@@ -153,6 +159,11 @@ class LinkEnd:
         if envelope.after > mark:
             return self._receipt(sender, is_gap=True)
         if envelope.instruction is not None:
+            if envelope.instruction.name not in self._known:
+                raise FlowError(
+                    f"{sender!r} sent the instruction {envelope.instruction.name!r}, which nobody "
+                    "here knows; name it in Flow(instructions=...)"
+                )
             self._inbox.instruct(sender, envelope.first, envelope.instruction)
         else:
             events = self._decode(envelope.kind, body)

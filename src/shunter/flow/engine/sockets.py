@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 import msgspec
@@ -30,9 +30,16 @@ class InboxSocket:
     """The port at which other processes reach the inbox of one worker."""
 
     def __init__(
-        self, context: Context, inbox: Inbox, codec: Codec, host: str, *, complain: Complain
+        self,
+        context: Context,
+        inbox: Inbox,
+        codec: Codec,
+        host: str,
+        *,
+        instructions: Collection[str],
+        complain: Complain,
     ) -> None:
-        self._end, self._complain = LinkEnd(inbox, codec.decode), complain
+        self._end, self._complain = LinkEnd(inbox, codec.decode, instructions), complain
         self._peers: dict[str, bytes] = {}
         self.socket = context.socket(zmq.ROUTER)
         self.socket.setsockopt(zmq.LINGER, 0)

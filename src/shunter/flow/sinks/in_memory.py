@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 from typing import Any
 
 
@@ -12,12 +13,23 @@ class Collect:
     def __init__(self, events: list[Any] | None = None) -> None:
         self.events: list[Any] = [] if events is None else events
         self._first = len(self.events)
+        self._whole: Collect | None = None
+        self._parts: dict[int, Collect] = {}
+
+    def part(self, index: int, count: int) -> Collect:
+        part = self._parts[index] = Collect()
+        part._whole = self
+        return part
 
     def open(self, saved: int | None) -> None:
         del self.events[self._first + (saved or 0) :]
+        if self._whole is not None:
+            self._whole._gather()
 
     def write(self, events: Sequence[Any]) -> int:
         self.events += events
+        if self._whole is not None:
+            self._whole.events += events
         return len(events)
 
     def checkpoint(self) -> int:
@@ -26,22 +38,35 @@ class Collect:
     def close(self) -> None:
         return
 
+    def _gather(self) -> None:
+        parts = (part.events for part in self._parts.values())
+        self.events[self._first :] = chain.from_iterable(parts)
+
 
 class Count:
     """Counts events: `count` is how many there were."""
 
     def __init__(self) -> None:
-        self.count = 0
+        self._own = 0
+        self._parts: dict[int, Count] = {}
+
+    @property
+    def count(self) -> int:
+        return self._own + sum(part.count for part in self._parts.values())
+
+    def part(self, index: int, count: int) -> Count:
+        part = self._parts[index] = Count()
+        return part
 
     def open(self, saved: int | None) -> None:
-        self.count = saved or 0
+        self._own = saved or 0
 
     def write(self, events: Sequence[Any]) -> int:
-        self.count += len(events)
+        self._own += len(events)
         return len(events)
 
     def checkpoint(self) -> int:
-        return self.count
+        return self._own
 
     def close(self) -> None:
         return

@@ -47,8 +47,7 @@ class SubmitJobs:
         )
 
     def open(self, saved: None) -> None:
-        if self._conversation is not None:
-            self._conversation.end()
+        self.abandon()
         try:
             with Client(*self._dispatchers, timeout=OPEN_SECONDS) as client:
                 client.standing()
@@ -71,6 +70,9 @@ class SubmitJobs:
 
     def close(self) -> None:
         self.checkpoint()
+        self.abandon()
+
+    def abandon(self) -> None:
         if self._conversation is not None:
             self._conversation.end()
             self._conversation = None

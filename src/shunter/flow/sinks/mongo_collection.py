@@ -25,6 +25,9 @@ class UpsertDocuments:
         self._url, self._name, self._key = url, collection, key
         self._collection: Collection[dict[str, Any]] | None = None
 
+    def __del__(self) -> None:
+        self.close()
+
     def part(self, index: int, count: int) -> UpsertDocuments:
         return UpsertDocuments(self._url, self._name, key=self._key)
 

@@ -34,8 +34,8 @@ ROWS_AT_ONCE = 100_000
 class WriteParquet:
     """Writes each event as a row, exactly once; the folder appears when all are written.
 
-    `schema` is a pyarrow schema; without one it is that of the first events, up to a hundred
-    thousand. Several workers write folders of their own, such as out-00000-of-00004.parquet.
+    `schema` is a pyarrow schema; without one columns have the types of the first values in them.
+    Several workers write folders of their own, such as out-00000-of-00004.parquet.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, schema: Any = None) -> None:
@@ -60,7 +60,7 @@ class WriteParquet:
         self._target = Path(os.path.realpath(self._path))
         self._staging = self._target.with_name(f".{self._target.name}.part")
         check_target(self._target, is_folder=True)
-        self._rows, self._schema = [], self._given
+        self._rows, self._schema = [], self._given or arrow().schema([])
         self._run, self._number = saved or (secrets.token_hex(4), 0)
         with file_faults(self._target):
             self._lock_staging()
@@ -76,11 +76,8 @@ class WriteParquet:
         self._write_rows()
         if self._writer is not None:
             with file_faults(self._target):
-                self._writer.close()
-                sync(self._file(self._number))
+                self._end_file()
                 sync(self._staging)
-            self._writer = None
-            self._number += 1
         return [self._run, self._number]
 
     def close(self) -> None:
@@ -90,7 +87,7 @@ class WriteParquet:
         with file_faults(self._target):
             with staged_directory(self._target, allow_gap=True, run=self._run) as folder:
                 for number in range(self._number):
-                    _link(self._file(number), folder)
+                    self._publish(self._file(number), folder)
             shutil.rmtree(self._staging)
         self._let_go()
 
@@ -119,8 +116,9 @@ class WriteParquet:
                 _link(published, self._staging)
             elif not path.exists():
                 raise FlowError(f"{path}: it was saved and is gone; begin a new run")
-        if saved and self._schema is None:
-            self._schema = arrow("pyarrow.parquet").read_schema(saved[0])
+        if self._given is None:
+            for path in saved:
+                self._learn(arrow("pyarrow.parquet").read_schema(path))
 
     def _write_rows(self) -> None:
         rows, self._rows = self._rows, []
@@ -128,30 +126,51 @@ class WriteParquet:
             return
         table = self._table_of(rows)
         with file_faults(self._target):
+            if self._writer is not None and self._writer.schema != table.schema:
+                self._end_file()
             if self._writer is None:
-                self._schema = table.schema
                 path = self._file(self._number)
-                self._writer = arrow("pyarrow.parquet").ParquetWriter(path, self._schema)
+                self._writer = arrow("pyarrow.parquet").ParquetWriter(path, table.schema)
             self._writer.write_table(table)
+
+    def _end_file(self) -> None:
+        self._writer.close()
+        self._writer = None
+        sync(self._file(self._number))
+        self._number += 1
 
     def _table_of(self, rows: list[dict[str, Any]]) -> Any:
         pyarrow = arrow()
         try:
-            if self._given is None:
-                return pyarrow.table(self._columns_of(rows), schema=self._schema)
-            return pyarrow.Table.from_pylist(rows, schema=self._schema)
-        except (pyarrow.ArrowException, KeyError, TypeError, OverflowError) as error:
+            if self._given is not None:
+                return pyarrow.Table.from_pylist(rows, schema=self._given)
+            known = {field.name: field.type for field in self._schema}
+            names = dict.fromkeys(chain(known, chain.from_iterable(rows)))
+            table = pyarrow.table({
+                name: pyarrow.array([row.get(name) for row in rows], _settled(known.get(name)))
+                for name in names
+            })  # fmt: skip
+            self._learn(table.schema)
+        except (pyarrow.ArrowException, TypeError, OverflowError) as error:
             raise FlowError(
                 f"{self._path}: events don't fit the columns ({error}); pass schema=pyarrow.schema("
                 "[…]), or map them"
             ) from error
+        return table
 
-    def _columns_of(self, rows: list[dict[str, Any]]) -> dict[str, list[Any]]:
-        known = [] if self._schema is None else self._schema.names
-        names = dict.fromkeys(chain(known, chain.from_iterable(rows)))
-        if known and len(names) > len(known):
-            raise KeyError(f"the first had no {[*names][-1]!r}")
-        return {name: [row.get(name) for row in rows] for name in names}
+    def _learn(self, schema: Any) -> None:
+        """Take in new columns, and the types of those that had only nulls so far."""
+        self._schema = arrow().unify_schemas([self._schema, schema])
+
+    def _publish(self, path: Path, folder: Path) -> None:
+        """Put a file into a folder; with all columns, also if some came only later."""
+        parquet = arrow("pyarrow.parquet")
+        if parquet.read_schema(path) == self._schema:
+            _link(path, folder)
+            return
+        tables = [self._schema.empty_table(), parquet.read_table(path)]
+        whole = arrow().concat_tables(tables, promote_options="default")
+        parquet.write_table(whole, folder / path.name)
 
     def _let_go(self) -> None:
         if self._writer is not None:
@@ -160,6 +179,11 @@ class WriteParquet:
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
+
+
+def _settled(column_type: Any) -> Any:
+    """Return a type that a column must keep; none while it had only nulls."""
+    return None if column_type == arrow().null() else column_type
 
 
 def _link(path: Path, folder: Path) -> None:

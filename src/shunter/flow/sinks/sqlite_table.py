@@ -32,6 +32,9 @@ class UpsertRows:
         self._database, self._table, self._key = Path(database), table, key
         self._connection: sqlite3.Connection | None = None
 
+    def __del__(self) -> None:
+        self.close()
+
     def part(self, index: int, count: int) -> UpsertRows:
         return UpsertRows(self._database, self._table, key=self._key)
 

@@ -89,6 +89,6 @@ class LineFiles:
         if offset is not None:
             self.file.seek(offset)
         elif start:
-            self.file.seek(start)
+            self.file.seek(start - 1)
             self.file.readline()
         self._offset = self.file.tell()
