@@ -27,7 +27,9 @@ _SIZES = {
     "queue": ("bench.backlog", ("--queued", "1000000", "--jobs", "40000", "--rounds", "3")),
     "dispatchers": ("bench.dispatchers", ("--sqlite", "30000", "--mongodb", "12000")),
     "http": ("bench.posting", ("--seconds", "3", "--rounds", "5")),
+    "udp": ("bench.tasks", ("--tasks", "20000", "--trips", "1000", "--rounds", "3")),
     "idle": ("bench.idling", ("--workers", "1000", "--seconds", "31")),
+    "flows": ("bench.flows", ("--events", "1000000", "--many", "10000000", "--rounds", "3")),
     "procrastinate": ("bench.jobs", (*_ON_MONGODB, "--jobs", "20000")),
 }
 _QUICK = {
@@ -39,7 +41,9 @@ _QUICK = {
         ("--sqlite", "5000", "--mongodb", "5000", "--rounds", "1"),
     ),
     "http": ("bench.posting", ("--seconds", "1", "--rounds", "1")),
+    "udp": ("bench.tasks", ("--tasks", "4000", "--trips", "200", "--rounds", "1")),
     "idle": ("bench.idling", ("--workers", "100", "--seconds", "5")),
+    "flows": ("bench.flows", ("--events", "200000", "--many", "1000000", "--rounds", "1")),
     "procrastinate": ("bench.jobs", (*_ON_MONGODB, "--jobs", "5000")),
 }
 """The program and its sizes for each part, and for what is measured right after a peer."""

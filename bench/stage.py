@@ -78,16 +78,18 @@ class Stage:
 class Dispatcher:
     """A real `shunter dispatcher`, on a file of its own or on a given store, and workers for it."""
 
-    def __init__(self, stage: Stage, name: str, store: str = "") -> None:
+    def __init__(self, stage: Stage, name: str, store: str = "", *, has_udp: bool = False) -> None:
         self._stage = stage
-        front, back, http = free_ports(3)
+        front, back, http, udp = free_ports(4)
         self.frontend, self.backend = f"tcp://127.0.0.1:{front}", f"tcp://127.0.0.1:{back}"
         self.port, self.address = http, f"http://127.0.0.1:{http}"
+        self.udp = "127.0.0.1", udp
         config = stage.folder / f"{name}.toml"
         config.write_text(
             f'[store]\nurl = "{store or f"sqlite:///{stage.folder / name}.db"}"\n'
             f'[zmq]\nfrontend = "{self.frontend}"\nbackend = "{self.backend}"\n'
-            f"[http]\nport = {http}\n[udp]\nenabled = false\n"
+            f"[http]\nport = {http}\n"
+            f"[udp]\nenabled = {str(has_udp).lower()}\nclient_address.port = {udp}\n"
         )
         self._process = stage.start("-m", "shunter", "dispatcher", "--config", str(config))
         self._watched = psutil.Process(self._process.pid)

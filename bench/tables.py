@@ -24,7 +24,7 @@ _NAMES = {
     "ray": "Ray {version}",
     "procrastinate": "Procrastinate {version} on PostgreSQL, fsync on",
 }
-PARTS = ("limit", "jobs", "queue", "dispatchers", "http", "idle")
+PARTS = ("limit", "jobs", "queue", "dispatchers", "http", "udp", "idle", "flows")
 
 
 class Row(NamedTuple):
@@ -70,6 +70,41 @@ def by_dispatchers(figures: Figures) -> list[tuple[str, ...]]:
     return [head, *rows] if rows else []
 
 
+def over_udp(figures: Figures) -> list[tuple[str, ...]]:
+    """List packets and tasks per second over UDP; the head comes first."""
+    if "udp" not in figures:
+        return []
+    echo, tasks = figures["udp"]["echo"], figures["udp"]["shunter"]
+    return [
+        ("over UDP", "a second", "p50 ms", "p99 ms"),
+        (
+            "packets of a bare JSON echo",
+            f"{echo['packets_per_second']:,.0f}",
+            f"{echo['p50_ms']:.2f}",
+            f"{echo['p99_ms']:.2f}",
+        ),
+        (
+            "**Shunter**: tasks, of eight packets each",
+            f"{tasks['tasks_per_second']:,.0f}",
+            f"{tasks['p50_ms']:.2f}",
+            f"{tasks['p99_ms']:.2f}",
+        ),
+    ]
+
+
+def flows(figures: Figures) -> list[tuple[str, ...]]:
+    """List events per second through a flow of running sums; the head comes first."""
+    found = figures.get("flows", {})
+    names = {
+        "bare_loop": "a bare Python loop",
+        "bytewax": "Bytewax 0.21, one worker",
+        "one_process": "**Shunter**, in one process",
+        "two_engines": "**Shunter**, two engines over IPC",
+    }
+    rows = [(name, f"{found[key]:,.0f}") for key, name in names.items() if key in found]
+    return [("running sums by key", "events/s"), *rows] if rows else []
+
+
 def show(figures: Figures, console: Console) -> None:
     """Print the tables, then what missed its target."""
     table = Table("", "jobs/s", "p50 ms", "p99 ms", title="No-op jobs, results returned")
@@ -78,11 +113,16 @@ def show(figures: Figures, console: Console) -> None:
     for row in comparison(figures):
         table.add_row(row.name.strip("*"), row.jobs_per_second, row.p50, row.p99)
     console.print(table)
-    if several := by_dispatchers(figures):
-        table = Table(*several[0], title="Several dispatchers over one store")
-        for line in several[1:]:
-            table.add_row(*(cell.replace("*", "") for cell in line))
-        console.print(table)
+    for title, lines in (
+        ("Several dispatchers over one store", by_dispatchers(figures)),
+        ("Clients and calculators over UDP", over_udp(figures)),
+        ("Flows", flows(figures)),
+    ):
+        if lines:
+            table = Table(*lines[0], title=title)
+            for line in lines[1:]:
+                table.add_row(*(cell.replace("*", "") for cell in line))
+            console.print(table)
     found = verdicts(figures)
     table = Table("", "found", "target", "", title="Targets")
     for verdict in found:
@@ -109,7 +149,8 @@ def _page_part(figures: Figures) -> str:
     marks = ("**missed**", "met")
     targets = ((v.what, v.found, v.wanted, marks[v.is_met]) for v in verdicts(figures))
     rows = ((*row[:-1], f"`{row.command}`" if row.command else "") for row in comparison(figures))
-    several = by_dispatchers(figures)
+    tables = (by_dispatchers(figures), over_udp(figures), flows(figures))
+    others = [lines for lines in tables if lines]
     parts = {name: figures[name] for name in PARTS if name in figures}
     parts |= figures.get("peers", {})
     when = "; ".join(
@@ -121,7 +162,7 @@ def _page_part(figures: Figures) -> str:
         [
             _markdown(("what", "jobs/s", "p50 ms", "p99 ms", "measured by"), rows),
             "",
-            *([_markdown(several[0], several[1:]), ""] if several else []),
+            *(text for lines in others for text in (_markdown(lines[0], lines[1:]), "")),
             _markdown(("target", "found", "wanted", ""), targets),
             "",
             f"Measured: {when}.",

@@ -14,8 +14,16 @@ MOST_MEGABYTES = 150
 MOST_TIMES_SHORT = 1.2
 LEAST_PART_OF_ONE = 0.9
 LEAST_PART_OF_EMPTY_POST = 0.4
+LEAST_TASKS_PER_SECOND = 3000
+LEAST_PART_OF_ECHO = 0.25
+PACKETS_PER_TASK = 8
+MOST_TASK_MILLISECONDS = 3.0
 MOST_IDLE_PART = 0.05
 LEAST_TIMES_PROCRASTINATE = 5.0
+
+LEAST_TIMES_BYTEWAX = {"one_process": 1.5, "two_engines": 1.0}
+MOST_EVENT_MILLISECONDS = 10.0
+MOST_TIMES_FEW = 1.2
 
 STORE_NAMES = {"sqlite": "SQLite", "mongodb": "MongoDB"}
 
@@ -42,8 +50,12 @@ def verdicts(figures: Figures) -> list[Verdict]:
         found.append(_procrastinate(peer))
     if "http" in figures:
         found.append(_http(figures["http"]))
+    if "udp" in figures:
+        found += _udp(figures["udp"]["echo"], figures["udp"]["shunter"])
     if "idle" in figures:
         found += _idle(figures["idle"])
+    if "flows" in figures:
+        found += _flows(figures["flows"])
     return found
 
 
@@ -115,6 +127,23 @@ def _http(http: Figures) -> Verdict:
     )
 
 
+def _udp(echo: Figures, tasks: Figures) -> Iterator[Verdict]:
+    speed, limit = tasks["tasks_per_second"], echo["packets_per_second"] / PACKETS_PER_TASK
+    least = max(LEAST_TASKS_PER_SECOND, LEAST_PART_OF_ECHO * limit)
+    yield Verdict(
+        "tasks per second over UDP",
+        f"{speed:,.0f}, {speed / limit:.0%} of an eighth of a bare echo's packets",
+        f"at least {least:,.0f} (3,000 or 25 % of the eighth)",
+        speed >= least,
+    )
+    yield Verdict(
+        "p50 of a single task over UDP",
+        f"{tasks['p50_ms']:.2f} ms",
+        f"under {MOST_TASK_MILLISECONDS:g} ms",
+        tasks["p50_ms"] < MOST_TASK_MILLISECONDS,
+    )
+
+
 def _idle(idle: Figures) -> Iterator[Verdict]:
     for store, name in STORE_NAMES.items():
         if found := idle.get(store):
@@ -124,6 +153,30 @@ def _idle(idle: Figures) -> Iterator[Verdict]:
                 f"under {MOST_IDLE_PART:.0%}",
                 found["with_all"] < MOST_IDLE_PART,
             )
+
+
+def _flows(flows: Figures) -> Iterator[Verdict]:
+    theirs = flows.get("bytewax")
+    for way, least in LEAST_TIMES_BYTEWAX.items() if theirs else ():
+        yield Verdict(
+            f"events per second, {way.replace('_', ' ')}, against Bytewax",
+            f"{flows[way] / theirs:.2f} x ({flows[way]:,.0f} against {theirs:,.0f})",
+            f"at least {least:g} x",
+            flows[way] / theirs >= least,
+        )
+    yield Verdict(
+        f"p99 from source to sink, {flows['rate']:,} events a second",
+        f"{flows['p99_ms']:.2f} ms",
+        f"under {MOST_EVENT_MILLISECONDS:g} ms",
+        flows["p99_ms"] < MOST_EVENT_MILLISECONDS,
+    )
+    times = flows["many_mb"] / flows["few_mb"]
+    yield Verdict(
+        f"engines' memory, {flows['many']:,} events against a tenth of them",
+        f"{times:.2f} x ({flows['many_mb']:.0f} against {flows['few_mb']:.0f} MB)",
+        f"at most {MOST_TIMES_FEW:g} x",
+        times <= MOST_TIMES_FEW,
+    )
 
 
 def speeds_of(store: Figures) -> dict[str, float]:

@@ -1,11 +1,12 @@
-"""The main job of `make run`: a dispatcher, two workers, a few thousand jobs, a table.
+"""The main job of `make run`: a dispatcher, two workers, a few thousand jobs, two tables.
 
-Everything is real and on loopback: processes, ZeroMQ sockets, a SQLite file in a temporary
-folder. Later parts of Shunter add theirs here.
+Everything is real and on loopback: processes, sockets, a SQLite file in a temporary folder. Most
+jobs come over ZeroMQ, some of them a second and a third time, over UDP and over HTTP.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
@@ -15,38 +16,40 @@ import tempfile
 import time
 from collections import defaultdict
 from pathlib import Path
+from typing import Any
+from urllib.request import ProxyHandler, Request, build_opener
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from shunter import Client, SubmittedJob, Unreachable
+from shunter import Client, ShunterError, SubmittedJob, UdpClient
 from shunter.client.handle import value_of
 
 APP = Path(__file__).with_name("app.py")
 PRIMES_BELOW_A_MILLION = 78_498
+PRIMES_BELOW_A_HUNDRED_THOUSAND = 9_592
 WORKERS = 2
 
 
-def free_ports(count: int) -> list[int]:
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [s.getsockname()[1] for s in sockets]
-    for s in sockets:
-        s.close()
-    return ports
+def free_port(kind: socket.SocketKind = socket.SOCK_STREAM) -> int:
+    with socket.socket(type=kind) as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
 
 
 def main() -> int:
     console = Console()
     with tempfile.TemporaryDirectory(prefix="shunter-") as folder:
-        frontend, backend, http = free_ports(3)
+        frontend, backend, http = free_port(), free_port(), free_port()
+        udp = free_port(socket.SOCK_DGRAM)
         environ = {
             **os.environ,
             "SHUNTER__STORE__URL": f"sqlite:///{folder}/shunter.db",
             "SHUNTER__ZMQ__FRONTEND": f"tcp://127.0.0.1:{frontend}",
             "SHUNTER__ZMQ__BACKEND": f"tcp://127.0.0.1:{backend}",
             "SHUNTER__HTTP__PORT": str(http),
-            "SHUNTER__UDP__CLIENT_ADDRESS__PORT": "0",
+            "SHUNTER__UDP__CLIENT_ADDRESS__PORT": str(udp),
         }
         command = [sys.executable, "-m", "shunter", "up", "--app", str(APP)]
         with (
@@ -56,8 +59,10 @@ def main() -> int:
             try:
                 with Client(f"tcp://127.0.0.1:{frontend}", timeout=30) as client:
                     wait_for_workers(console, client)
-                    return run_jobs(console, client)
-            except Unreachable as error:
+                    is_right = run_jobs(console, client)
+                    is_same = run_three_ways(console, client, udp, http)
+                    return 0 if is_right and is_same else 1
+            except ShunterError as error:
                 log.seek(0)
                 console.print(f"[red]{error}[/red]\n{log.read()}")
                 return 1
@@ -73,7 +78,7 @@ def wait_for_workers(console: Console, client: Client) -> None:
     console.print(f"a dispatcher on SQLite and {len(client.workers())} workers are up")
 
 
-def run_jobs(console: Console, client: Client) -> int:
+def run_jobs(console: Console, client: Client) -> bool:
     started = time.monotonic()
     calls: dict[str, list[object]] = {
         "count_primes": [(n * 1000, (n + 1) * 1000) for n in range(1000)],
@@ -101,7 +106,7 @@ def run_jobs(console: Console, client: Client) -> int:
         f"{counters.get('jobs_failed', 0)} failed for good, "
         f"{len(results['moody']) // 5} failed once and were tried again"
     )
-    return 0 if primes == PRIMES_BELOW_A_MILLION and len(jobs) == 3100 else 1
+    return primes == PRIMES_BELOW_A_MILLION and len(jobs) == 3100
 
 
 def print_table(console: Console, results: dict[str, list[object]], primes: int) -> None:
@@ -115,6 +120,42 @@ def print_table(console: Console, results: dict[str, list[object]], primes: int)
     for job_type, sample in samples.items():
         table.add_row(job_type, f"{len(results[job_type]):,}", sample)
     console.print(table)
+
+
+def run_three_ways(console: Console, client: Client, udp: int, http: int) -> bool:
+    """Have the same jobs done for three clients, and say whether all heard the same."""
+    calls = [(n * 10_000, (n + 1) * 10_000) for n in range(10)]
+    jobs = client.submit_many("count_primes", calls)
+    counts = {"ZeroMQ": [job.result(timeout=30) for job in jobs]}
+    with UdpClient(("127.0.0.1", udp)) as by_udp:
+        tasks = by_udp.submit_many("count_primes", calls)
+        counts["UDP"] = [task.result(timeout=30) for task in tasks]
+    counts["HTTP"] = results_over_http(f"http://127.0.0.1:{http}/dispatcher/jobs/", calls)
+    table = Table("client", "jobs", "answer", title="the same jobs, three ways in")
+    for way, found in counts.items():
+        table.add_row(way, f"{len(found)}", f"{sum(found):,} primes below 100,000")
+    console.print(table)
+    return all(sum(found) == PRIMES_BELOW_A_HUNDRED_THOUSAND for found in counts.values())
+
+
+def results_over_http(url: str, calls: list[tuple[int, int]]) -> list[int]:
+    straight = build_opener(ProxyHandler({}))
+
+    def answer(request: str | Request) -> Any:
+        with straight.open(request, timeout=30) as response:
+            return json.load(response)
+
+    ids = []
+    for call in calls:
+        body = json.dumps({"type": "count_primes", "payload": call}).encode()
+        headers = {"Content-Type": "application/json"}
+        ids.append(answer(Request(url, body, headers))["id"])
+    results, deadline = [], time.monotonic() + 30
+    for job_id in ids:
+        while (job := answer(url + job_id))["status"] != "c" and time.monotonic() < deadline:
+            time.sleep(0.01)
+        results.append(int(job.get("result") or 0))
+    return results
 
 
 def _find(found: list[object], wanted: object) -> object:

@@ -54,10 +54,18 @@ T = TypeVar("T")
 
 DEFAULT_DISPATCHER: Peer = ("127.0.0.1", 5555)
 
+TICK_SECONDS = 0.05
+"""No more often is it looked for what to send again: most requests are answered by then."""
+
 
 def unguessable_id() -> str:
     """Return an id that nobody uses again, or can foresee: milliseconds, then randomness."""
     return timed_id(time.time(), secrets.randbits(80))
+
+
+def new_transmission_id() -> str:
+    """Return an id like that, for a request: of randomness alone, which is made sooner."""
+    return secrets.token_hex(13)
 
 
 def peer_name(kind: str) -> str:
@@ -96,7 +104,7 @@ class Dialogue(Generic[T]):
         on_answer: Callable[[T, Confirmation | None], None],
         seal: Seal | None = None,
         max_packet_bytes: int = MAX_PACKET_BYTES,
-        new_id: Callable[[], int | str] = unguessable_id,
+        new_id: Callable[[], int | str] = new_transmission_id,
     ) -> None:
         self.dispatcher = dispatcher
         self.faults = 0
@@ -231,7 +239,8 @@ class Dialogue(Generic[T]):
             if self._timer.when() <= wakes_at:
                 return
             self._timer.cancel()
-        self._timer = self._loop.call_at(wakes_at, self._tick)
+        soonest = self._loop.time() + TICK_SECONDS
+        self._timer = self._loop.call_at(max(wakes_at, soonest), self._tick)
 
     def _tick(self) -> None:
         self._timer = None

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from shunter.testing.mongod import LocalMongod
 from system.yard import Yard
 
 
@@ -28,3 +30,18 @@ def shared_yard(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Yard]:
         yield place
     finally:
         place.close()
+
+
+@pytest.fixture(scope="module")
+def mongod() -> Iterator[LocalMongod]:
+    with LocalMongod() as server:
+        yield server
+
+
+@pytest.fixture(params=["sqlite", "mongodb"])
+def store_url(request: pytest.FixtureRequest, yard: Yard) -> str:
+    """An empty store that several dispatchers can share, of each kind."""
+    if request.param == "sqlite":
+        return f"sqlite:///{yard.folder}/shared.db"
+    server: LocalMongod = request.getfixturevalue("mongod")
+    return server.url(f"t{time.monotonic_ns()}")

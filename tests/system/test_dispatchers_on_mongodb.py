@@ -5,21 +5,12 @@ from __future__ import annotations
 import statistics
 import time
 from collections import Counter
-from collections.abc import Iterator
 from typing import Any
-
-import pytest
 
 from shunter.testing.mongod import LocalMongod
 from system.receiver import Receiver
 from system.witness import overlaps, runs_in
 from system.yard import PATIENCE, QUICK_LEASE, Station, Yard, until
-
-
-@pytest.fixture(scope="module")
-def mongod() -> Iterator[LocalMongod]:
-    with LocalMongod() as server:
-        yield server
 
 
 def station(yard: Yard, mongod: LocalMongod, name: str, **extra: Any) -> Station:

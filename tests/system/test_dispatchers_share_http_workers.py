@@ -4,29 +4,12 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Iterator
 from typing import Any
 
 import httpx
-import pytest
 
-from shunter.testing.mongod import LocalMongod
 from system.http_peers import JOBS, ForeignWorker
 from system.yard import PATIENCE, QUICK_LEASE, Station, Yard, until
-
-
-@pytest.fixture(scope="module")
-def mongod() -> Iterator[LocalMongod]:
-    with LocalMongod() as server:
-        yield server
-
-
-@pytest.fixture(params=["sqlite", "mongodb"])
-def store_url(request: pytest.FixtureRequest, yard: Yard) -> str:
-    if request.param == "sqlite":
-        return f"sqlite:///{yard.folder}/shared.db"
-    server: LocalMongod = request.getfixturevalue("mongod")
-    return server.url(f"shared{time.monotonic_ns()}")
 
 
 def dispatchers(yard: Yard, store_url: str, count: int, **settings: Any) -> list[Station]:

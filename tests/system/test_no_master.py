@@ -10,12 +10,10 @@ import signal
 import threading
 import time
 import urllib.request
-from collections.abc import Iterator
 
 import pytest
 
 from shunter.model.job import Status
-from shunter.testing.mongod import LocalMongod
 from system.witness import overlaps, runs_in
 from system.yard import PATIENCE, Station, Yard, until
 
@@ -25,20 +23,6 @@ LEASE = {
     "lease__kill_within": 0.5,
     "lease__dispatcher_takes_over": 3.0,
 }
-
-
-@pytest.fixture(scope="module")
-def mongod() -> Iterator[LocalMongod]:
-    with LocalMongod() as server:
-        yield server
-
-
-@pytest.fixture(params=["sqlite", "mongodb"])
-def store_url(request: pytest.FixtureRequest, yard: Yard) -> str:
-    if request.param == "sqlite":
-        return f"sqlite:///{yard.folder}/shared.db"
-    server: LocalMongod = request.getfixturevalue("mongod")
-    return server.url(f"t{time.monotonic_ns()}")
 
 
 @pytest.fixture(params=[2, 3])

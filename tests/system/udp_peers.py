@@ -2,11 +2,28 @@
 
 from __future__ import annotations
 
+import hmac
+import itertools
 import json
 import socket
+import time
 from typing import Any
 
 from system.yard import Station
+
+_given_out: set[int] = set()
+
+
+def _bound_anew() -> socket.socket:
+    """Return a socket on a port that no peer had before: a dispatcher remembers addresses."""
+    while True:
+        bound = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        bound.bind(("127.0.0.1", 0))
+        port = bound.getsockname()[1]
+        if port not in _given_out:
+            _given_out.add(port)
+            return bound
+        bound.close()
 
 
 class UdpPeer:
@@ -14,9 +31,9 @@ class UdpPeer:
 
     def __init__(self, station: Station, *, wait: float = 10.0) -> None:
         self._target = ("127.0.0.1", station.udp_port)
-        self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        self._socket.bind(("127.0.0.1", 0))
+        self._socket = _bound_anew()
         self._wait = wait
+        self.raw = b""
 
     @property
     def address(self) -> str:
@@ -28,9 +45,10 @@ class UdpPeer:
         self._socket.sendto(raw, self._target)
 
     def hears(self, within: float | None = None) -> dict[str, Any]:
-        """Return the next packet."""
+        """Return the next packet; as it came it is in `raw`."""
         self._socket.settimeout(self._wait if within is None else within)
-        return dict(json.loads(self._socket.recv(65536)))
+        self.raw = self._socket.recv(65536)
+        return dict(json.loads(self.raw))
 
     def hears_nothing(self, during: float = 0.4) -> bool:
         self._socket.settimeout(during)
@@ -39,6 +57,16 @@ class UdpPeer:
         except TimeoutError:
             return True
         return False
+
+    def all_that_came(self) -> list[bytes]:
+        """Return what waits to be read, as it came."""
+        self._socket.setblocking(False)
+        found = []
+        try:
+            while True:
+                found.append(self._socket.recv(65536))
+        except BlockingIOError:
+            return found
 
     def confirm(self, packet: dict[str, Any]) -> None:
         self.say({"packet_type": 2, "transmission_id": packet["transmission_id"]})
@@ -70,3 +98,35 @@ class UdpPeer:
 
     def close(self) -> None:
         self._socket.close()
+
+
+class SignedPeer(UdpPeer):
+    """One that shares a secret with the dispatcher, and signs as the description says."""
+
+    def __init__(self, station: Station, secret: bytes, *, name: str = "a peer") -> None:
+        super().__init__(station)
+        self._secret, self._name = secret, name
+        self._numbers = itertools.count(1)
+
+    def say(self, packet: dict[str, Any] | bytes) -> None:
+        super().say(self.envelope(packet))
+
+    def say_as_it_is(self, packet: bytes) -> None:
+        super().say(packet)
+
+    def envelope(self, packet: dict[str, Any] | bytes, *, age: float = 0.0) -> bytes:
+        """Sign a packet, as if that had been so many seconds ago."""
+        body = packet if isinstance(packet, bytes) else json.dumps(packet).encode()
+        number, milliseconds = next(self._numbers), int((time.time() - age) * 1000)
+        envelope = {"sender": self._name, "id": number, "time": milliseconds, "body": body.decode()}
+        return json.dumps({**envelope, "mac": self._mac(envelope)}).encode()
+
+    def hears(self, within: float | None = None) -> dict[str, Any]:
+        envelope = super().hears(within)
+        assert envelope["mac"] == self._mac(envelope)
+        return dict(json.loads(envelope["body"]))
+
+    def _mac(self, envelope: dict[str, Any]) -> str:
+        parts = (str(envelope[key]).encode() for key in ("sender", "id", "time", "body"))
+        text = b"".join(b"%d:%b," % (len(part), part) for part in parts)
+        return hmac.digest(self._secret, text, "sha256").hex()

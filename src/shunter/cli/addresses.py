@@ -110,11 +110,21 @@ def listening(surroundings: Surroundings) -> Iterator[Finding]:
             fact = f"{host}:{port}: {fault.strerror or fault}"
             yield Finding(key, State.MISSING, fact, f"set {key} to an address of this host")
         elif not host.startswith(_LOOPBACK):
-            remedy = "nothing here asks for a password: keep to a trusted network"
-            yield Finding(key, State.WARN, f"{host}:{port} is open to other hosts", remedy)
+            yield _open(key, f"{host}:{port} is open to other hosts", kind, settings)
         else:
             fact = f"{host}:{port} is free" if port else f"{host}, the system picks a port"
             yield Finding(key, State.OK, fact)
+
+
+def _open(key: str, fact: str, kind: str, settings: Settings) -> Finding:
+    """Say who keeps strangers away; over UDP, a dispatcher insists on an answer."""
+    if kind == "udp" and settings.udp.secret_file:
+        return Finding(key, State.OK, f"{fact}, and packets are signed")
+    if kind == "udp" and not settings.udp.insecure:
+        remedy = "set udp.secret_file, or udp.insecure = true"
+        return Finding(key, State.MISSING, f"{fact}, and no secret is set", remedy)
+    remedy = "nothing here asks for a password: keep to a trusted network"
+    return Finding(key, State.WARN, fact, remedy)
 
 
 def _places(settings: Settings) -> Iterator[tuple[str, str, str, int]]:

@@ -1,34 +1,39 @@
-"""`shunter flow run|check|graph` and `shunter engine`."""
+"""`shunter flow run|submit|check|graph` and `shunter engine`."""
 
 from __future__ import annotations
 
 import json
+import os
 import signal
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 import typer
 from rich.console import Console
 from rich.live import Live
-from rich.table import Table
 
+from shunter.app import payload_of
+from shunter.cli import flow_submitting
 from shunter.cli.serving import set_up_logging
+from shunter.cli.stages import stage_table
+from shunter.cli.submitting import options_from
+from shunter.errors import AppError
 from shunter.flow.drawing import as_mermaid, as_svg, as_text
-from shunter.flow.engine.checkpoint_stores import KeepsCheckpoints, checkpoints_at
-from shunter.flow.engine.deployer import FlowRun
+from shunter.flow.engine.checkpoint_stores import checkpoints_at
 from shunter.flow.engine.engine import Engine
-from shunter.flow.engine.local_engines import LocalEngines
 from shunter.flow.engine.network import LOOPBACK
 from shunter.flow.graph import Flow
+from shunter.flow.jobs import FOLDER_VARIABLE, MOST_ENGINES
 from shunter.flow.loading import load
-from shunter.flow.local import LocalRun
+from shunter.flow.progress import Pace
 from shunter.flow.report import StageReport
+from shunter.flow.running import On, run_here, run_on_engines
+from shunter.settings_sources import load_settings
 from shunter.worker.procfs import die_with_parent
 
 app = typer.Typer(
@@ -38,19 +43,10 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
-REFRESH_SECONDS = 0.5
-
 FlowArgument = Annotated[
     str, typer.Argument(metavar="FILE[:NAME]", help="Where the flow is: a file or a module.")
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
-
-
-class On(StrEnum):
-    """What a flow runs on."""
-
-    LOCAL = "local"
-    ENGINES = "engines"
 
 
 class Shape(StrEnum):
@@ -95,27 +91,79 @@ def run(
 ) -> None:
     """Run a flow to its end, and say what each stage has done."""
     loaded = load(flow)
+    kept = checkpoints_at(checkpoints, loaded.name) if checkpoints else None
+    nodes = (len(engine) if engine else engines) if on is On.ENGINES else 1
     began = time.monotonic()
-    with _Display(loaded, is_shown=not as_json) as display:
+    with _Display(loaded, nodes, is_shown=not as_json) as display:
         if on is On.LOCAL:
-            stages = _run_here(loaded, display)
+            stages = run_here(loaded, checkpoints=kept, every=every, progress=display.show)
         else:
-            stages = _run_on_engines(
+            stages = run_on_engines(
                 loaded,
                 flow,
-                display,
                 count=engines,
                 addresses=engine or [],
                 network=network,
-                checkpoints=checkpoints_at(checkpoints, loaded.name) if checkpoints else None,
+                checkpoints=kept,
                 every=every,
+                progress=display.show,
             )
     took = time.monotonic() - began
     if as_json:
         document = {"flow": loaded.name, "seconds": took, "stages": msgspec.to_builtins(stages)}
         sys.stdout.write(json.dumps(document, indent=2) + "\n")
     else:
-        Console().print(_table(loaded, stages, took))
+        paced = Pace(loaded, nodes, now=0.0).of(stages, now=took)
+        Console().print(stage_table(loaded.name, paced, took))
+
+
+@app.command()
+def submit(
+    flow: Annotated[
+        str,
+        typer.Argument(metavar="FILE[:NAME]", help="Which flow: a file in the workers' folder."),
+    ],
+    on: Annotated[On, typer.Option(help="In the worker's process, or on engines.")] = On.LOCAL,
+    engines: Annotated[
+        int, typer.Option(min=1, max=MOST_ENGINES, help="So many engines, which the worker starts.")
+    ] = 2,
+    checkpoints: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME", help="Go on from the checkpoints of this name, and keep some."
+        ),
+    ] = None,
+    every: Annotated[float, typer.Option(help="Seconds between two checkpoints.")] = 5.0,
+    priority: Annotated[int | None, typer.Option(help="Higher goes first.")] = None,
+    timeout: Annotated[float | None, typer.Option(help="Seconds the run may take.")] = None,
+    retries: Annotated[int | None, typer.Option(help="How often to try again.")] = None,
+    wait: Annotated[bool, typer.Option("--wait", help="Wait for the end.")] = False,
+    wait_timeout: Annotated[
+        float | None, typer.Option(help="Wait so many seconds at most.")
+    ] = None,
+    dispatchers: Annotated[
+        list[str] | None,
+        typer.Option("--dispatcher", help="Where a dispatcher listens for us; may be repeated."),
+    ] = None,
+    config_file: Annotated[
+        Path | None,
+        typer.Option("--config", help="A TOML file; ./shunter.toml is used where there is one."),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Submit a flow run as a job, for a worker with --flows, and watch it if you like."""
+    loaded = load_settings(config_file, os.environ, {"client.dispatchers": dispatchers})
+    payload = payload_of(flow=flow, on=on, engines=engines, checkpoints=checkpoints, every=every)
+    raise typer.Exit(
+        flow_submitting.submit(
+            loaded.settings.client_dispatchers,
+            payload,
+            options_from(priority=priority, timeout=timeout, retries=retries),
+            wait=wait or wait_timeout is not None,
+            wait_timeout=wait_timeout,
+            as_json=as_json,
+        )
+    )
 
 
 @app.command()
@@ -156,51 +204,30 @@ def engine(
     serving.serve()
 
 
-def _run_here(flow: Flow, display: _Display) -> list[StageReport]:
-    run = LocalRun(flow)
-    shown = time.monotonic()
-
-    def look() -> None:
-        nonlocal shown
-        if (now := time.monotonic()) - shown >= REFRESH_SECONDS:
-            shown = now
-            display.show(run.report.stages)
-
-    return run.run(look).stages
-
-
-def _run_on_engines(
-    flow: Flow,
-    spec: str,
-    display: _Display,
-    *,
-    count: int,
-    addresses: Sequence[str],
-    network: str,
-    checkpoints: KeepsCheckpoints | None,
-    every: float,
-) -> list[StageReport]:
-    options: dict[str, Any] = {
-        "network": network,
-        "checkpoints": checkpoints,
-        "every": every,
-        "progress": display.show,
-    }
-    if addresses:
-        return FlowRun(flow, spec, addresses, **options).run()
-    with (
-        tempfile.TemporaryDirectory(prefix="shunter-engines-") as folder,
-        LocalEngines(count, Path(folder)) as started,
-    ):
-        return FlowRun(flow, spec, started.endpoints, keeper=started, **options).run()
+def app_or_flows(app_spec: str | None, folder: Path | None) -> str:
+    """Return which app a worker is to serve: the one that was named, or ours for a folder."""
+    if folder is None:
+        if app_spec is None:
+            raise AppError("nothing to do was named; give --app, or --flows and a folder")
+        return app_spec
+    if app_spec is not None:
+        raise AppError(
+            "--app and --flows were both given; give one of the two, or call "
+            "shunter.flow.jobs.flow_jobs(app, folder) in the app"
+        )
+    if not folder.is_dir():
+        raise AppError(f"--flows: there is no folder {folder}; make it, or name another")
+    os.environ[FOLDER_VARIABLE] = str(folder.resolve())
+    return "shunter.flow.jobs:app"
 
 
 class _Display:
     """A table that changes while a flow runs, from its second second on."""
 
-    def __init__(self, flow: Flow, *, is_shown: bool) -> None:
+    def __init__(self, flow: Flow, nodes: int, *, is_shown: bool) -> None:
         self._flow = flow
         self._began = time.monotonic()
+        self._pace = Pace(flow, nodes, now=self._began)
         self._live = Live(console=Console(stderr=True), transient=True) if is_shown else None
 
     def __enter__(self) -> _Display:
@@ -212,27 +239,8 @@ class _Display:
         if self._live is not None:
             self._live.stop()
 
-    def show(self, stages: Sequence[StageReport]) -> None:
-        took = time.monotonic() - self._began
+    def show(self, reports: Sequence[StageReport]) -> None:
+        now = time.monotonic()
+        stages, took = self._pace.of(reports, now=now), now - self._began
         if self._live is not None and took > 1.0:
-            self._live.update(_table(self._flow, stages, took))
-
-
-def _table(flow: Flow, stages: Sequence[StageReport], seconds: float) -> Table:
-    table = Table(title=f"flow {flow.name}, {seconds:.1f} s")
-    table.add_column("stage")
-    table.add_column("kind")
-    for name in ("in", "out", "failed", "per second", "waiting"):
-        table.add_column(name, justify="right")
-    for stage in stages:
-        moved = max(stage.taken, stage.given)
-        table.add_row(
-            stage.name,
-            stage.kind,
-            f"{stage.taken:,}" if stage.taken else "",
-            f"{stage.given:,}" if stage.given else "",
-            f"{stage.failed:,}" if stage.failed else "",
-            f"{moved / max(seconds, 1e-9):,.0f}",
-            f"{stage.waiting:,} of {stage.capacity:,}" if stage.capacity else "",
-        )
-    return table
+            self._live.update(stage_table(self._flow.name, stages, took))

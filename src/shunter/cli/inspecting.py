@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from shunter.cli.stages import table_of_job
 from shunter.client import Client
 from shunter.errors import SettingsError
 from shunter.model.job import Callback, Job, Status
@@ -82,6 +83,8 @@ def job(dispatchers: tuple[str, ...], job_id: str, *, as_json: bool) -> int:
         console.print_json(_json(document(found)))
         return 0
     console.print(_story(found))
+    if (stages := table_of_job(found)) is not None:
+        console.print(stages)
     _print_attempts(console, found)
     for title, text in (
         ("error", found.error.traceback if found.error else ""),

@@ -113,9 +113,13 @@ def dispatcher(
 
 @app.command()
 def worker(
-    app_spec: Annotated[
-        str, typer.Option("--app", help="Where the handlers are: module:app or file.py:app.")
-    ],
+    app_spec: AppOption = None,
+    flows_folder: Annotated[
+        Path | None,
+        typer.Option(
+            "--flows", metavar="FOLDER", help="Run the flows in there, in place of an app."
+        ),
+    ] = None,
     dispatchers: DispatcherOption = None,
     max_jobs: SlotsOption = None,
     http: Annotated[
@@ -127,7 +131,8 @@ def worker(
     parent: Annotated[int | None, typer.Option(hidden=True)] = None,
     config_file: ConfigOption = None,
 ) -> None:
-    """Run a worker that does the jobs of an app."""
+    """Run a worker that does the jobs of an app, or runs flows."""
+    app_spec = flows.app_or_flows(app_spec, flows_folder)
     flags = serving.worker_flags(dispatchers, max_jobs, http=http, listen=listen)
     loaded = load_settings(config_file, os.environ, flags)
     raise typer.Exit(serving.worker(loaded.settings, app_spec, http=http, parent=parent))

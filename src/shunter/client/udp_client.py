@@ -79,13 +79,11 @@ class AsyncTask:
 
     async def wait(self, timeout: float | None = None) -> Outcome:
         """Wait until the task has ended, however it ended."""
-        if self.outcome is not None:
-            return self.outcome
-        try:
-            outcome = await asyncio.wait_for(asyncio.shield(self._ended), timeout)
-        except TimeoutError:
-            raise ResultTimeout(str(self.id), timeout or 0.0) from None
-        if outcome is None:
+        if not self._ended.done():
+            await asyncio.wait([self._ended], timeout=timeout)
+        if not self._ended.done():
+            raise ResultTimeout(str(self.id), timeout or 0.0)
+        if (outcome := self._ended.result()) is None:
             raise JobError(str(self.id), "its client was closed; it goes on, but unheard")
         return outcome
 

@@ -125,13 +125,15 @@ class GivenBack(Struct, frozen=True):
 class Unasked(Struct, frozen=True):
     """A result from a worker that names no job; the store may know what it had.
 
-    `task_id` is the name that the job has among calculators, where the worker said it.
+    `task_id` is the name that the job has among calculators, where the worker said it, and
+    `attempt` which run of it this was.
     """
 
     worker_id: str
     result: bytes | None
     error: Failure | None = None
     task_id: TaskId | None = None
+    attempt: int | None = None
 
 
 class Survey(Struct, frozen=True):

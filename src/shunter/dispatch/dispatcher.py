@@ -259,13 +259,13 @@ class Dispatcher:
             receipts.append((insertion.answer, plan.outcome_of(insertion, stored_now)))
         for claim, jobs in zip(plan.claims, committed.claimed, strict=True):
             self._claimed(claim, jobs, started, ended)
+        self._confirm(plan, arrivals, lost_races)
         self._perform(plan, started, receipts, ended)
         for delivery, was_written in zip(plan.deliveries, committed.delivered, strict=True):
             if (again := self.callbacks.settle(delivery, was_written)) is not None:
                 self._inbox.called_back.append(again)
         self.callbacks.offer(ended, now=plan.now)
         self._answer_cancels(plan, lost_races)
-        self._confirm(arrivals, lost_races)
         is_written = plan.changes or plan.insertions or plan.claims or plan.deliveries
         return bool(is_written or arrivals)
 
@@ -388,8 +388,14 @@ class Dispatcher:
             else:
                 ask.answers.put(ask.place, receipt)
 
-    def _confirm(self, arrivals: Arrivals, lost_races: set[str]) -> None:
-        """Confirm reports, but not to a worker of which one must be decided again."""
+    def _confirm(self, plan: Plan, arrivals: Arrivals, lost_races: set[str]) -> None:
+        """Answer heartbeats and confirm reports, before jobs follow from them.
+
+        A calculator takes no job before its last report is confirmed. A worker of which a report
+        must be decided again gets no confirmation.
+        """
+        for link, worker_id, beat in plan.pongs:
+            link.send_pong(worker_id, beat)
         undecided = {
             reported.worker_id
             for reported in arrivals.reported
@@ -452,8 +458,6 @@ class Dispatcher:
         Receipts go before results: a receipt may say that a job is another one, long ended.
         """
         members = self.desk.members
-        for link, worker_id, beat in plan.pongs:
-            link.send_pong(worker_id, beat)
         for worker_id, jobs in started.items():
             if member := members.get(worker_id):
                 member.link.send_jobs(worker_id, jobs)

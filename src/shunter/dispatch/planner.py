@@ -214,7 +214,7 @@ class Planner:
         """Find the job of a result that came without one: such a worker has one at most."""
         worker_id = arrival.worker_id
         match arrivals.held_in_store.get(worker_id, []):
-            case [job] if job.id not in plan.changes and arrival.task_id in (None, task_id_of(job)):
+            case [job] if job.id not in plan.changes and _may_be_of(arrival, job):
                 report = Report(job.id, job.attempt, result=arrival.result, error=arrival.error)
                 self._report(Reported(worker_id, report), {**stored, job.id: job}, plan)
             case _:
@@ -351,3 +351,9 @@ class Planner:
     def _refuse(self, worker_id: str, error: JobError) -> None:
         self._counters["reports_refused"] += 1
         self._on_refused(worker_id, error)
+
+
+def _may_be_of(arrival: Unasked, job: Job) -> bool:
+    """Tell whether nothing that the worker said speaks against this job, or this run of it."""
+    is_named = arrival.task_id in (None, task_id_of(job))
+    return is_named and arrival.attempt in (None, job.attempt)

@@ -12,6 +12,7 @@ import importlib.util
 import sys
 import sysconfig
 import traceback
+from collections.abc import Collection
 from pathlib import Path
 from types import ModuleType
 
@@ -36,6 +37,14 @@ def load(spec: str) -> Flow:
         flow.file = str(Path(module.__file__).resolve())
     flow.code = _digests(flow, module)
     return flow
+
+
+def forget_modules(but: Collection[str]) -> None:
+    """Drop the user's modules, but those named, so that files that changed are loaded anew."""
+    for name in sys.modules.keys() - set(but):
+        file = getattr(sys.modules[name], "__file__", None)
+        if file is not None and _is_users(file):
+            del sys.modules[name]
 
 
 def _import_file(path: Path) -> ModuleType:

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import msgspec
+
+from shunter.errors import FlowError
 from shunter.flow.assembly import Assembly, Snapshots, inbox_of
+from shunter.flow.engine.checkpoints import Kept, fitting
 from shunter.flow.graph import Flow
 from shunter.flow.inbox import LIMIT
 from shunter.flow.plan import planned
 from shunter.flow.report import Report
+
+if TYPE_CHECKING:
+    from shunter.flow.engine.checkpoint_stores import KeepsCheckpoints
 
 IDLE_SECONDS = 0.001
 
@@ -48,6 +55,10 @@ class LocalRun:
     def step(self) -> bool:
         return self._assembly.step()
 
+    @property
+    def is_done(self) -> bool:
+        return self._assembly.is_done
+
     def checkpoint(self, number: int) -> None:
         """Have all sources send a checkpoint."""
         for worker in self.workers:
@@ -56,7 +67,7 @@ class LocalRun:
     def run(self, look: Callable[[], None] = lambda: None) -> Report:
         """Run to the end; `look` is called again and again meanwhile."""
         try:
-            while not self._assembly.is_done:
+            while not self.is_done:
                 if not self.step():
                     time.sleep(IDLE_SECONDS)
                 look()
@@ -67,6 +78,82 @@ class LocalRun:
         return self.report
 
 
-def run(flow: Flow, *, nodes: int = 1) -> Report:
-    """Run a flow to its end in this process."""
-    return LocalRun(flow, nodes=nodes).run()
+class KeptRun:
+    """A run in this process that keeps checkpoints, and begins at the last one there is."""
+
+    def __init__(
+        self, flow: Flow, checkpoints: KeepsCheckpoints, *, nodes: int = 1, every: float = 5.0
+    ) -> None:
+        self._checkpoints, self._nodes, self._every = checkpoints, nodes, every
+        self._fingerprint = flow.fingerprint()
+        kept = checkpoints.latest()
+        if kept is not None:
+            fitting(kept, self._fingerprint, nodes)
+        self._number = 0 if kept is None else kept.number
+        self._snapshots: dict[str, msgspec.Raw] = {}
+        self._is_asked = False
+        self._kept_at = time.monotonic()
+        self.local = LocalRun(
+            flow,
+            nodes=nodes,
+            saved=None if kept is None else kept.snapshots,
+            on_checkpoint=lambda worker, _, snapshot: self._note(worker, snapshot),
+        )
+
+    def run(self, look: Callable[[], None] = lambda: None) -> Report:
+        """Run to the end, and forget the checkpoints once all is published."""
+
+        def keep_and_look() -> None:
+            self._keep()
+            look()
+
+        report = self.local.run(keep_and_look)
+        self._checkpoints.clear()
+        return report
+
+    def _keep(self) -> None:
+        """Ask for a checkpoint when one is due, and write it when all workers have come to it."""
+        if self.local.is_done:
+            self._write(self._number + 1, is_end=True)
+        elif self._is_asked:
+            workers = self.local.workers
+            if all(worker.is_done or worker.id in self._snapshots for worker in workers):
+                self._write(self._number)
+        elif time.monotonic() - self._kept_at >= self._every:
+            self._number, self._is_asked = self._number + 1, True
+            self._snapshots.clear()
+            self.local.checkpoint(self._number)
+
+    def _write(self, number: int, *, is_end: bool = False) -> None:
+        for worker in self.local.workers:
+            if worker.is_done and (is_end or worker.id not in self._snapshots):
+                self._note(worker.id, worker.snapshot())
+        kept = Kept(number, self._fingerprint, self._nodes, dict(self._snapshots), is_end)
+        self._checkpoints.keep(kept)
+        self._is_asked, self._kept_at = False, time.monotonic()
+
+    def _note(self, worker: str, snapshot: Any) -> None:
+        """Encode it at once: the states in it go on changing."""
+        try:
+            self._snapshots[worker] = msgspec.Raw(msgspec.msgpack.encode(snapshot))
+        except (TypeError, ValueError) as error:
+            raise FlowError(f"a state can't be kept in a checkpoint: {error}") from error
+
+
+def run(
+    flow: Flow,
+    *,
+    nodes: int = 1,
+    checkpoints: KeepsCheckpoints | None = None,
+    every: float = 5.0,
+    look: Callable[[Report], None] = lambda _: None,
+) -> Report:
+    """Run a flow to its end in this process; `look` gets the report again and again.
+
+    With `checkpoints` it goes on from the last one, and keeps one every so many seconds.
+    """
+    if checkpoints is None:
+        plain = LocalRun(flow, nodes=nodes)
+        return plain.run(lambda: look(plain.report))
+    kept = KeptRun(flow, checkpoints, nodes=nodes, every=every)
+    return kept.run(lambda: look(kept.local.report))

@@ -79,7 +79,7 @@ class Sending:
         self, events: list[Any], *, inputs: int, needs: Needs | None = None, bad: Bad | None = None
     ) -> None:
         """Take outputs on, and remember of how many inputs they are made."""
-        if self._route.kind is RouteKind.BY_KEY and len(self._outboxes) > 1:
+        if self._route.kind is RouteKind.BY_KEY:
             count = self._put_by_key(events, bad)
             self._in_out.record(inputs, count, lambda: [count] * inputs)
         else:

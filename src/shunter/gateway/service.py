@@ -12,6 +12,7 @@ import socket
 import sys
 import time
 from collections.abc import Awaitable, Callable
+from ipaddress import ip_address
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -199,8 +200,16 @@ class Service:
                 ) from None
 
     def _listen_udp(self) -> None:
-        where = self._settings.udp.client_address
+        udp, where = self._settings.udp, self._settings.udp.client_address
         try:
+            if is_open_to_others(where.host) and not (udp.secret_file or udp.insecure):
+                raise SettingsError(
+                    "the settings",
+                    "udp.client_address.host",
+                    f"{where.host}, which other hosts reach, and no secret",
+                    "an address of this host alone such as 127.0.0.1, a secret in "
+                    "udp.secret_file, or udp.insecure = true",
+                )
             self._udp.open(where.host, where.port)
         except OSError as error:
             raise SettingsError(
@@ -310,6 +319,13 @@ def udp_rules_of(settings: Settings) -> UdpRules:
         max_packet_bytes=udp.max_packet_bytes,
         max_tasks_per_client=udp.max_tasks_per_client,
     )
+
+
+def is_open_to_others(host: str) -> bool:
+    """Tell whether who listens there may be reached from other hosts; an OSError if nobody can."""
+    found = socket.getaddrinfo(host, None, type=socket.SOCK_DGRAM, flags=socket.AI_PASSIVE)
+    addresses = (str(address[0]).partition("%")[0] for *_, address in found)
+    return not all(ip_address(address).is_loopback for address in addresses)
 
 
 def signing_of(settings: Settings) -> Signing | None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-import httpx
 import pytest
 
+from system.udp.views import calculators, jobs
 from system.udp_peers import UdpPeer
 from system.yard import PATIENCE, Station, until
 
@@ -17,17 +17,7 @@ Peers = Callable[[], UdpPeer]
 def free(calculator: UdpPeer, station: Station, count: int = 1) -> None:
     """Have a calculator say that it is ready, and wait until the dispatcher knows."""
     calculator.heartbeat("ready")
-    until(lambda: len(workers(station, "alive")) >= count)
-
-
-def workers(station: Station, state: str) -> list[str]:
-    listed = httpx.get(f"{station.url}/dispatcher/workers/", trust_env=False).json()["workers"]
-    return [w["id"] for w in listed if w["state"] == state and w["kind"] == "udp"]
-
-
-def jobs(station: Station) -> list[dict[str, object]]:
-    found = httpx.get(f"{station.url}/dispatcher/jobs/", trust_env=False).json()["jobs"]
-    return list(found)
+    until(lambda: len(calculators(station)) >= count)
 
 
 def test_the_packets_of_the_seed_get_the_dialogue_of_the_seed(
@@ -59,7 +49,7 @@ def test_the_packets_of_the_seed_get_the_dialogue_of_the_seed(
     assert news["params"]["status"] == "success"
     assert news["params"]["task_id"] == 5
     client.confirm(news)
-    until(lambda: jobs(station)[0]["callback"]["didCallbackSuccessfully"])  # type: ignore[index]
+    until(lambda: jobs(station)[0]["callback"]["didCallbackSuccessfully"])
     assert client.hears_nothing(1.0)
 
 
@@ -230,7 +220,7 @@ def test_a_success_that_was_not_confirmed_survives_a_restart(station: Station, p
     news = client.hears(within=PATIENCE)
     assert news == first
     client.confirm(news)
-    until(lambda: jobs(station)[0]["callback"]["didCallbackSuccessfully"])  # type: ignore[index]
+    until(lambda: jobs(station)[0]["callback"]["didCallbackSuccessfully"])
 
 
 def test_a_task_given_before_a_restart_can_be_completed_after_it(
@@ -248,75 +238,3 @@ def test_a_task_given_before_a_restart_can_be_completed_after_it(
 
     assert calculator.hears() == {"packet_type": 2, "transmission_id": 2}
     assert client.hears()["params"]["result"] == "in time"
-
-
-@pytest.mark.parametrize(
-    ("packet", "code"),
-    [
-        (
-            b'{"method": "nope", "packet_type": 1, "transmission_id": 3, "params": {"a": 1}}',
-            "method",
-        ),
-        (b'{"method": "add_task", "packet_type": 1, "transmission_id": 3, "params": {}}', "fields"),
-        (
-            b'{"method": "perform_task", "packet_type": 1, "transmission_id": 3, '
-            b'"params": {"task_id": 1}}',
-            "method",
-        ),
-    ],
-)
-def test_a_bad_request_is_answered_with_an_error_no_longer_than_itself(
-    station: Station, peer: Peers, packet: bytes, code: str
-) -> None:
-    stranger = peer()
-
-    stranger.say(packet)
-
-    answer = stranger.hears()
-    assert answer["error"]["code"] == code
-    assert answer["transmission_id"] == 3
-    assert jobs(station) == []
-
-
-@pytest.mark.parametrize(
-    "packet",
-    [
-        b"",
-        b"\xff\xfe",
-        b"not json",
-        b"[1, 2]",
-        b"5",
-        b'{"packet_type": 2, "transmission_id": 99}',
-        b'{"method": "add_task", "packet_type": 0, "params": {}}',
-        b'{"method": "heartbeat", "packet_type": 0, "params": {"status": "sleepy"}}',
-        b'{"method": "add_task", "params": {"task_id": ' + b"[" * 500 + b"]" * 500 + b"}}",
-        b'{"method": "add_task", "params": {"task_id": 1, "payload": "' + b"x" * 1200 + b'"}}',
-    ],
-)
-def test_what_is_no_request_gets_no_answer_and_changes_nothing(
-    station: Station, peer: Peers, packet: bytes
-) -> None:
-    stranger, client = peer(), peer()
-
-    stranger.say(packet)
-
-    assert stranger.hears_nothing()
-    client.add_task(1, 1)
-    assert client.hears() == {"packet_type": 2, "transmission_id": 1}
-    assert len(jobs(station)) == 1
-
-
-def test_a_completion_by_a_calculator_that_was_not_asked_changes_nothing(
-    station: Station, peer: Peers
-) -> None:
-    client, calculator, liar = peer(), peer(), peer()
-    free(calculator, station)
-    client.add_task(1, 1)
-    client.hears()
-    calculator.confirm(calculator.hears())
-
-    liar.completed(1, 5, result="a lie")
-    calculator.completed(1, 6, result="the truth")
-
-    assert client.hears()["params"]["result"] == "the truth"
-    assert jobs(station)[0]["attempt"] == 1

@@ -8,14 +8,12 @@ from typing import Any
 import psutil
 import pytest
 
-from shunter import JobFailed, NotPlaced, UdpClient, Unreachable
+from shunter import JobFailed, NotPlaced, UdpClient
 from shunter.testing.lossy_relay import LossyRelay, Weather
 from system.witness import runs_in
 from system.yard import PATIENCE, WITNESS_APP, Process, Station, Yard, until
 
 Start = Callable[..., Process]
-
-SECRET = b"a secret that is long enough"
 
 
 @pytest.fixture
@@ -67,21 +65,6 @@ def test_a_bad_network_costs_time_but_no_task(start: Start, yard: Yard) -> None:
 
     assert results == list(range(40))
     assert len(runs_in(yard.witness)) == 40
-
-
-def test_signed_packets_do_the_same_and_unsigned_ones_nothing(yard: Yard, start: Start) -> None:
-    secret = yard.folder / "secret"
-    secret.write_bytes(SECRET + b"\n")
-    station = yard.dispatcher(udp__secret_file=str(secret))
-    start(address_of(station), udp__secret_file=str(secret))
-
-    with UdpClient(address_of(station), SECRET) as client:
-        assert client.submit("add", 1, 2).result(PATIENCE) == 3
-    with (
-        UdpClient(address_of(station), timeout=1.5) as client,
-        pytest.raises(Unreachable),
-    ):
-        client.submit("add", 1, 2)
 
 
 @pytest.mark.parametrize("task_timeout", [3.0])

@@ -120,6 +120,25 @@ def test_free_addresses_are_ok() -> None:
     assert "the system picks" in findings["udp.client_address"].fact
 
 
+@pytest.mark.parametrize(
+    ("settings", "state"),
+    [
+        ({}, State.MISSING),
+        ({"udp__insecure": True}, State.WARN),
+        ({"udp__secret_file": "/etc/shunter/udp-secret"}, State.OK),
+    ],
+)
+def test_udp_that_is_open_to_other_hosts_wants_a_secret(
+    settings: dict[str, object], state: State
+) -> None:
+    where = {"udp__client_address__host": "0.0.0.0", "udp__client_address__port": 0}
+
+    finding = listening(udp__enabled=True, **where, **settings)["udp.client_address"]
+
+    assert finding.state is state
+    assert ("udp.secret_file" in finding.remedy) is (state is State.MISSING)
+
+
 def test_an_address_open_to_other_hosts_is_a_warning() -> None:
     finding = listening(
         zmq__enabled=True, zmq__frontend=f"tcp://*:{free_port()}", zmq__backend="ipc://b"

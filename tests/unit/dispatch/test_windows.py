@@ -114,7 +114,7 @@ def test_the_answer_to_a_beat_goes_before_the_jobs_that_follow_from_it(scene: Sc
 
     scene.turns()
 
-    assert link.sent == ["PONG 1", "a", "PONG 2", "b", "c", "TAKEN"]
+    assert link.sent == ["PONG 1", "a", "PONG 2", "TAKEN", "b", "c"]
 
 
 def test_a_beat_read_before_ready_is_not_decided_on_after_it(scene: Scene) -> None:

@@ -379,11 +379,15 @@ class Restorable:
         return Restorable(self.found)
 
     def open(self, saved):
+        self.is_ready = False
         self.rows = list(saved or [])
 
     def write(self, events):
-        self.rows += events
-        return len(events)
+        self.is_ready = not self.is_ready
+        if not self.is_ready:
+            return 0
+        self.rows += events[:3]
+        return min(3, len(events))
 
     def checkpoint(self):
         return list(self.rows)

@@ -345,13 +345,14 @@ class FlowRun:
                 for what, data in self._news(engine):
                     if what == "done":
                         done.add(engine.node)
+                    if what in ("ended", "done"):
                         ended |= data
                     elif what == "kept" and data[1] == number and is_keeping:
                         keeping[data[0]] = data[2]
             if is_keeping and self._is_complete(keeping, ended):
                 self._keep(number, {**ended, **keeping})
                 is_keeping, kept_at = False, now
-            if not is_keeping and self._is_due(now - kept_at) and not done:
+            if not is_keeping and self._is_due(now - kept_at):
                 number, keeping, is_keeping = number + 1, {}, True
                 for engine in self._engines:
                     engine.post(messages.Checkpoint(run=self._run, number=number))

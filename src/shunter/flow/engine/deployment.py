@@ -13,10 +13,12 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+import msgspec
 import zmq
 
 from shunter.errors import FlowError
 from shunter.flow.assembly import Assembly, Snapshots, inbox_of
+from shunter.flow.bad_events import users_traceback
 from shunter.flow.codec import Codec
 from shunter.flow.engine.network import Address, Way, own_addresses, preferred_address, way_to
 from shunter.flow.engine.sockets import Complain, Context, InboxSocket, PeerSocket
@@ -31,7 +33,7 @@ LONGEST_IDLE_MILLISECONDS = 20
 STOP_SECONDS = 5.0
 
 Tell = Callable[[str, Any], None]
-"""Called with what has happened (kept, done, failed, published), and what is to be said of it."""
+"""Called with what has happened (kept, ended, done, failed, published), and what is to be said."""
 
 
 class Deployment:
@@ -101,7 +103,7 @@ class Deployment:
             self._outbox,
             inboxes=self._inboxes,
             saved=self._saved,
-            on_checkpoint=lambda worker, number, kept: self._tell("kept", (worker, number, kept)),
+            on_checkpoint=self._keep,
         )
         self._thread.start()
 
@@ -165,17 +167,26 @@ class Deployment:
         except FlowError as error:
             self._tell("failed", str(error))
         except Exception as error:
-            self._tell("failed", f"{type(error).__name__}: {error}")
+            self._tell("failed", f"{type(error).__name__}: {error}\n{users_traceback(error)}")
             self._complain(f"the flow {self.flow.name!r} failed: {error!r}")
         finally:
             self._assembly.abandon()
             self._close_sockets()
+
+    def _keep(self, worker: str, number: int, snapshot: Any) -> None:
+        """Encode a snapshot at once: the states in it go on changing."""
+        try:
+            kept = msgspec.Raw(msgspec.msgpack.encode(snapshot))
+        except (TypeError, ValueError, OverflowError) as error:
+            raise FlowError(f"a state can't be kept in a checkpoint: {error}") from error
+        self._tell("kept", (worker, number, kept))
 
     def _step_until_stopped(self, assembly: Assembly) -> None:
         poller = zmq.Poller()
         for socket in self._sockets():
             poller.register(socket, zmq.POLLIN)
         idle = IDLE_MILLISECONDS
+        ended: set[str] = set()
         is_told = False
         ticked = time.monotonic()
         while not self._is_stopping:
@@ -189,11 +200,15 @@ class Deployment:
                     peer.tick(now=now)
             if not assembly.is_done:
                 moved = assembly.step() or moved
-                for listening in self._listening:
-                    listening.grant()
             elif not is_told and all(peer.is_settled for peer in self._peers.values()):
                 is_told = True
                 self._tell("done", {w.id: w.snapshot() for w in assembly.workers})
+            for worker in assembly.workers:
+                if worker.is_done and worker.id not in ended:
+                    ended.add(worker.id)
+                    self._tell("ended", {worker.id: worker.snapshot()})
+            for listening in self._listening:
+                listening.grant()
             if moved:
                 idle = IDLE_MILLISECONDS
             else:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import queue
+import sys
 import time
 from collections.abc import Callable
 from typing import Any
@@ -17,10 +18,11 @@ import structlog
 import zmq
 
 from shunter.errors import FlowError
+from shunter.flow.bad_events import users_traceback
 from shunter.flow.engine import messages
 from shunter.flow.engine.deployment import Deployment
 from shunter.flow.engine.messages import Answer, Happened
-from shunter.flow.loading import load
+from shunter.flow.loading import forget_modules, load
 from shunter.flow.plan import planned
 
 ABANDONED_SECONDS = 15.0
@@ -57,6 +59,7 @@ class Engine:
         self._deployment: Deployment | None = None
         self._news: queue.SimpleQueue[tuple[str, str, Any]] = queue.SimpleQueue()
         self._complained: set[str] = set()
+        self._own_modules = frozenset(sys.modules)
         self._is_ending = False
 
     def serve(self) -> None:
@@ -91,6 +94,10 @@ class Engine:
         except FlowError as error:
             log.warning("request refused", reason=str(error))
             answer = Answer(number, error=str(error))
+        except Exception as error:
+            log.exception("request failed")
+            reason = f"{type(error).__name__}: {error}\n{users_traceback(error)}"
+            answer = Answer(number, error=reason)
         self._socket.send_multipart([peer, messages.encoded(answer)])
 
     # ---- what it is asked to do
@@ -105,6 +112,7 @@ class Engine:
                 f"of {it.nodes}; start the engines with the same --nodes"
             )
         self._remove()
+        forget_modules(but=self._own_modules)
         flow = load(it.flow)
         if flow.fingerprint() != it.fingerprint:
             raise FlowError(

@@ -94,7 +94,7 @@ class Answer(msgspec.Struct, frozen=True, tag="answer"):
 
 
 class Happened(msgspec.Struct, frozen=True, tag="happened"):
-    """Told without being asked: kept, done, failed, published."""
+    """Told without being asked: kept, ended, done, failed, published."""
 
     run: str
     what: str

@@ -48,6 +48,7 @@ class GrowingFile:
             if os.path.getsize(self.path) < self._size:
                 raise FlowError(f"{self.path}: less is left than was saved; begin a new run")
             self._file.truncate(self._size)
+            sync(self.path.parent)
 
     @property
     def size(self) -> int:

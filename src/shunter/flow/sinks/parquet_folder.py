@@ -64,6 +64,7 @@ class WriteParquet:
         self._run, self._number = saved or (secrets.token_hex(4), 0)
         with file_faults(self._target):
             self._lock_staging()
+            sync(self._staging.parent)
             self._go_back()
 
     def write(self, events: Sequence[Any]) -> int:

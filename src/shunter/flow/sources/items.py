@@ -74,13 +74,15 @@ class Items:
         return events
 
     def _draw(self, limit: int) -> list[Any]:
-        """Take items until there are enough, or some time has passed."""
+        """Take items until there are enough, or some time has passed: first one, then ever more."""
         events: list[Any] = []
         until = time.monotonic() + READ_SECONDS
+        count = 1
         while len(events) < limit:
-            some = list(islice(self._iterator, min(AT_ONCE, limit - len(events))))
+            some = list(islice(self._iterator, min(count, limit - len(events))))
             events += some
-            if len(some) < AT_ONCE or time.monotonic() > until:
+            if len(some) < count or time.monotonic() > until:
                 break
+            count = min(2 * count, AT_ONCE)
         self._drawn += len(events)
         return events

@@ -41,6 +41,7 @@ class UdpClients:
         self._quota = quota
         self._place_within = place_within
         self._new_id = new_id
+        self._heard: list[tuple[str, int, str | None]] = []
 
     def add(self, params: AddTask, command: Command, peer: Address, size: int) -> None:
         """Store a task; it is confirmed once it is committed."""
@@ -64,6 +65,7 @@ class UdpClients:
             self._quota.took(peer, [each.job.id for each in found if each.is_new])
 
         def answered(receipts: list[Receipt]) -> None:
+            self._quota.answered(peer)
             (receipt,) = receipts
             if not receipt.reason or receipt.field == "unique_key":  # it may be there already
                 self._exchange.answer(command, peer)
@@ -74,6 +76,7 @@ class UdpClients:
                 asked, peer, size, code="invalid", message=receipt.reason, field=receipt.field
             )
 
+        self._quota.asked(peer)
         self._dispatcher.submit([wish], naming.reply_to(peer, params.task_id), answered, stored)
 
     def deliver(self, jobs: Sequence[Job]) -> None:
@@ -85,6 +88,16 @@ class UdpClients:
             self._quota.ended(known[0], job.id)
             self._dispatcher.callbacks.expect(job)
             self._notify(job, *known, heard=self._noting(job))
+
+    def pass_on(self) -> None:
+        """Let it be written which notices were heard.
+
+        Nobody waits for that, so it has no commit of its own: this is called when there is
+        something to be committed anyway, and now and again.
+        """
+        heard, self._heard = self._heard, []
+        for job_id, tries, error in heard:
+            self._dispatcher.called_back(job_id, tries, error)
 
     async def notify(self, job: Job) -> str | None:
         """Tell a client that was not reached before; return what went wrong."""
@@ -98,7 +111,7 @@ class UdpClients:
     def _noting(self, job: Job) -> Callable[[str | None], None]:
         assert job.callback is not None
         job_id, tries = job.id, job.callback.tries
-        return lambda error: self._dispatcher.called_back(job_id, tries, error)
+        return lambda error: self._heard.append((job_id, tries, error))
 
     def _notify(
         self, job: Job, peer: Address, task_id: TaskId, heard: Callable[[str | None], None]
@@ -109,7 +122,7 @@ class UdpClients:
             return
         number = notice_number(job.id)
         packet = packets.request(_good_news(job, task_id), number)
-        if len(packet) > self._exchange.max_packet_bytes:
+        if self._exchange.size_of(packet) > self._exchange.max_packet_bytes:
             message = f"the result does not fit into a packet; read job {job.id} over HTTP"
             without = NotifyTask(status="success", task_id=task_id, job_id=job.id, error=message)
             packet = packets.request(without, number)

@@ -96,9 +96,16 @@ class Exchange:
         self._outgoing.forget(peer, number)
 
     def send(self, packet: bytes, peer: Address) -> None:
-        if self._signing is not None:
-            packet = self._signing.signer.sign(packet, now=self.now())
-        self.socket.send(packet, peer)
+        self.socket.send(self._sealed(packet), peer)
+
+    def size_of(self, packet: bytes) -> int:
+        """Return how long a packet is on its way, with its signature if there is one."""
+        return len(self._sealed(packet))
+
+    def _sealed(self, packet: bytes) -> bytes:
+        if self._signing is None:
+            return packet
+        return self._signing.signer.sign(packet, now=self.now())
 
     # ---- in
 
@@ -106,6 +113,8 @@ class Exchange:
         """Read a packet: what it says, how long it is, and whether it may be a replay."""
         is_repeated = False
         if self._signing is not None:
+            if len(packet) > self.max_packet_bytes:
+                raise packets.too_large(packet, self.max_packet_bytes)
             envelope = self._signing.opener.opened(packet, now=self.now())
             packet, is_repeated = envelope.body, envelope.is_repeated
         return packets.parse(packet, most=self.max_packet_bytes), len(packet), is_repeated

@@ -80,6 +80,7 @@ class UdpGateway:
         """Let time pass."""
         self._exchange.tick()
         self._workers.tick()
+        self.clients.pass_on()
 
     def worker_ids(self) -> list[str]:
         """Return those of all calculators that are there."""
@@ -122,8 +123,10 @@ class UdpGateway:
     def _carry_out(self, command: Command, peer: Address, size: int) -> None:
         match command.params:
             case AddTask() as params:
+                self.clients.pass_on()
                 self.clients.add(params, command, peer, size)
             case CompletedTask() as params:
+                self.clients.pass_on()
                 self._workers.complete(params, command, peer)
             case Heartbeat() as params:
                 self._workers.beat(params, peer)

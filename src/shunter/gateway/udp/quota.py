@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Iterable
 
 from shunter.errors import StoreError
@@ -11,23 +12,37 @@ from shunter.wire.udp.calculators import Address
 
 
 class Quota:
-    """Counts what this dispatcher accepted. What another one ended is noticed at the limit."""
+    """Counts what this dispatcher accepted, or is about to accept.
+
+    What another one ended is noticed at the limit.
+    """
 
     def __init__(self, most: int, store: Store) -> None:
         self._most = most
         self._store = store
         self._tasks: dict[Address, set[str]] = {}
+        self._unanswered: Counter[Address] = Counter()
         self._looking: set[asyncio.Task[None]] = set()
 
     def has_room(self, client: Address) -> bool:
         """Tell whether a client may add a task."""
-        if len(self._tasks.get(client, ())) < self._most:
+        if len(self._tasks.get(client, ())) + self._unanswered[client] < self._most:
             return True
         if not self._looking:
             look = asyncio.get_running_loop().create_task(self._look(client))
             self._looking.add(look)
             look.add_done_callback(self._looking.discard)
         return False
+
+    def asked(self, client: Address) -> None:
+        """Note a task that is about to be stored."""
+        self._unanswered[client] += 1
+
+    def answered(self, client: Address) -> None:
+        """Note that it is known what became of such a task."""
+        self._unanswered[client] -= 1
+        if not self._unanswered[client]:
+            del self._unanswered[client]
 
     def took(self, client: Address, job_ids: Iterable[str]) -> None:
         for job_id in job_ids:

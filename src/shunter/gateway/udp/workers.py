@@ -88,7 +88,7 @@ class UdpWorkers:
                     report = Report(job.job_id, job.attempt, result=result, error=error)
                     self._dispatcher.report(worker_id, [report], batch=number)
                 case NotAsked():
-                    unasked = Unasked(worker_id, result, error, params.task_id)
+                    unasked = Unasked(worker_id, result, error, params.task_id, params.attempt)
                     self._dispatcher.report_unasked(unasked)
                     self._dispatcher.submit([], None, lambda _: self._confirm(number))
                 case _:
@@ -118,9 +118,10 @@ class UdpWorkers:
         address, held = naming.address_of(worker_id), Held(job.id, job.attempt)
         number, task_id = self._exchange.number(), naming.task_id_of(job)
         packet = packets.request(_task(job, task_id), number)
-        if len(packet) > (most := self._exchange.max_packet_bytes):
+        size, most = self._exchange.size_of(packet), self._exchange.max_packet_bytes
+        if size > most:
             message = (
-                f"as a packet it has {len(packet):,} bytes, and a calculator takes {most:,} "
+                f"as a packet it has {size:,} bytes, and a calculator takes {most:,} "
                 "(udp.max_packet_bytes); send less, or do this type with another kind of worker"
             )
             error = Failure(ErrorKind.REFUSED, message)

@@ -3,7 +3,8 @@
 Python's sqlite3 lets go of the interpreter lock for each step of a statement, and beside a busy
 event loop each return costs up to the switch interval (5 ms). So nothing here steps row by row:
 many rows are written by one statement, and many rows are read as one JSON text. Statements for
-many rows exist in sizes of powers of two, so that few prepared ones serve every batch.
+many rows exist for every small number of them, and else in sizes of powers of two, so that few
+prepared ones serve every batch.
 A claim costs the same whatever waits: it reads the front of the index `ready`, and no more.
 """
 
@@ -19,6 +20,9 @@ from shunter.store.sqlite.rows import Parameters
 
 MOST_ROWS = 256
 """How many rows one statement writes, or one text holds, at most."""
+
+MOST_EXACT_ROWS = 32
+"""Up to so many rows are written by one statement, whatever their number; it is prepared once."""
 
 MOST_INLINE_BYTES = 4096
 """Longer payloads and results don't travel in the text, where they take twice their size."""

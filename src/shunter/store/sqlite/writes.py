@@ -152,10 +152,11 @@ def _earlier(connection: sqlite3.Connection, column: str, keys: list[str]) -> li
 def _chunks(
     rows: Sequence[Parameters], most: int | None = None
 ) -> Iterator[tuple[int, Sequence[Parameters]]]:
-    """Cut a batch into pieces whose sizes are powers of two, each with where it starts."""
+    """Cut a batch into pieces for which there are statements, each with where it starts."""
     start = 0
     while left := len(rows) - start:
-        size = min(1 << left.bit_length() - 1, most or statements.MOST_ROWS)
+        size = left if left <= statements.MOST_EXACT_ROWS else 1 << left.bit_length() - 1
+        size = min(size, most or statements.MOST_ROWS)
         yield start, rows[start : start + size]
         start += size
 

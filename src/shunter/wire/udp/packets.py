@@ -129,9 +129,7 @@ class _Head(Document, frozen=True, kw_only=True, forbid_unknown_fields=False, gc
 def parse(packet: bytes, *, most: int = MAX_PACKET_BYTES) -> Packet:
     """Read a packet of at most so many bytes, or raise a PacketFault."""
     if len(packet) > most:
-        raise PacketFault(
-            PacketReason.TOO_LARGE, "", f"found {len(packet)} bytes; send at most {most}"
-        )
+        raise too_large(packet, most)
     try:
         head = _HEAD.decode(packet)
     except _UNREADABLE as error:
@@ -207,6 +205,12 @@ def _is_deep(value: Any) -> bool:
 
 
 # ---- saying what is wrong
+
+
+def too_large(packet: bytes, most: int) -> PacketFault:
+    return PacketFault(
+        PacketReason.TOO_LARGE, "", f"found {len(packet)} bytes; send at most {most}"
+    )
 
 
 def _head_fault(packet: bytes, error: Exception) -> PacketFault:

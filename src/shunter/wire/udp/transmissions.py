@@ -181,12 +181,9 @@ class Heard(Enum):
     UNDER_WAY = "it is being done; the answer goes out when it is"
 
 
-class _Entry:
-    __slots__ = ("answer", "heard_at")
-
-    def __init__(self, heard_at: float) -> None:
-        self.heard_at = heard_at
-        self.answer: bytes | None = None
+class _Entry(Struct, gc=False):
+    heard_at: float
+    answer: bytes | None = None
 
 
 class _Memory:
@@ -246,8 +243,11 @@ class Incoming:
 
     def answered(self, peer: Hashable, key: Hashable, answer: bytes, *, now: float) -> None:
         """Note that a packet is done, and its answer; b"" where it wants none."""
-        memory = self._heard(peer, now)
-        known = memory.entries.get(key) or self._add(memory, key, now)
+        memory = self._peers.get(peer)
+        known = None if memory is None else memory.entries.get(key)
+        if memory is None or known is None:
+            memory = self._heard(peer, now)
+            known = self._add(memory, key, now)
         self._grow(memory, len(answer) - len(known.answer or b""))
         known.answer = answer
         self._keep_within_bounds(memory)
@@ -272,12 +272,12 @@ class Incoming:
     def _heard(self, peer: Hashable, now: float) -> _Memory:
         """Return the memory of a peer that has just been heard, lighter by what is too old."""
         self.tick(now=now, most=FORGOTTEN_AT_ONCE)
-        since = now - self._remembered
+        memory, since = self._peers.get(peer), now - self._remembered
         for _ in range(FORGOTTEN_AT_ONCE):
-            if (memory := self._peers.get(peer)) is None or not memory.is_old(since):
+            if memory is None or not memory.is_old(since):
                 break
             self._drop_oldest(peer, memory)
-        memory = self._peers.get(peer)
+            memory = self._peers.get(peer)
         if memory is None:
             memory = self._peers[peer] = _Memory()
             self._size += PEER_BYTES

@@ -1,4 +1,4 @@
-"""A worker over UDP: as many calculators as it has slots, which share one crew.
+"""A worker over UDP: calculators that share one crew, as many as it has slots or more.
 
 It runs no handler itself, so a handler that hogs its CPU never silences the heartbeats. A task
 that a dispatcher takes away is not stopped here, since the dialogue has no word for that: its own
@@ -8,6 +8,7 @@ that a dispatcher takes away is not stopped here, since the dialogue has no word
 from __future__ import annotations
 
 import asyncio
+import math
 from functools import partial
 
 import structlog
@@ -38,15 +39,19 @@ from shunter.wire.udp.transmissions import Peer
 from shunter.worker.crew import Crew, CrewSettings
 from shunter.worker.udp.completions import after_refusal, completion, smaller
 from shunter.worker.udp.seat import AlreadyHere, Begin, Decline, Seat
+from shunter.worker.udp.seating import Seating
 
 TICK_SECONDS = 0.05
 FAREWELL_SECONDS = 5.0
 LINGER_SECONDS = 0.2
 """How long a calculator that gives up a task stays, to refuse what it may be sent meanwhile."""
 
+RETIRING_SECONDS = 3.0
+"""For how long a calculator says that it takes nothing more, before it is gone."""
+
 
 class CalculatorSettings(Struct, frozen=True, kw_only=True):
-    """Where the dispatcher is, and how patient to be; `crew.slots` is how many calculators."""
+    """Where the dispatcher is, and how patient to be; there is a calculator for each slot."""
 
     dispatcher: Peer = DEFAULT_DISPATCHER
     heartbeat: float = 1.0
@@ -59,10 +64,11 @@ class CalculatorSettings(Struct, frozen=True, kw_only=True):
 class _Place:
     """A seat and its dialogue."""
 
-    __slots__ = ("dialogue", "seat")
+    __slots__ = ("dialogue", "gone_at", "seat", "speaks_at")
 
-    def __init__(self, seat: Seat) -> None:
+    def __init__(self, seat: Seat, *, speaks_at: float) -> None:
         self.seat = seat
+        self.speaks_at, self.gone_at = speaks_at, math.inf
         self.dialogue: Dialogue[CompletedTask]
 
     def tell(self, *, now: float) -> None:
@@ -84,6 +90,10 @@ class Calculator:
         self._stopping = asyncio.Event()
         self._will_flush = False
         self._places: list[_Place] = []
+        self._retiring: list[_Place] = []
+        self._under_way: dict[Held, _Place] = {}
+        self._seating = Seating(settings.crew.slots)
+        self._begun = self._opened = 0
         self._crew = Crew(app_spec, app, settings.crew, on_output=self._output_waits)
         self._check_heartbeat()
 
@@ -98,36 +108,39 @@ class Calculator:
 
     async def run(self) -> None:
         self._loop = asyncio.get_running_loop()
-        dispatcher = await resolved(self._settings.dispatcher)
+        self._dispatcher = await resolved(self._settings.dispatcher)
         try:
             await self._crew.start()
-            for number in range(self._settings.crew.slots):
-                self._places.append(self._opened(dispatcher, number))
+            self._seat(self._settings.crew.slots)
             self._log.info(
-                "started", action="start", dispatcher=dispatcher, addresses=self.addresses
+                "started", action="start", dispatcher=self._dispatcher, addresses=self.addresses
             )
             while not self._stopping.is_set():
                 self._tick()
+                self._look_around()
                 if fatal := self._crew.fatal:
                     raise fatal
                 await asyncio.sleep(TICK_SECONDS)
             await self._leave()
         finally:
             await self._crew.stop(grace=0.0)
-            for place in self._places:
+            for place in (*self._places, *self._retiring):
                 place.dialogue.close()
             self._log.info("stopped", action="stop")
 
-    def _opened(self, dispatcher: Peer, number: int) -> _Place:
-        settings = self._settings
-        place = _Place(Seat(self._types, heartbeat=settings.heartbeat))
-        seal = Seal(settings.secret, peer_name(f"calc{number}")) if settings.secret else None
+    def _open(self) -> _Place:
+        settings, dispatcher = self._settings, self._dispatcher
+        # What is signed in the second in which a seal is made is not taken.
+        speaks_at = self._loop.time() + (1.0 if settings.secret else 0.0)
+        place = _Place(Seat(self._types, heartbeat=settings.heartbeat), speaks_at=speaks_at)
+        name = peer_name(f"calc{self._opened}")
+        self._opened += 1
         place.dialogue = Dialogue(
             dispatcher,
             place_to_bind(dispatcher),
             on_command=partial(self._take_command, place),
             on_answer=partial(self._answered, place),
-            seal=seal,
+            seal=Seal(settings.secret, name) if settings.secret else None,
             max_packet_bytes=settings.max_packet_bytes,
         )
         return place
@@ -145,9 +158,42 @@ class Calculator:
 
     def _tick(self) -> None:
         now = self._loop.time()
-        for place in self._places:
-            if place.seat.is_heartbeat_due(now=now):
+        for place in (*self._places, *self._retiring):
+            if now >= place.speaks_at and place.seat.is_heartbeat_due(now=now):
                 place.tell(now=now)
+
+    def _look_around(self) -> None:
+        """See to it that there are as many calculators as it needs to keep the crew busy."""
+        now = self._loop.time()
+        if len(self._under_way) > self._settings.crew.slots:
+            for run in self._crew.overdue(now):
+                self._give_back(self._under_way.pop(run))
+        begun, self._begun = self._begun, 0
+        self._seat(self._seating.wanted(len(self._places), begun=begun, window=self._crew.window))
+        for place in [place for place in self._retiring if place.gone_at <= now]:
+            self._retiring.remove(place)
+            place.dialogue.close()
+
+    def _seat(self, count: int) -> None:
+        """Open calculators, or retire some of those that have no task."""
+        while len(self._places) < count:
+            self._places.append(self._open())
+        idle = [place for place in self._places if place.seat.task is None]
+        for place in idle[: len(self._places) - count]:
+            self._retire(place)
+            place.tell(now=self._loop.time())
+
+    def _give_back(self, place: _Place) -> None:
+        """Let another do a task that waits here behind a long one: who is ready has none."""
+        place.seat.settled()
+        self._retire(place)
+        place.dialogue.tell(Heartbeat(status="ready"))
+
+    def _retire(self, place: _Place) -> None:
+        self._places.remove(place)
+        self._retiring.append(place)
+        place.gone_at = self._loop.time() + RETIRING_SECONDS
+        place.seat.leave()
 
     # ---- from the dispatcher
 
@@ -157,18 +203,16 @@ class Calculator:
             message = "not for a calculator to receive; send perform_task"
             place.dialogue.refuse(command, PacketReason.METHOD, message, "method")
             return
-        match place.seat.offered(task, under_way=self._under_way()):
+        match place.seat.offered(task, under_way=self._under_way.keys()):
             case Begin(run):
                 place.dialogue.confirm(command)
+                self._under_way[Held(run.job_id, run.attempt)] = place
+                self._begun += 1
                 self._crew.give([run])
-                place.tell(now=self._loop.time())
             case AlreadyHere():
                 place.dialogue.confirm(command)
             case Decline(code, message, field):
                 place.dialogue.refuse(command, code, message, field)
-
-    def _under_way(self) -> set[Held]:
-        return {run for place in self._places if (run := place.seat.run) is not None}
 
     # ---- to the dispatcher
 
@@ -185,11 +229,10 @@ class Calculator:
             self._complete(report)
 
     def _complete(self, report: Report) -> None:
-        run = Held(report.job_id, report.attempt)
-        for place in self._places:
-            task = place.seat.task
-            if task is not None and place.seat.run == run:
-                self._ask(place, task, completion(task, report))
+        place = self._under_way.get(Held(report.job_id, report.attempt))
+        if place is not None and (task := place.seat.task) is not None:
+            place.seat.ended(now=self._loop.time())
+            self._ask(place, task, completion(task, report))
 
     def _ask(self, place: _Place, task: PerformTask, completed: CompletedTask | None) -> None:
         """Send a completion; where it is too large, send that, and as much as there is room for."""
@@ -218,18 +261,21 @@ class Calculator:
             self._ask(place, task, instead)
 
     def _settle(self, place: _Place, refusal: str = "") -> None:
+        run = place.seat.run
         if refusal:
-            run = place.seat.run
             self._log.warning("a completion was dropped", action="refused", run=run, reason=refusal)
+        if run is not None:
+            self._under_way.pop(run, None)
         place.seat.settled()
-        place.tell(now=self._loop.time())
+        if self._stopping.is_set():
+            place.tell(now=self._loop.time())  # it takes nothing more, though it is free
 
     # ---- leaving
 
     async def _leave(self) -> None:
         """Take nothing more, let tasks end and be confirmed, and give up the rest."""
-        busy = self._under_way()
-        self._log.info("leaving", action="resign", running=[run.job_id for run in busy])
+        running = [run.job_id for run in self._under_way]
+        self._log.info("leaving", action="resign", running=running)
         for place in self._places:
             place.seat.leave()
             place.tell(now=self._loop.time())
@@ -254,7 +300,7 @@ class Calculator:
         keeps the word apart from a confirmation that was sent just before.
         """
         self._log.warning("tasks given up", action="resign", runs=[run.job_id for run in runs])
-        places = [place for place in self._places if place.seat.run in runs]
+        places = [self._under_way.pop(run) for run in runs if run in self._under_way]
         await asyncio.sleep(LINGER_SECONDS)
         for place in places:
             place.seat.settled()

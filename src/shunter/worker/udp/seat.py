@@ -21,6 +21,9 @@ from shunter.wire.udp.methods import Heartbeat, PerformTask
 NIL = b"\xc0"
 BUSY_CODE, TYPE_CODE = "busy", "type"
 
+UNCONFIRMED_SECONDS = 0.3
+"""Within so long a completion is confirmed, if it is at all before it is sent again."""
+
 
 class Begin(Struct, frozen=True):
     """Confirm the task, and start this run."""
@@ -51,7 +54,10 @@ class Seat:
         self._heartbeat = heartbeat
         self._task: PerformTask | None = None
         self._is_leaving = False
-        self._told_at: float | None = None
+        self._ended_at: float | None = None
+        self._seen: PerformTask | None = None
+        self._told: Heartbeat | None = None
+        self._told_at = 0.0
 
     @property
     def status(self) -> Literal["ready", "busy"]:
@@ -85,13 +91,17 @@ class Seat:
         run = run_name(task)
         if run in under_way:
             return Decline(BUSY_CODE, "a task of this name is under way beside; send it to another")
-        self._task = task
+        self._task, self._ended_at = task, None
         payload = NIL if task.payload is None else bytes(task.payload)
         return Begin(Assignment(run.job_id, run.attempt, job_type, payload, task.timeout, None))
 
+    def ended(self, *, now: float) -> None:
+        """The task is done, and its completion on its way."""
+        self._ended_at = now
+
     def settled(self) -> None:
         """The completion was confirmed, or the task was dropped."""
-        self._task = None
+        self._task, self._ended_at = None, None
 
     def leave(self) -> None:
         """Take nothing more."""
@@ -107,13 +117,24 @@ class Seat:
     # ---- what it says
 
     def is_heartbeat_due(self, *, now: float) -> bool:
-        return self._told_at is None or now - self._told_at >= self._heartbeat
+        """Tell whether to say how it is: now and again, and what has changed and stays so.
+
+        To be asked every few moments. A task that is over by the next time needs no heartbeats:
+        its confirmation and its completion say the same. A `busy` right behind a completion is
+        held back: whoever has the one would take the other to be about something else.
+        """
+        stays, self._seen = self._seen is self._task, self._task
+        if self._ended_at is not None and now - self._ended_at < UNCONFIRMED_SECONDS:
+            return False
+        if self._told is None or now - self._told_at >= self._heartbeat:
+            return True
+        return stays and self._told.status != self.status
 
     def heartbeat(self, *, now: float) -> Heartbeat:
         """Say how it is, and what it does unless that is what all do who don't say."""
-        self._told_at = now
         handlers = None if self._handlers == (DEFAULT_TYPE,) else self._handlers
-        return Heartbeat(status=self.status, handlers=handlers)
+        self._told, self._told_at = Heartbeat(status=self.status, handlers=handlers), now
+        return self._told
 
 
 def run_name(task: PerformTask) -> Held:

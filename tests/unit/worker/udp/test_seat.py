@@ -114,6 +114,44 @@ def test_heartbeats_are_due_at_first_and_then_now_and_again() -> None:
     assert seat.is_heartbeat_due(now=101.0)
 
 
+def test_a_change_is_told_if_it_lasts_from_one_look_to_the_next() -> None:
+    seat = made()
+    seat.heartbeat(now=100.0)
+    seat.offered(TASK)
+
+    assert not seat.is_heartbeat_due(now=100.05)
+    assert seat.is_heartbeat_due(now=100.1)
+
+    assert seat.heartbeat(now=100.1).status == "busy"
+    assert not seat.is_heartbeat_due(now=100.15)
+
+
+def test_tasks_that_are_over_at_once_need_no_heartbeats_but_the_usual() -> None:
+    seat = made()
+    seat.heartbeat(now=100.0)
+    due = []
+
+    for number in range(1, 21):
+        seat.offered(PerformTask(task_id=number, type="add"))
+        due.append(seat.is_heartbeat_due(now=100.0 + number / 20))
+        seat.settled()
+
+    assert due == [False] * 19 + [True]
+
+
+def test_nothing_is_said_right_behind_a_completion() -> None:
+    seat = made()
+    seat.heartbeat(now=100.0)
+    seat.offered(TASK)
+
+    seat.ended(now=101.0)
+
+    assert not seat.is_heartbeat_due(now=101.2)
+    assert seat.is_heartbeat_due(now=101.4)
+    seat.settled()
+    assert seat.is_heartbeat_due(now=101.4)
+
+
 def test_the_heartbeat_of_one_that_does_the_default_is_the_seed_s() -> None:
     said = notice(made("default").heartbeat(now=0.0))
 

@@ -1,0 +1,44 @@
+"""The stages of a flow run as a table: the same while it runs, at its end, and in a job's story."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+from rich import box
+from rich.table import Table
+
+from shunter.flow.jobs import FLOW_JOB, FlowProgress
+from shunter.flow.progress import StageProgress
+from shunter.model.job import Job
+
+
+def stage_table(flow: str, stages: Sequence[StageProgress], seconds: float) -> Table:
+    """Make the table of one run."""
+    table = Table(title=f"flow {flow}, {seconds:.1f} s", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    table.add_column("stage", overflow="fold")
+    for name in ("kind", "in", "out", "failed", "per second", "lag", "waiting"):
+        table.add_column(name, justify="left" if name == "kind" else "right", no_wrap=True)
+    for stage in stages:
+        table.add_row(
+            stage.name,
+            stage.kind,
+            f"{stage.taken:,}" if stage.taken else "",
+            f"{stage.given:,}" if stage.given else "",
+            f"{stage.failed:,}" if stage.failed else "",
+            f"{stage.per_second:,.0f}",
+            f"{stage.lag:,}" if stage.lag else "",
+            f"{stage.waiting:,} of {stage.capacity:,}" if stage.capacity else "",
+        )
+    return table
+
+
+def table_of_job(job: Job) -> Table | None:
+    """Make the table of a flow job that has ended well; None of any other job."""
+    if job.type != FLOW_JOB or job.result is None:
+        return None
+    try:
+        ended = msgspec.msgpack.decode(job.result, type=FlowProgress)
+    except msgspec.DecodeError:
+        return None
+    return stage_table(ended.flow, ended.stages, ended.seconds)

@@ -1,0 +1,172 @@
+"""A flow run is a job of the type `shunter.flow`: leased, cancelled and tried again like any other.
+
+`shunter worker --flows FOLDER` does such jobs, and so does any app after `flow_jobs(app, FOLDER)`.
+A job names a flow file in that folder; no code comes with it, and nothing outside is loaded.
+Checkpoints are in the folder too, so that whoever takes the job over goes on from the last one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any
+from urllib.parse import quote
+
+from msgspec import Meta, Struct
+
+from shunter.app import App, JobFunction
+from shunter.context import Context
+from shunter.errors import FlowError
+from shunter.flow.engine.checkpoints import Checkpoints
+from shunter.flow.graph import Flow
+from shunter.flow.loading import load
+from shunter.flow.places import is_ours
+from shunter.flow.progress import Pace, StageProgress, events_read
+from shunter.flow.report import StageReport
+from shunter.flow.running import On, run_here, run_on_engines
+from shunter.model.identity import NAME_RULE, is_name
+
+FLOW_JOB = "shunter.flow"
+"""The type of these jobs."""
+
+FOLDER_VARIABLE = "SHUNTER_FLOWS"
+"""The environment variable that names the folder for the app of this module."""
+
+CHECKPOINTS = ".checkpoints"
+MOST_ENGINES = 64
+
+Engines = Annotated[int, Meta(ge=1, le=MOST_ENGINES)]
+Seconds = Annotated[float, Meta(gt=0)]
+
+
+class FlowProgress(Struct, frozen=True):
+    """How far a run has come; at its end, when it is the job's result, rates are of all of it.
+
+    Counts and seconds are of this try: what came before the checkpoint that it began at is not in.
+    """
+
+    flow: str
+    seconds: float
+    stages: list[StageProgress]
+
+
+def flow_jobs(
+    app: App, folder: str | os.PathLike[str] | None = None
+) -> JobFunction[..., FlowProgress]:
+    """Let an app run the flows of a folder; without one, of that which SHUNTER_FLOWS names."""
+    fixed = None if folder is None else Path(folder).resolve()
+
+    @app.job(name=FLOW_JOB)
+    def run_flow(
+        ctx: Context,
+        flow: str,
+        on: On = On.LOCAL,
+        engines: Engines = 2,
+        checkpoints: str | None = None,
+        every: Seconds = 5.0,
+    ) -> FlowProgress:
+        """Run a flow. Its relative paths mean the folder, whichever worker it runs on."""
+        root = fixed or _configured()
+        spec = flow_in(root, flow)
+        place = checkpoints_in(root, checkpoints or ctx.job_id)
+        with contextlib.chdir(root), _loaded(spec, root) as loaded:
+            ended = _run(ctx, loaded, spec, on, engines, Checkpoints(place), every)
+        with contextlib.suppress(OSError):
+            place.rmdir()
+        return ended
+
+    return run_flow
+
+
+def flow_in(folder: Path, spec: str) -> str:
+    """Return where the flow is that `path/in/folder.py:name` names; refuse what is elsewhere."""
+    place, colon, name = spec.partition(":")
+    try:
+        root = folder.resolve(strict=True)
+        path = (root / place).resolve()
+        is_inside = not os.path.isabs(place) and path.is_relative_to(root)
+        is_file = is_inside and path.suffix == ".py" and path.is_file()
+    except (OSError, ValueError):
+        is_inside = is_file = False
+    if not is_inside or ".." in Path(place).parts:
+        raise FlowError(
+            f"{spec!r} is not in this worker's folder of flows; name a file in there, such as "
+            "temperatures.py or temperatures.py:flow"
+        )
+    if not is_file:
+        raise FlowError(
+            f"this worker's folder of flows has no Python file {place!r}; bring it there, or name "
+            "another"
+        )
+    return f"{path}{colon}{name}"
+
+
+def checkpoints_in(folder: Path, name: str) -> Path:
+    """Return where the checkpoints of this name are, which may be a job's id."""
+    if not is_name(name):
+        raise FlowError(f"{name[:200]!r} can't name checkpoints: a name is {NAME_RULE}")
+    return folder / CHECKPOINTS / quote(name, safe="")
+
+
+def _configured() -> Path:
+    folder = os.environ.get(FOLDER_VARIABLE)
+    if not folder:
+        raise FlowError(
+            "this worker has no folder of flows; start it with --flows FOLDER, or set "
+            f"{FOLDER_VARIABLE}"
+        )
+    return Path(folder).resolve()
+
+
+def _run(
+    ctx: Context,
+    flow: Flow,
+    spec: str,
+    on: On,
+    engines: int,
+    checkpoints: Checkpoints,
+    every: float,
+) -> FlowProgress:
+    nodes = engines if on is On.ENGINES else 1
+    began = time.monotonic()
+    pace = Pace(flow, nodes, now=began)
+
+    def progress(reports: list[StageReport]) -> None:
+        ctx.progress(events_read(pace.of(reports, now=time.monotonic())))
+
+    how: dict[str, Any] = {
+        "checkpoints": checkpoints,
+        "every": every,
+        "progress": progress,
+        "should_stop": ctx.cancelled,
+    }
+    if on is On.ENGINES:
+        reports = run_on_engines(flow, spec, count=engines, **how)
+    else:
+        reports = run_here(flow, **how)
+    progress(reports)
+    now = time.monotonic()
+    stages = Pace(flow, nodes, now=began).of(reports, now=now)
+    return FlowProgress(flow.name, round(now - began, 3), stages)
+
+
+@contextlib.contextmanager
+def _loaded(spec: str, folder: Path) -> Iterator[Flow]:
+    """Load a flow for one run, and forget its modules then: files may change until the next."""
+    known = set(sys.modules)
+    try:
+        yield load(spec)
+    finally:
+        for name in sys.modules.keys() - known:
+            file = Path(getattr(sys.modules[name], "__file__", None) or "/")
+            is_installed = is_ours(name) or file.is_relative_to(sys.prefix)
+            if file.is_relative_to(folder) and not is_installed:
+                del sys.modules[name]
+
+
+app = App()
+flow_jobs(app)

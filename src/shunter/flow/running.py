@@ -1,0 +1,87 @@
+"""Runs a flow to its end where it was asked to: in this process, or on engines."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from shunter.flow import local
+from shunter.flow.engine.checkpoint_stores import KeepsCheckpoints
+from shunter.flow.engine.deployer import FlowRun, Progress, Stopped
+from shunter.flow.engine.local_engines import LocalEngines
+from shunter.flow.engine.network import LOOPBACK
+from shunter.flow.graph import Flow
+from shunter.flow.report import Report, StageReport
+
+LOOK_SECONDS = 0.5
+
+
+class On(StrEnum):
+    """What a flow runs on."""
+
+    LOCAL = "local"
+    ENGINES = "engines"
+
+
+def run_here(
+    flow: Flow,
+    *,
+    checkpoints: KeepsCheckpoints | None = None,
+    every: float = 5.0,
+    progress: Progress = lambda _: None,
+    should_stop: Callable[[], bool] = lambda: False,
+) -> list[StageReport]:
+    """Run a flow in this process; raise Stopped where it should stop."""
+    looked = time.monotonic()
+
+    def look(report: Report) -> None:
+        nonlocal looked
+        if should_stop():
+            raise Stopped
+        if (now := time.monotonic()) - looked >= LOOK_SECONDS:
+            looked = now
+            progress(report.stages)
+
+    return local.run(flow, checkpoints=checkpoints, every=every, look=look).stages
+
+
+def run_on_engines(
+    flow: Flow,
+    spec: str,
+    *,
+    count: int = 2,
+    addresses: Sequence[str] = (),
+    network: str = LOOPBACK,
+    checkpoints: KeepsCheckpoints | None = None,
+    every: float = 5.0,
+    progress: Progress = lambda _: None,
+    should_stop: Callable[[], bool] = lambda: False,
+) -> list[StageReport]:
+    """Run a flow on the engines at `addresses`, or else on `count` of our own.
+
+    `spec` is how engines load it. Raises Stopped where it should stop.
+    """
+    how: dict[str, Any] = {
+        "network": network,
+        "checkpoints": checkpoints,
+        "every": every,
+        "progress": progress,
+        "should_stop": should_stop,
+    }
+    if addresses:
+        return FlowRun(flow, spec, addresses, **how).run()
+    with (
+        tempfile.TemporaryDirectory(prefix="shunter-engines-") as folder,
+        LocalEngines(count, Path(folder)) as started,
+    ):
+        try:
+            return FlowRun(flow, spec, started.endpoints, keeper=started, **how).run()
+        except BaseException:
+            # Nothing in there is worth waiting for: whoever cancelled the run wants it gone.
+            for process in started.processes:
+                process.kill()
+            raise

@@ -1,0 +1,109 @@
+"""What the guide says of flows is true: its programs run, its pictures are those of its flows.
+
+Blocks that begin with a comment such as `# states.py` are files. The others are programs, run in
+order; what they print is compared with the comment behind each `print`.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import subprocess
+import sys
+import tokenize
+from pathlib import Path
+from types import CodeType
+from typing import NamedTuple
+
+import pytest
+
+from shunter.flow.drawing import as_svg
+from shunter.flow.loading import load
+
+PROJECT = Path(__file__).parents[2]
+PAGE = PROJECT / "docs" / "guide" / "flows.md"
+PICTURES = PROJECT / "docs" / "pictures"
+
+_FENCE = re.compile(r"^```python\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL)
+_FILE = re.compile(r"# (?P<name>\w+\.py)\n")
+
+
+class Block(NamedTuple):
+    line: int
+    code: str
+
+    @property
+    def file(self) -> str | None:
+        found = _FILE.match(self.code)
+        return found["name"] if found else None
+
+    def compiled(self) -> CodeType:
+        return compile("\n" * self.line + self.code, str(PAGE), "exec")
+
+
+TEXT = PAGE.read_text(encoding="utf-8")
+BLOCKS = [Block(TEXT.count("\n", 0, it.start()) + 1, it["code"]) for it in _FENCE.finditer(TEXT)]
+FILES = {block.file: block.code for block in BLOCKS if block.file is not None}
+PROGRAMS = [block for block in BLOCKS if block.file is None]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with the files of the guide, which can be imported from there."""
+    for name, code in FILES.items():
+        (tmp_path / name).write_text(code, encoding="utf-8")
+        monkeypatch.delitem(sys.modules, Path(name).stem, raising=False)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "readings.jsonl").write_text('{"machine": "saw", "celsius": 91.5}\n')
+    return tmp_path
+
+
+def expectations(code: str) -> list[str]:
+    tokens = tokenize.generate_tokens(io.StringIO(code).readline)
+    return [
+        token.string.removeprefix("# ")
+        for token in tokens
+        if token.type == tokenize.COMMENT and token.line.startswith("print(")
+    ]
+
+
+@pytest.mark.parametrize("block", PROGRAMS, ids=lambda block: f"line-{block.line}")
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+def test_a_program_of_the_guide_prints_what_it_says(block: Block, folder: Path) -> None:
+    printed: list[str] = []
+
+    def note(*values: object) -> None:
+        printed.append(" ".join(map(str, values)))
+
+    exec(block.compiled(), {"__name__": "__main__", "print": note})
+
+    assert printed == expectations(block.code)
+    assert printed
+
+
+@pytest.mark.parametrize("words", [[], ["--on", "engines"]], ids=["here", "on-engines"])
+def test_the_first_flow_finds_the_hot_machine(folder: Path, words: list[str]) -> None:
+    command = [sys.executable, "-m", "shunter", "flow", "run", *words, "temperatures.py", "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+
+    assert done.returncode == 0, done.stderr
+    said = (folder / "changes.jsonl").read_text()
+    assert said == '{"machine":"saw","is":"hot"}\n'
+    assert said in TEXT
+    assert [stage["name"] for stage in json.loads(done.stdout)["stages"]] == [
+        "readings", "Watch", "changes",
+    ]  # fmt: skip
+
+
+def test_pictures_are_those_of_the_flows(folder: Path) -> None:
+    drawn = {
+        "guide.svg": folder / "temperatures.py",
+        "orders.svg": PROJECT / "examples" / "orders" / "flow.py",
+        "temperatures.svg": PROJECT / "examples" / "temperatures" / "flow.py",
+    }
+
+    assert sorted(path.name for path in PICTURES.iterdir()) == sorted(drawn)
+    for name, file in drawn.items():
+        assert (PICTURES / name).read_text() == as_svg(load(str(file))), name

@@ -1,0 +1,21 @@
+"""`make run` shows what it says: thousands of jobs, and the same jobs over three protocols."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+PROGRAM = Path(__file__).parents[2] / "examples" / "primes" / "run.py"
+
+
+def test_the_main_job_ends_well_and_shows_its_tables() -> None:
+    done = subprocess.run(
+        [sys.executable, PROGRAM], capture_output=True, text=True, timeout=100, check=False
+    )
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "78,498 primes below a million" in done.stdout
+    rows = [line for line in done.stdout.splitlines() if "9,592 primes below 100,000" in line]
+    assert [row.split()[1] for row in rows] == ["ZeroMQ", "UDP", "HTTP"]
+    assert done.stderr == ""

@@ -1,0 +1,76 @@
+"""Which address a worker listens on, and the way from one worker to another."""
+
+from __future__ import annotations
+
+import pytest
+
+from shunter.errors import FlowError
+from shunter.flow.engine.deployer import check_nodes
+from shunter.flow.engine.network import Address, Way, ipc_endpoint, preferred_address, way_to
+
+OWN = ["127.0.0.1", "10.10.0.7", "10.1.0.7", "192.168.1.5"]
+
+
+@pytest.mark.parametrize(
+    ("network", "expected"),
+    [
+        ("127.0.0.0/8", "127.0.0.1"),
+        ("10.1.0.0/16", "10.1.0.7"),
+        ("10.1.0.9/16", "10.1.0.7"),
+        ("10.1.", "10.1.0.7"),
+        ("10.1", "10.1.0.7"),
+        ("192.168.1.5", "192.168.1.5"),
+        ("192.168.1.5/32", "192.168.1.5"),
+    ],
+)
+def test_the_address_in_the_preferred_network_is_chosen(network: str, expected: str) -> None:
+    assert preferred_address(network, OWN) == expected
+
+
+@pytest.mark.parametrize("network", ["10.2.0.0/16", "10.2.", "1", "192.168.1.50"])
+def test_a_host_that_is_not_in_the_network_names_what_it_has(network: str) -> None:
+    with pytest.raises(FlowError, match=r"no interface of this host .* it has 127.0.0.1, 10.10"):
+        preferred_address(network, OWN)
+
+
+@pytest.mark.parametrize("network", ["ten/8", "10.1.0.0/99"])
+def test_what_is_no_network_is_refused(network: str) -> None:
+    with pytest.raises(FlowError, match=r"is no network: .* write it as 10.1.0.0/16"):
+        preferred_address(network, OWN)
+
+
+@pytest.mark.parametrize(
+    ("inbox", "expected"),
+    [
+        (Address("10.1.0.7", 50001, 0), Way.QUEUE),
+        (Address("10.1.0.7", 50002, 1), Way.IPC),
+        (Address("10.1.0.8", 50001, 2), Way.TCP),
+    ],
+    ids=["this process", "this host", "another host with the same port"],
+)
+def test_the_way_to_an_inbox_is_the_shortest(inbox: Address, expected: Way) -> None:
+    assert way_to(inbox, here={50001}, hosts=OWN) is expected
+
+
+def test_an_inbox_of_a_port_has_one_place_on_its_host() -> None:
+    assert ipc_endpoint("127.0.0.1", 50001).endswith("/127.0.0.1/inbox_50001")
+
+
+def test_engines_are_put_in_the_order_of_their_numbers() -> None:
+    assert check_nodes({"b": (1, 3), "c": (2, 3), "a": (0, 3)}) == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize(
+    ("found", "fault"),
+    [
+        ({"a": (0, 2)}, "some are of 2 nodes"),
+        ({"a": (0, 2), "b": (0, 2)}, "nobody is node 1 and several are node 0"),
+        ({"a": (1, 2), "b": (2, 2)}, "nobody is node 0"),
+        ({"a": (0, 3), "b": (1, 3), "c": (1, 2)}, "nobody is node 2 and several are node 1"),
+    ],
+)
+def test_missing_and_doubled_numbers_are_named(
+    found: dict[str, tuple[int, int]], fault: str
+) -> None:
+    with pytest.raises(FlowError, match=fault):
+        check_nodes(found)
