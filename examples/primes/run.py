@@ -1,7 +1,8 @@
-"""The main job of `make run`: a dispatcher, two workers, a few thousand jobs, two tables.
+"""The main job of `make run`: a dispatcher, two workers, a few thousand jobs, a flow, three tables.
 
 Everything is real and on loopback: processes, sockets, a SQLite file in a temporary folder. Most
-jobs come over ZeroMQ, some of them a second and a third time, over UDP and over HTTP.
+jobs come over ZeroMQ, some of them a second and a third time, over UDP and over HTTP. The flow is
+that of examples/temperatures, in this process.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import sys
 import tempfile
 import time
 from collections import defaultdict
+from contextlib import chdir
 from pathlib import Path
 from typing import Any
 from urllib.request import ProxyHandler, Request, build_opener
@@ -25,10 +27,14 @@ from rich.table import Table
 
 from shunter import Client, ShunterError, SubmittedJob, UdpClient
 from shunter.client.handle import value_of
+from shunter.flow.loading import load
+from shunter.flow.local import run
 
 APP = Path(__file__).with_name("app.py")
+FLOW = Path(__file__).parents[1] / "temperatures" / "flow.py"
 PRIMES_BELOW_A_MILLION = 78_498
 PRIMES_BELOW_A_HUNDRED_THOUSAND = 9_592
+CHANGES_OF_TEMPERATURE = 14
 WORKERS = 2
 
 
@@ -61,7 +67,8 @@ def main() -> int:
                     wait_for_workers(console, client)
                     is_right = run_jobs(console, client)
                     is_same = run_three_ways(console, client, udp, http)
-                    return 0 if is_right and is_same else 1
+                    is_watched = run_flow(console, folder)
+                    return 0 if is_right and is_same and is_watched else 1
             except ShunterError as error:
                 log.seek(0)
                 console.print(f"[red]{error}[/red]\n{log.read()}")
@@ -156,6 +163,23 @@ def results_over_http(url: str, calls: list[tuple[int, int]]) -> list[int]:
             time.sleep(0.01)
         results.append(int(job.get("result") or 0))
     return results
+
+
+def run_flow(console: Console, folder: str) -> bool:
+    """Run a flow over a day of temperatures, and say whether it found the changes."""
+    with chdir(folder):
+        report = run(load(str(FLOW)))
+        changes = [json.loads(line) for line in Path("changes.jsonl").read_text().splitlines()]
+    table = Table("stage", "kind", "in", "out", title="a flow that watches temperatures")
+    for stage in report.stages:
+        table.add_row(stage.name, stage.kind, f"{stage.taken:,}", f"{stage.given:,}")
+    console.print(table)
+    for change in changes[:3]:
+        console.print(
+            "{time} the {machine} was {before} and is {now}: {celsius} °C".format(**change)
+        )
+    console.print(f"and {len(changes) - 3} more changes in {report['readings'].given:,} readings")
+    return len(changes) == CHANGES_OF_TEMPERATURE
 
 
 def _find(found: list[object], wanted: object) -> object:

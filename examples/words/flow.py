@@ -2,6 +2,8 @@
 
     shunter flow run --on local examples/words/flow.py
     shunter flow run --on engines --engines 2 examples/words/flow.py
+
+Lines are split wherever there is most room; each word is counted in one place.
 """
 
 from __future__ import annotations

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         Unreachable,
     )
     from shunter.flow.graph import Flow
+    from shunter.flow.instructions import Instruction
     from shunter.model.job import Job, Status
     from shunter.model.retry import Retry
 
@@ -48,6 +49,7 @@ __all__ = [
     "DispatcherBusy",
     "Flow",
     "FlowError",
+    "Instruction",
     "Job",
     "JobCancelled",
     "JobError",
@@ -91,6 +93,7 @@ _HOMES = {
         "Unreachable",
     ),
     "shunter.flow.graph": ("Flow",),
+    "shunter.flow.instructions": ("Instruction",),
     "shunter.model.job": ("Job", "Status"),
     "shunter.model.retry": ("Retry",),
 }

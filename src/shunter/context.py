@@ -27,8 +27,11 @@ class Context(Protocol):
         """1 for the first start of the job; a job may start again, from scratch."""
         ...
 
-    def progress(self, done: float, total: float | None = None) -> None:
-        """Say how far the handler has come; cheap enough for every step of a loop."""
+    def progress(self, done: float, total: float | None = None, note: str = "") -> None:
+        """Say how far the handler has come; cheap enough for every step of a loop.
+
+        `note` is shown with it; of one longer than 8 KiB the end is left out.
+        """
         ...
 
     def cancelled(self) -> bool:

@@ -18,4 +18,5 @@ def test_the_main_job_ends_well_and_shows_its_tables() -> None:
     assert "78,498 primes below a million" in done.stdout
     rows = [line for line in done.stdout.splitlines() if "9,592 primes below 100,000" in line]
     assert [row.split()[1] for row in rows] == ["ZeroMQ", "UDP", "HTTP"]
+    assert "11 more changes in 1,800 readings" in done.stdout
     assert done.stderr == ""

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from shunter.cli import submitting
 from shunter.cli.inspecting import ANSWER_SECONDS
-from shunter.cli.stages import stage_table
+from shunter.cli.stages import stage_table, table_of_job
 from shunter.client import Client, SubmittedJob
 from shunter.client.handle import value_of
 from shunter.errors import JobCancelled, JobFailed, ResultTimeout
@@ -76,5 +76,4 @@ def _watched(client: Client, job: SubmittedJob, timeout: float | None, err: Cons
 
 
 def _shown(job: Job) -> RenderableType:
-    events = f", {job.progress.done:,.0f} events read" if job.progress else ""
-    return Text(f"{job.status.word}{events}")
+    return table_of_job(job) or Text(job.status.word)

@@ -20,9 +20,10 @@ from rich.live import Live
 from shunter.app import payload_of
 from shunter.cli import flow_submitting
 from shunter.cli.serving import set_up_logging
+from shunter.cli.spark_runs import run_and_show
 from shunter.cli.stages import stage_table
 from shunter.cli.submitting import options_from
-from shunter.errors import AppError
+from shunter.errors import AppError, FlowError
 from shunter.flow.drawing import as_mermaid, as_svg, as_text
 from shunter.flow.engine.checkpoint_stores import checkpoints_at
 from shunter.flow.engine.engine import Engine
@@ -57,6 +58,14 @@ class Shape(StrEnum):
     SVG = "svg"
 
 
+class Runner(StrEnum):
+    """What runs a flow."""
+
+    LOCAL = "local"
+    ENGINES = "engines"
+    SPARK = "spark"
+
+
 _DRAWN: dict[Shape, Callable[[Flow], str]] = {
     Shape.TEXT: as_text,
     Shape.MERMAID: as_mermaid,
@@ -67,7 +76,13 @@ _DRAWN: dict[Shape, Callable[[Flow], str]] = {
 @app.command()
 def run(
     flow: FlowArgument,
-    on: Annotated[On, typer.Option(help="In this process, or on engines.")] = On.LOCAL,
+    on: Annotated[
+        Runner, typer.Option(help="In this process, on engines, or on Spark.")
+    ] = Runner.LOCAL,
+    master: Annotated[
+        str | None,
+        typer.Option(help="Spark's master: spark://HOST:PORT; else Spark runs here, as local[*]."),
+    ] = None,
     engines: Annotated[
         int, typer.Option(min=1, help="Start so many engines here, where none are named.")
     ] = 2,
@@ -91,11 +106,16 @@ def run(
 ) -> None:
     """Run a flow to its end, and say what each stage has done."""
     loaded = load(flow)
+    if checkpoints and on is Runner.SPARK:
+        raise FlowError("--checkpoints: a run on Spark keeps none; leave it out, or run --on local")
     kept = checkpoints_at(checkpoints, loaded.name) if checkpoints else None
-    nodes = (len(engine) if engine else engines) if on is On.ENGINES else 1
+    nodes = (len(engine) if engine else engines) if on is Runner.ENGINES else 1
     began = time.monotonic()
-    with _Display(loaded, nodes, is_shown=not as_json) as display:
-        if on is On.LOCAL:
+    is_own = on is not Runner.SPARK
+    with _Display(loaded, nodes, is_shown=is_own and not as_json) as display:
+        if on is Runner.SPARK:
+            stages, nodes = run_and_show(loaded, master=master, is_shown=not as_json)
+        elif on is Runner.LOCAL:
             stages = run_here(loaded, checkpoints=kept, every=every, progress=display.show)
         else:
             stages = run_on_engines(
@@ -187,6 +207,9 @@ def engine(
     node: Annotated[int, typer.Option(min=0, help="This engine's number.")],
     nodes: Annotated[int, typer.Option(min=1, help="Of how many; numbers are 0 to NODES-1.")],
     listen: Annotated[str, typer.Option(help="Where deployers connect.")] = "tcp://127.0.0.1:5570",
+    insecure: Annotated[
+        bool, typer.Option("--insecure", help="Listen beyond this host, to whoever comes.")
+    ] = False,
     ready: Annotated[Path | None, typer.Option(hidden=True)] = None,
     parent: Annotated[int | None, typer.Option(hidden=True)] = None,
 ) -> None:
@@ -194,7 +217,7 @@ def engine(
     if parent is not None:
         die_with_parent(parent)
     set_up_logging()
-    serving = Engine(node, nodes, listen)
+    serving = Engine(node, nodes, listen, is_insecure=insecure)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: serving.stop())
     if ready is not None:

@@ -14,6 +14,7 @@ from rich.table import Table
 from shunter.cli.stages import table_of_job
 from shunter.client import Client
 from shunter.errors import SettingsError
+from shunter.flow.jobs import FLOW_JOB
 from shunter.model.job import Callback, Job, Status
 
 ANSWER_SECONDS = 5.0
@@ -172,7 +173,8 @@ def _story(job: Job) -> Table:
         rows.append(("ended", _when(run.ended, now) + took))
     if job.progress:
         total = "" if job.progress.total is None else f" of {job.progress.total:g}"
-        rows.append(("progress", f"{job.progress.done:g}{total}"))
+        note = f", {job.progress.note}" if job.progress.note and job.type != FLOW_JOB else ""
+        rows.append(("progress", escape(f"{job.progress.done:g}{total}{note}")))
     if job.payload is not None:
         rows.append(("payload", _short(job.payload)))
     if job.result is not None:

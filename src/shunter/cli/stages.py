@@ -34,11 +34,16 @@ def stage_table(flow: str, stages: Sequence[StageProgress], seconds: float) -> T
 
 
 def table_of_job(job: Job) -> Table | None:
-    """Make the table of a flow job that has ended well; None of any other job."""
-    if job.type != FLOW_JOB or job.result is None:
+    """Make the table of a flow job that runs or has ended; None of any other job."""
+    if job.type != FLOW_JOB:
         return None
     try:
-        ended = msgspec.msgpack.decode(job.result, type=FlowProgress)
+        if job.result is not None:
+            found = msgspec.msgpack.decode(job.result, type=FlowProgress)
+        elif job.progress is not None:
+            found = msgspec.json.decode(job.progress.note, type=FlowProgress)
+        else:
+            return None
     except msgspec.DecodeError:
         return None
-    return stage_table(ended.flow, ended.stages, ended.seconds)
+    return stage_table(found.flow, found.stages, found.seconds)

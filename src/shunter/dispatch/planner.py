@@ -262,7 +262,12 @@ class Planner:
             return
         if job.attempt == advance.attempt and is_sensible(advance):
             moved = lifecycle.progressed(
-                job, advance.attempt, done=advance.done, total=advance.total, now=plan.now
+                job,
+                advance.attempt,
+                done=advance.done,
+                total=advance.total,
+                note=advance.note,
+                now=plan.now,
             )
             plan.changes[job.id] = Change(moved)
 

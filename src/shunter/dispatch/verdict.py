@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from shunter.dispatch.rules import Rules
 from shunter.model import lifecycle
 from shunter.model.job import ErrorKind, Failure, Job, Progress, Status
-from shunter.model.limits import option_faults
+from shunter.model.limits import MAX_NOTE_BYTES, option_faults
 from shunter.model.retry import Retry
 from shunter.wire.frames import DOCUMENT_BYTES, is_document
 from shunter.wire.messages import Advance, Held, Report
@@ -55,8 +55,9 @@ def ended(job: Job, report: Report, rules: Rules, *, now: float, spread: float) 
 
 
 def is_sensible(advance: Advance) -> bool:
-    """Tell whether a report of progress is made of numbers."""
-    return math.isfinite(advance.done) and math.isfinite(advance.total or 0.0)
+    """Tell whether a report of progress is made of numbers, and not too long."""
+    is_finite = math.isfinite(advance.done) and math.isfinite(advance.total or 0.0)
+    return is_finite and len(advance.note) <= MAX_NOTE_BYTES
 
 
 def _sensible(retry: Retry | None) -> Retry | None:
@@ -69,7 +70,7 @@ def with_progress(job: Job, last: Advance | None, *, now: float) -> Job:
     """Return the job with the progress that was reported just before its run ended."""
     if last is None or not is_sensible(last):
         return job
-    return replace(job, progress=Progress(last.done, last.total, now))
+    return replace(job, progress=Progress(last.done, last.total, now, last.note))
 
 
 def is_run_of(job: Job | None, worker_id: str, held: Held) -> TypeGuard[Job]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import traceback
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from shunter.errors import FlowError
@@ -65,6 +67,21 @@ def stopped(stage: Stage, event: Any, error: Exception) -> FlowError:
         stage=stage.name,
         place=str(stage.where),
     )
+
+
+@contextmanager
+def blamed_on(stage: Stage, doing: str) -> Iterator[None]:
+    """Have what a user's source, sink or object raises name the stage; it ends the run."""
+    try:
+        yield
+    except FlowError:
+        raise
+    except Exception as error:
+        raise FlowError(
+            f"{_summary(error)}, in {doing}\n{users_traceback(error)}",
+            stage=stage.name,
+            place=str(stage.where),
+        ) from error
 
 
 def users_traceback(error: Exception) -> str:

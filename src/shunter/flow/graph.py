@@ -12,7 +12,7 @@ is refused at once, and what only the whole can show by `Flow.check`. Pure.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from shunter.errors import FlowError
 from shunter.flow import checking
@@ -22,6 +22,9 @@ from shunter.flow.naming import default_name, flow_name
 from shunter.flow.places import Place, users_module, users_place
 from shunter.flow.routes import LOCAL, Route, RouteKind
 from shunter.flow.stages import Edge, End, Kind, Outlet, Routed, Stage
+
+if TYPE_CHECKING:
+    from shunter.flow.report import StageReport
 
 __all__ = ["Edge", "Flow", "Kind", "Outlet", "Place", "Route", "RouteKind", "Routed", "Stage"]
 
@@ -109,6 +112,15 @@ class Flow:
     def in_order(self) -> list[Stage]:
         """Return all stages, each behind those that feed it; the flow must be free of cycles."""
         return checking.sorted_stages(self)
+
+    def run(self, on: Any = "local") -> list[StageReport]:
+        """Run to the end and return what each stage has done.
+
+        `on` is "local", for in this process, or "spark", or the user's own SparkSession.
+        """
+        from shunter.flow.running import run_flow
+
+        return run_flow(self, on)
 
     @property
     def types(self) -> dict[str, type]:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import quote
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, json
 
 from shunter.app import App, JobFunction
 from shunter.context import Context
@@ -136,7 +136,10 @@ def _run(
     pace = Pace(flow, nodes, now=began)
 
     def progress(reports: list[StageReport]) -> None:
-        ctx.progress(events_read(pace.of(reports, now=time.monotonic())))
+        now = time.monotonic()
+        stages = pace.of(reports, now=now)
+        note = json.encode(FlowProgress(flow.name, round(now - began, 3), stages)).decode()
+        ctx.progress(events_read(stages), note=note)
 
     how: dict[str, Any] = {
         "checkpoints": checkpoints,

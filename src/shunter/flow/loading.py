@@ -39,6 +39,13 @@ def load(spec: str) -> Flow:
     return flow
 
 
+def absolute(spec: str) -> str:
+    """Return how to load the same flow from any folder; a module is named as it was."""
+    place, colon, name = spec.rpartition(":") if ":" in spec else (spec, "", "")
+    is_file = place.endswith(".py") or "/" in place
+    return f"{Path(place).resolve()}{colon}{name}" if is_file else spec
+
+
 def forget_modules(but: Collection[str]) -> None:
     """Drop the user's modules, but those named, so that files that changed are loaded anew."""
     for name in sys.modules.keys() - set(but):

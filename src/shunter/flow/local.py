@@ -136,7 +136,7 @@ class KeptRun:
         """Encode it at once: the states in it go on changing."""
         try:
             self._snapshots[worker] = msgspec.Raw(msgspec.msgpack.encode(snapshot))
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, OverflowError) as error:
             raise FlowError(f"a state can't be kept in a checkpoint: {error}") from error
 
 

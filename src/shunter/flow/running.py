@@ -9,6 +9,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from shunter.errors import FlowError
 from shunter.flow import local
 from shunter.flow.engine.checkpoint_stores import KeepsCheckpoints
 from shunter.flow.engine.deployer import FlowRun, Progress, Stopped
@@ -25,6 +26,22 @@ class On(StrEnum):
 
     LOCAL = "local"
     ENGINES = "engines"
+
+
+def run_flow(flow: Flow, on: Any) -> list[StageReport]:
+    """Run a flow to its end: on "local", on "spark", or on a SparkSession."""
+    if on == On.LOCAL:
+        return run_here(flow)
+    from shunter.flow.spark.batch import run_on_spark
+
+    if on == "spark":
+        return run_on_spark(flow)
+    if hasattr(on, "sparkContext"):
+        return run_on_spark(flow, on)
+    raise FlowError(
+        f"flow {flow.name!r} can't run on {on!r}; say 'local' or 'spark', or pass a SparkSession; "
+        "for engines, type: shunter flow run FILE --on engines"
+    )
 
 
 def run_here(

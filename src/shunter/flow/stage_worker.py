@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from shunter.errors import FlowError
-from shunter.flow.bad_events import BadEvents
+from shunter.flow.bad_events import BadEvents, blamed_on
 from shunter.flow.in_out import Needs, chained
 from shunter.flow.inbox import Inbox
 from shunter.flow.instructions import BUILT_IN, CHECKPOINT, END_OF_STREAM, Instruction
@@ -52,7 +52,8 @@ class SinkOutbox:
         return BATCH
 
     def enqueue(self, _: str, __: int, events: Sequence[Any]) -> int:
-        taken = self._sink.write(events)
+        with blamed_on(self._stage, "write"):
+            taken = self._sink.write(events)
         if not 0 <= taken <= len(events):
             raise FlowError(
                 f"write() was given {len(events)} events and returned {taken!r}; return how many "
@@ -66,7 +67,8 @@ class SinkOutbox:
     def instruct(self, _: str, __: int, instruction: Instruction) -> int:
         on_instruction = getattr(self._sink, "on_instruction", None)
         if on_instruction is not None and instruction.name != CHECKPOINT:
-            on_instruction(instruction)
+            with blamed_on(self._stage, "on_instruction"):
+                on_instruction(instruction)
         return 1
 
 
@@ -106,6 +108,7 @@ class StageWorker:
         ]
         first = self._steps[0].operator if self._steps else None
         self._keyed = first if isinstance(first, Keyed) and len(stages[0].inputs) > 1 else None
+        self._stages = stages
         self._head = stages[0].name
         self._owed = dict.fromkeys(sendings, 0)
         self._acting: Instruction | None = None
@@ -174,7 +177,8 @@ class StageWorker:
         if self._asked_for is not None:
             number, self._asked_for = self._asked_for, None
             return Instruction(CHECKPOINT, number=number)
-        events = None if self._is_quiet else self._source.read(BATCH)
+        with blamed_on(self._stages[0], "read"):
+            events = None if self._is_quiet else self._source.read(BATCH)
         if events is None:
             return Instruction(END_OF_STREAM)
         if len(events) == 1 and type(events[0]) is Instruction:
@@ -224,7 +228,8 @@ class StageWorker:
             self._on_checkpoint(instruction.number, self.snapshot())
             return True
         for at, step in enumerate(self._steps):
-            made = step.operator.instruct(instruction)
+            with blamed_on(step.stage, "on_instruction"):
+                made = step.operator.instruct(instruction)
             if made:
                 step.tally.given += len(made)
                 self._work_on(made, start=at + 1, is_input=False)

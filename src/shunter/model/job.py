@@ -108,12 +108,13 @@ class ReplyTo(Struct, frozen=True, omit_defaults=True):
     dispatcher: str | None = None
 
 
-class Progress(Struct, frozen=True):
+class Progress(Struct, frozen=True, omit_defaults=True):
     """How far the handler says it has come."""
 
     done: float
     total: float | None
     at: float
+    note: str = ""
 
 
 class PastAttempt(Struct, frozen=True, omit_defaults=True):

@@ -159,10 +159,12 @@ def unplaced(job: Job, *, now: float) -> Job:
     )
 
 
-def progressed(job: Job, attempt: int, *, done: float, total: float | None, now: float) -> Job:
+def progressed(
+    job: Job, attempt: int, *, done: float, total: float | None, note: str = "", now: float
+) -> Job:
     """The handler says how far it has come."""
     fence(job, attempt)
-    return _moved(job, Event.PROGRESSED, now, progress=Progress(done, total, now))
+    return _moved(job, Event.PROGRESSED, now, progress=Progress(done, total, now, note))
 
 
 def completed(job: Job, attempt: int, *, result: bytes, log: str = "", now: float) -> Job:

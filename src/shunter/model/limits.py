@@ -13,6 +13,7 @@ from shunter.model.retry import Retry
 
 MAX_SECONDS = 10 * 365 * 86400.0
 MAX_RETRIES = 1_000_000
+MAX_NOTE_BYTES = 8 << 10
 
 
 def option_faults(

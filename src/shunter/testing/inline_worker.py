@@ -45,8 +45,8 @@ class InlineContext:
     def attempt(self) -> int:
         return self._job.attempt
 
-    def progress(self, done: float, total: float | None = None) -> None:
-        self._worker.advance(Advance(self._job.id, self._job.attempt, done, total))
+    def progress(self, done: float, total: float | None = None, note: str = "") -> None:
+        self._worker.advance(Advance(self._job.id, self._job.attempt, done, total, note))
 
     def cancelled(self) -> bool:
         return self._worker.is_cancelled(Held(self._job.id, self._job.attempt))

@@ -161,6 +161,7 @@ class Advance(Message, frozen=True):
     attempt: int
     done: float
     total: float | None = None
+    note: str = ""
 
 
 class Advances(Message, frozen=True):

@@ -14,9 +14,12 @@ import os
 
 from msgspec import Struct
 
-BOARD_BYTES = mmap.PAGESIZE
+from shunter.model.limits import MAX_NOTE_BYTES
 
-_KEY, _STARTED, _CANCEL, _CHANGES, _PROGRESS_KEY, _DONE, _TOTAL = range(7)
+_KEY, _STARTED, _CANCEL, _CHANGES, _PROGRESS_KEY, _DONE, _TOTAL, _NOTE_BYTES = range(8)
+_NOTE_AT = 64
+
+BOARD_BYTES = -(-(_NOTE_AT + MAX_NOTE_BYTES) // mmap.PAGESIZE) * mmap.PAGESIZE
 
 
 class Notch(Struct, frozen=True):
@@ -26,6 +29,7 @@ class Notch(Struct, frozen=True):
     key: int
     done: float
     total: float | None
+    note: str = ""
 
 
 class Board:
@@ -78,7 +82,7 @@ class Board:
         key = self._words[_KEY]
         return key != 0 and self._words[_CANCEL] == key
 
-    def note_progress(self, done: float, total: float | None) -> None:
+    def note_progress(self, done: float, total: float | None, note: bytes = b"") -> None:
         """The run has come this far."""
         words, numbers = self._words, self._numbers
         change = words[_CHANGES] | 1
@@ -86,6 +90,9 @@ class Board:
         words[_PROGRESS_KEY] = words[_KEY]
         numbers[_DONE] = done
         numbers[_TOTAL] = math.nan if total is None else total
+        words[_NOTE_BYTES] = len(note)
+        if note:
+            self._bytes[_NOTE_AT : _NOTE_AT + len(note)] = note
         words[_CHANGES] = change + 1
 
     def progress(self) -> Notch | None:
@@ -93,6 +100,8 @@ class Board:
         words, numbers = self._words, self._numbers
         change = words[_CHANGES]
         key, done, total = words[_PROGRESS_KEY], numbers[_DONE], numbers[_TOTAL]
+        length = words[_NOTE_BYTES]
+        note = bytes(self._bytes[_NOTE_AT : _NOTE_AT + length]) if length else b""
         if change & 1 or words[_CHANGES] != change:
             return None
-        return Notch(change, key, done, None if math.isnan(total) else total)
+        return Notch(change, key, done, None if math.isnan(total) else total, note.decode())

@@ -252,7 +252,7 @@ class Crew:
                 self._runs.end(key, failure=failed.failure, log=failed.log)
             case Mark.PROGRESS:
                 last = read_last_progress(body)
-                self._runs.advance(key, last.done, last.total)
+                self._runs.advance(key, last.done, last.total, last.note)
             case _:
                 self._nursery.told(slot, mark)
 
@@ -302,7 +302,7 @@ class Crew:
         notch = slot.board.progress()
         if notch is not None and notch.change != slot.progress_seen:
             slot.progress_seen = notch.change
-            self._runs.advance(notch.key, notch.done, notch.total)
+            self._runs.advance(notch.key, notch.done, notch.total, notch.note)
 
     def _bury(self, slot: Slot, cause: str) -> None:
         """Work out which job, if any, died with a child."""

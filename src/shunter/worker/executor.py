@@ -17,6 +17,7 @@ from shunter.app import App
 from shunter.context import enter_context
 from shunter.errors import AppError
 from shunter.model.job import ErrorKind, Failure
+from shunter.model.limits import MAX_NOTE_BYTES
 from shunter.payload import result_of
 from shunter.wire.messages import Assignment
 from shunter.worker import frames
@@ -36,7 +37,7 @@ class RunContext:
 
     def __init__(self, board: Board, key: int, job: Assignment) -> None:
         self._board, self._key, self._job = board, key, job
-        self.noted: tuple[float, float | None] | None = None
+        self.noted: tuple[float, float | None, bytes] | None = None
 
     @property
     def job_id(self) -> str:
@@ -50,13 +51,20 @@ class RunContext:
     def attempt(self) -> int:
         return self._job.attempt
 
-    def progress(self, done: float, total: float | None = None) -> None:
+    def progress(self, done: float, total: float | None = None, note: str = "") -> None:
         if self._board.key == self._key:
-            self.noted = (float(done), None if total is None else float(total))
+            shortened = _shortened(note) if note else b""
+            self.noted = (float(done), None if total is None else float(total), shortened)
             self._board.note_progress(*self.noted)
 
     def cancelled(self) -> bool:
         return self._board.key != self._key or self._board.is_asked_to_stop
+
+
+def _shortened(note: str) -> bytes:
+    """Return the beginning that fits on a board, of whole characters."""
+    kept = note.encode(errors="replace")[:MAX_NOTE_BYTES]
+    return kept.decode(errors="ignore").encode()
 
 
 class Executor:

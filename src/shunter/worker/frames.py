@@ -51,6 +51,7 @@ class LastProgress(Struct, frozen=True, array_like=True):
 
     done: float
     total: float | None
+    note: str = ""
 
 
 Frame = tuple[int, int, float, bytes]
@@ -82,9 +83,9 @@ def failed(key: int, seconds: float, failure: Failure, log: str) -> bytes:
     return _pack(len(body), Mark.FAILED, key, seconds) + body
 
 
-def progress(key: int, done: float, total: float | None) -> bytes:
+def progress(key: int, done: float, total: float | None, note: bytes = b"") -> bytes:
     """Where a run was when it ended."""
-    body = _encode(LastProgress(done, total))
+    body = _encode(LastProgress(done, total, note.decode()))
     return _pack(len(body), Mark.PROGRESS, key, 0.0) + body
 
 

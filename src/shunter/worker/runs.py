@@ -81,10 +81,10 @@ class Runs:
             return []
         return [(key, self.stopping[key].due(now=now)) for key in running if key in self.stopping]
 
-    def advance(self, key: int, done: float, total: float | None) -> None:
+    def advance(self, key: int, done: float, total: float | None, note: str = "") -> None:
         """A run has come this far."""
         if entry := self.open.get(key):
-            self.advances.append(Advance(entry[0].job_id, entry[0].attempt, done, total))
+            self.advances.append(Advance(entry[0].job_id, entry[0].attempt, done, total, note))
 
     def end(
         self,

@@ -116,7 +116,7 @@ def test_changes_of_temperature_are_all_that_is_reported(in_process: Runner) -> 
 
     assert {row["now"] for row in rows} == {"ok", "warm", "hot"}
     assert len(rows) < 30
-    states = defaultdict(lambda: "ok")
+    states: dict[str, str] = defaultdict(lambda: "ok")
     for row in rows:
         assert row["before"] == states[row["machine"]] != row["now"]
         states[row["machine"]] = row["now"]

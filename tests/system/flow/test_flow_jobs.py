@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -139,6 +140,10 @@ def test_progress_is_told_while_it_runs_and_a_cancel_ends_it_with_nothing_publis
     until(lambda: place.is_under_way(job_id), what="progress")
     told = place.yard.shunter("job", job_id, "--json", station=place.station)
     assert 0 < json.loads(told.stdout)["progress"]["done"] <= 100_000
+    told = place.yard.shunter("job", job_id, station=place.station)
+    for word in ("flow counting", "slowly", "per second", "lag", "waiting"):
+        assert word in told.stdout
+    assert re.search(r"slowly .* [\d,]+ of [\d,]+", told.stdout)
     engines = engines_of(worker)
     assert len(engines) == (2 if on == "engines" else 0)
 

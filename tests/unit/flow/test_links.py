@@ -90,6 +90,17 @@ def test_a_gap_is_seen_and_filled():
     assert it.link.resent == 2
 
 
+def test_a_gap_is_filled_once_though_all_that_came_behind_it_tells_of_it():
+    it = Wire(limit=100)
+    for number in range(100):
+        it.link.enqueue("s", number + 1, [number])
+    it.there.popleft()
+    it.settle()
+
+    assert it.link.resent == 100
+    assert it.work() == list(range(100))
+
+
 def test_the_last_one_comes_again_after_a_while_if_it_was_lost():
     it = Wire()
     it.link.tick(now=0.0)

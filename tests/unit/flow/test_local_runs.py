@@ -247,6 +247,68 @@ def test_a_function_that_raises_stop_iteration_loses_nothing():
     assert outcome(build, on_error="skip") == [0, 1, 2, 3, 4, 6, 7, 8, 9]
 
 
+class Broken:
+    """A source, a sink and a state that fail at the third call."""
+
+    def __init__(self):
+        self.calls = 0
+
+    def _call(self):
+        self.calls += 1
+        if self.calls == 3:
+            raise OSError("as the test wants")
+
+    def open(self, saved):
+        pass
+
+    def read(self, limit):
+        self._call()
+        return [self.calls]
+
+    def write(self, events):
+        self._call()
+        return 1
+
+    def on_event(self, event):
+        return event
+
+    def on_instruction(self, instruction):
+        raise OSError("as the test wants")
+
+    def position(self):
+        return 0
+
+    checkpoint = position
+
+    def close(self):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("build", "stage", "doing"),
+    [
+        (lambda flow: flow.source(Broken()).sink(print), "source-1", "in read"),
+        (lambda flow: flow.source(range(9)).sink(Broken()), "sink-2", "in write"),
+        (
+            lambda flow: flow.source([1]).stateful(Broken).sink(print),
+            "Broken",
+            "in on_instruction",
+        ),
+    ],
+    ids=["source", "sink", "state"],
+)
+def test_what_a_source_a_sink_or_a_state_raises_names_its_stage(build, stage, doing, capsys):
+    flow = Flow("tried", on_error="skip")
+    build(flow)
+
+    with pytest.raises(FlowError) as caught:
+        run(flow)
+    said = str(caught.value)
+    assert f"stage {stage!r}" in said
+    assert f"OSError: as the test wants, {doing}" in said
+    assert "test_local_runs.py" in said
+
+
 # ---- push-back
 
 

@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+import socket
+from pathlib import Path
+
 import pytest
 
 from shunter.errors import FlowError
 from shunter.flow.engine.deployer import check_nodes
-from shunter.flow.engine.network import Address, Way, ipc_endpoint, preferred_address, way_to
+from shunter.flow.engine.engine import Engine
+from shunter.flow.engine.network import (
+    Address,
+    Way,
+    ipc_endpoint,
+    is_loopback,
+    preferred_address,
+    sweep_inboxes,
+    way_to,
+)
 
 OWN = ["127.0.0.1", "10.10.0.7", "10.1.0.7", "192.168.1.5"]
 
@@ -74,3 +86,39 @@ def test_missing_and_doubled_numbers_are_named(
 ) -> None:
     with pytest.raises(FlowError, match=fault):
         check_nodes(found)
+
+
+def test_what_killed_engines_left_is_swept_and_what_listens_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    paths = [Path(ipc_endpoint("127.0.0.1", port).removeprefix("ipc://")) for port in (1, 2)]
+    with socket.socket(socket.AF_UNIX) as alive, socket.socket(socket.AF_UNIX) as dead:
+        alive.bind(str(paths[0]))
+        alive.listen()
+        dead.bind(str(paths[1]))
+        dead.close()
+
+        assert sweep_inboxes("127.0.0.1") == 1
+
+        assert [path.exists() for path in paths] == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "expected"),
+    [
+        ("tcp://127.0.0.1:5570", True),
+        ("tcp://localhost:*", True),
+        ("ipc:///tmp/x", True),
+        ("tcp://0.0.0.0:5570", False),
+        ("tcp://*:5570", False),
+        ("tcp://10.1.0.1:5570", False),
+    ],
+)
+def test_who_reaches_an_endpoint(endpoint: str, expected: bool) -> None:
+    assert is_loopback(endpoint) is expected
+
+
+def test_an_engine_listens_beyond_this_host_only_when_told_so() -> None:
+    with pytest.raises(FlowError, match=r"--insecure"):
+        Engine(0, 1, "tcp://0.0.0.0:*")

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from shunter.model.limits import MAX_NOTE_BYTES
 from shunter.worker.board import Board, Notch
 
 
@@ -111,3 +112,23 @@ def test_every_value_comes_across(key: int, done: float, total: float) -> None:
     assert parent.progress() == Notch(2, key, done, total)
     child.close()
     parent.close()
+
+
+def test_a_note_is_seen_with_the_progress_it_belongs_to(sides: Sides) -> None:
+    child, parent = sides
+    child.begin(7, 1.0)
+
+    child.note_progress(1.0, None, "größer".encode())
+    assert parent.progress() == Notch(2, 7, 1.0, None, "größer")
+
+    child.note_progress(2.0, None)
+    assert parent.progress() == Notch(4, 7, 2.0, None, "")
+
+
+def test_there_is_room_for_the_longest_note(sides: Sides) -> None:
+    child, parent = sides
+    child.begin(7, 1.0)
+
+    child.note_progress(1.0, 2.0, b"x" * MAX_NOTE_BYTES)
+
+    assert parent.progress() == Notch(2, 7, 1.0, 2.0, "x" * MAX_NOTE_BYTES)

@@ -24,6 +24,7 @@ from shunter.flow.engine.messages import Answer, Happened
 from shunter.flow.engine.network import LOOPBACK, Address
 from shunter.flow.graph import Flow
 from shunter.flow.inbox import LIMIT
+from shunter.flow.loading import absolute
 from shunter.flow.plan import planned
 from shunter.flow.report import StageReport
 
@@ -168,6 +169,7 @@ class FlowRun:
         should_stop: Callable[[], bool] = lambda: False,
         lost_seconds: float = 60.0,
     ) -> None:
+        spec = absolute(spec)
         self._flow, self._spec, self._network, self._limit = flow, spec, network, limit
         self._checkpoints, self._every = checkpoints, every
         self._keeper, self._progress, self._should_stop = keeper, progress, should_stop

@@ -20,7 +20,14 @@ from shunter.errors import FlowError
 from shunter.flow.assembly import Assembly, Snapshots, inbox_of
 from shunter.flow.bad_events import users_traceback
 from shunter.flow.codec import Codec
-from shunter.flow.engine.network import Address, Way, own_addresses, preferred_address, way_to
+from shunter.flow.engine.network import (
+    Address,
+    Way,
+    own_addresses,
+    preferred_address,
+    sweep_inboxes,
+    way_to,
+)
 from shunter.flow.engine.sockets import Complain, Context, InboxSocket, PeerSocket
 from shunter.flow.graph import Flow
 from shunter.flow.inbox import LIMIT, Inbox
@@ -57,6 +64,7 @@ class Deployment:
         self._tell, self._complain = tell, complain
         self._hosts = own_addresses()
         self._host = preferred_address(network, self._hosts)
+        sweep_inboxes(self._host)
         self._codec = Codec(flow.types)
         self._inboxes: dict[str, Inbox] = {}
         self._ports: dict[int, Inbox] = {}

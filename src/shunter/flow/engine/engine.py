@@ -22,6 +22,7 @@ from shunter.flow.bad_events import users_traceback
 from shunter.flow.engine import messages
 from shunter.flow.engine.deployment import Deployment
 from shunter.flow.engine.messages import Answer, Happened
+from shunter.flow.engine.network import is_loopback
 from shunter.flow.loading import forget_modules, load
 from shunter.flow.plan import planned
 
@@ -36,7 +37,12 @@ log = structlog.get_logger()
 class Engine:
     """Serves until it is told to shut down. `node` of `nodes` is what deployers are told."""
 
-    def __init__(self, node: int, nodes: int, listen: str) -> None:
+    def __init__(self, node: int, nodes: int, listen: str, *, is_insecure: bool = False) -> None:
+        if not is_insecure and not is_loopback(listen):
+            raise FlowError(
+                f"an engine at {listen} would run flow files for whoever reaches it; listen at "
+                "tcp://127.0.0.1:PORT, or say --insecure where only friends do"
+            )
         if not 0 <= node < nodes:
             raise FlowError(
                 f"an engine can't be node {node} of {nodes}; with {nodes} engines the numbers are "

@@ -73,6 +73,7 @@ class Link:
         self._unconfirmed: deque[Sent] = deque()
         self._heard_at: float | None = None
         self._patience = RESEND_SECONDS
+        self._gap_at = -1
         self.resent = 0
 
     def room(self, _: str) -> int:
@@ -106,7 +107,8 @@ class Link:
             confirmed = True
         if confirmed:
             self._heard_at, self._patience = now, RESEND_SECONDS
-        if receipt.is_gap:
+        if receipt.is_gap and receipt.mark != self._gap_at:
+            self._gap_at = receipt.mark
             self._resend()
 
     def tick(self, *, now: float) -> None:

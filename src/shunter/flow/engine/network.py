@@ -82,6 +82,36 @@ def _is_in(address: str, network: str) -> bool:
 
 def ipc_endpoint(host: str, port: int) -> str:
     """Where the inbox of a port listens for processes on the same host."""
+    return f"ipc://{_ipc_folder(host)}/inbox_{port}"
+
+
+def sweep_inboxes(host: str) -> int:
+    """Remove what engines that were killed have left; return how many files that was."""
+    stale = [path for path in _ipc_folder(host).glob("inbox_*") if not _is_listening(path)]
+    for path in stale:
+        path.unlink(missing_ok=True)
+    return len(stale)
+
+
+def is_loopback(endpoint: str) -> bool:
+    """Tell whether an endpoint of ZeroMQ is reached from this host alone."""
+    scheme, _, rest = endpoint.partition("://")
+    host = rest.rpartition(":")[0]
+    return scheme == "ipc" or host == "localhost" or host.startswith("127.")
+
+
+def _is_listening(path: Path) -> bool:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        try:
+            probe.connect(str(path))
+        except ConnectionRefusedError:
+            return False
+        except OSError:
+            return True
+    return True
+
+
+def _ipc_folder(host: str) -> Path:
     folder = Path(tempfile.gettempdir()) / f"shunter-{getuid()}" / host
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    return f"ipc://{folder}/inbox_{port}"
+    return folder
