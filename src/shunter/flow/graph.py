@@ -24,6 +24,8 @@ from shunter.flow.routes import LOCAL, Route, RouteKind
 from shunter.flow.stages import Edge, End, Kind, Outlet, Routed, Stage
 
 if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
     from shunter.flow.report import StageReport
 
 __all__ = ["Edge", "Flow", "Kind", "Outlet", "Place", "Route", "RouteKind", "Routed", "Stage"]
@@ -121,6 +123,15 @@ class Flow:
         from shunter.flow.running import run_flow
 
         return run_flow(self, on)
+
+    def transform(self, frame: DataFrame, schema: str, **options: Any) -> DataFrame:
+        """Return what this makes of a DataFrame of Spark's, as one with this schema.
+
+        The rows take the place of its one source, and what would go into its one sink comes out.
+        """
+        from shunter.flow.spark.transforming import transform
+
+        return transform(self, frame, schema, **options)
 
     @property
     def types(self) -> dict[str, type]:
