@@ -66,7 +66,7 @@ class AsyncTask:
         self.job_id = ""
         """The dispatcher's name for it, where the notice of its end said so."""
         self.outcome: Outcome | None = None
-        self._ended: asyncio.Future[Outcome | None] = asyncio.get_running_loop().create_future()
+        self._ended = asyncio.Event()
 
     def __repr__(self) -> str:
         word = self.outcome.status.word if self.outcome else "under way"
@@ -79,13 +79,14 @@ class AsyncTask:
 
     async def wait(self, timeout: float | None = None) -> Outcome:
         """Wait until the task has ended, however it ended."""
-        if not self._ended.done():
-            await asyncio.wait([self._ended], timeout=timeout)
-        if not self._ended.done():
-            raise ResultTimeout(str(self.id), timeout or 0.0)
-        if (outcome := self._ended.result()) is None:
+        try:
+            async with asyncio.timeout(timeout):
+                await self._ended.wait()
+        except TimeoutError:
+            raise ResultTimeout(str(self.id), timeout or 0.0) from None
+        if self.outcome is None:
             raise JobError(str(self.id), "its client was closed; it goes on, but unheard")
-        return outcome
+        return self.outcome
 
     async def result(self, timeout: float | None = None) -> Any:
         """Wait for the result; raise JobFailed, NotPlaced or ResultTimeout."""
@@ -94,13 +95,11 @@ class AsyncTask:
     def settle(self, outcome: Outcome, job_id: str) -> None:
         """Take note of how the task ended."""
         self.outcome, self.job_id = outcome, job_id
-        if not self._ended.done():
-            self._ended.set_result(outcome)
+        self._ended.set()
 
     def abandon(self) -> None:
         """Let nobody wait any longer: no notice can come."""
-        if not self._ended.done():
-            self._ended.set_result(None)
+        self._ended.set()
 
 
 class _Addition:

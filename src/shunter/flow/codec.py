@@ -65,7 +65,7 @@ class Codec:
             if kind != MIXED:
                 return events
             return [self._event(name, raw) for name, raw in events]
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise FlowError(f"events of type {kind or 'any'!r} don't decode: {error}") from error
 
     def _event(self, name: str, raw: msgspec.Raw) -> Any:

@@ -46,7 +46,7 @@ class Report:
             str(kind),
             taken=sum(worker.tallies[name].taken for worker in mine),
             given=sum(worker.tallies[name].given for worker in mine),
-            failed=sum(worker.failed(name) for worker in mine),
+            failed=sum(worker.failed(name) for worker in self._workers),
             waiting=sum(inbox.occupied for inbox in heads),
             capacity=sum(inbox.capacity for inbox in heads),
         )

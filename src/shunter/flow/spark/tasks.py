@@ -1,0 +1,215 @@
+"""What Spark's tasks do: one worker of a chain, from its rows or its source to rows again.
+
+A task is made where the run is started, and goes to executors with all it needs. There the worker
+is the same as on engines; its inbox and outboxes are rows.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import chain as joined
+from typing import Any, cast
+
+from shunter.flow.assembly import Assembly
+from shunter.flow.checking import POLICIES
+from shunter.flow.codec import Codec
+from shunter.flow.event_types import users_modules
+from shunter.flow.graph import Edge, Flow, Kind, Stage
+from shunter.flow.local import IDLE_SECONDS
+from shunter.flow.plan import EdgePlan, Plan, WorkerPlan
+from shunter.flow.sources.wrapping import as_source
+from shunter.flow.spark.chains import Chain, index_of
+from shunter.flow.spark.envelopes import (
+    Clock,
+    EnvelopeInbox,
+    EnvelopeOutbox,
+    Rows,
+    StampedSource,
+    Tallies,
+    rows_in,
+)
+from shunter.flow.spark.faults import marked_faults
+from shunter.flow.spark.shipping import Parcel, parcel
+from shunter.flow.spark.sources import DataFrameSource, FrameRows
+
+FRAME_SENDERS = 1 << 32
+"""Senders that read a DataFrame have numbers from here on, one for each partition of it."""
+
+
+@dataclass(frozen=True)
+class Policy:
+    """What a worker must know of its flow."""
+
+    on_error: str
+    instructions: tuple[str, ...]
+
+
+@dataclass
+class Work:
+    """What goes to executors: a chain, without the rest of its flow."""
+
+    policy: Policy
+    workers: dict[int, WorkerPlan]
+    ranks: dict[int, int]
+    sources: int
+    types: Mapping[str, type]
+
+
+@dataclass
+class ChainTask:
+    """Called by Spark with the batches of one partition. `names` are those of the stages."""
+
+    names: str
+    parcel: Parcel
+    reads: str = "rows"
+
+    def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
+        with marked_faults(self.names):
+            work = self.parcel.opened()
+            match self.reads:
+                case "source":
+                    indexes = [each for batch in batches for each in batch.column(0).to_pylist()]
+                    for index in indexes:
+                        yield from Worker(work, index).from_source()
+                case "frame":
+                    yield from Worker(work, 0).from_frame(batches)
+                case _:
+                    rows = joined.from_iterable(map(rows_in, batches))
+                    first = next(rows, None)
+                    if first is not None:
+                        worker = Worker(work, first.node)
+                        yield from worker.from_rows(joined([first], rows))
+
+
+class Worker:
+    """One worker of a chain in a task."""
+
+    def __init__(self, work: Work, index: int) -> None:
+        self._work = work
+        self._plan = work.workers[index]
+        self._sender = work.ranks[index]
+        self._codec = Codec(work.types)
+        self._clock, self._rows = Clock(), Rows()
+        self._inbox: EnvelopeInbox | None = None
+        self._assembly: Assembly
+        self._carrier = self._plan.outputs[0]
+
+    def from_rows(self, rows: Iterator[Any]) -> Iterator[Any]:
+        """Work on what other chains have sent."""
+        self._inbox = EnvelopeInbox(rows, self._codec, self._clock)
+        yield from self._run(self._plan, {self._plan.id: self._inbox})
+
+    def from_source(self) -> Iterator[Any]:
+        """Read a source, or this worker's part of it."""
+        yield from self._run(self._reading(as_source(self._plan.stages[0].what)), {})
+
+    def from_frame(self, batches: Iterator[Any]) -> Iterator[Any]:
+        """Read one partition of a DataFrame."""
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        assert context is not None, "called by Spark alone"
+        self._sender += FRAME_SENDERS * (1 + context.partitionId())
+        frame: FrameRows = self._plan.stages[0].what
+        plan = self._reading(frame.of(batches))
+        yield from self._run(plan, {})
+
+    def _reading(self, source: Any) -> WorkerPlan:
+        first, *rest = self._plan.stages
+        stamped = StampedSource(source, self._clock, self._sender, self._work.sources)
+        return replace(self._plan, stages=(replace(first, what=stamped), *rest))
+
+    def _run(self, plan: WorkerPlan, inboxes: dict[str, Any]) -> Iterator[Any]:
+        self._assembly = Assembly(
+            cast(Flow, self._work.policy), Plan(1, (plan,)), [plan], self._outbox, inboxes=inboxes
+        )
+        try:
+            while not self._assembly.is_done:
+                if not self._assembly.step():
+                    time.sleep(IDLE_SECONDS)
+                if self._rows.is_full:
+                    yield self._rows.batch()
+        finally:
+            self._assembly.close()
+        yield self._rows.batch()
+
+    def _outbox(self, edge: EdgePlan, receiver: str) -> EnvelopeOutbox:
+        is_carrier = edge.number == self._carrier.number and receiver == edge.receivers[0]
+        return EnvelopeOutbox(
+            self._rows,
+            self._codec,
+            self._clock,
+            self._sender,
+            edge.number,
+            index_of(receiver),
+            tallies=self._tallies if is_carrier else dict,
+        )
+
+    def _tallies(self) -> Tallies:
+        """What this worker and those before it have done, which goes on with the end."""
+        worker = self._assembly.workers[0]
+        own = {
+            name: (tally.taken, tally.given, worker.failed(name))
+            for name, tally in worker.tallies.items()
+        }
+        names = {edge.downstream.name for edge in self._plan.stages[-1].outputs}
+        own |= {name: (0, 0, failed) for name in names if (failed := worker.failed(name))}
+        known = {} if self._inbox is None else self._inbox.tallies
+        return {**known, f"{worker.id}:{self._sender}": own}
+
+
+# ---- made where the run is started
+
+
+def chain_task(flow: Flow, chain: Chain, ranks: Mapping[str, int], sources: int) -> ChainTask:
+    """Make the task of a chain. `ranks` numbers all workers, those of the `sources` first."""
+    stages = tuple(map(_shipped, chain.stages))
+    work = Work(
+        policy=Policy(flow.on_error if flow.on_error in POLICIES else "letters", flow.instructions),
+        workers={each.index: _shipped_worker(each, stages) for each in chain.workers},
+        ranks={each.index: ranks[each.id] for each in chain.workers},
+        sources=sources,
+        types=flow.types,
+    )
+    names = ", ".join(stage.name for stage in stages)
+    reads = "rows"
+    if chain.is_source:
+        reads = "frame" if isinstance(stages[0].what, DataFrameSource) else "source"
+    packed = parcel(work, users_modules(flow), what=f"the stage {names}")
+    return ChainTask(names, packed, reads)
+
+
+def _shipped_worker(worker: WorkerPlan, stages: tuple[Stage, ...]) -> WorkerPlan:
+    """Return a worker with its own part of the source, where there is one."""
+    first, *rest = stages
+    if first.kind is Kind.SOURCE:
+        first = replace(first, what=_sendable(first.what, worker))
+    return replace(worker, count=1, stages=(first, *rest), senders=())
+
+
+def _shipped(stage: Stage) -> Stage:
+    """Return a stage without the graph that it is in."""
+    slim = _alone(stage, stage.what)
+    slim.inputs = [_edge(edge, slim) for edge in stage.inputs]
+    slim.outputs = [_edge(edge, _alone(edge.downstream, None)) for edge in stage.outputs]
+    return slim
+
+
+def _alone(stage: Stage, what: Any) -> Stage:
+    return Stage(cast(Flow, None), stage.name, stage.kind, what, stage.workers, stage.where)
+
+
+def _edge(edge: Edge, downstream: Stage) -> Edge:
+    return Edge(edge.number, cast(Stage, None), downstream, edge.route, edge.where)
+
+
+def _sendable(what: Any, worker: WorkerPlan) -> Any:
+    """Return what of a source goes to executors; what can be read only once is read here."""
+    if isinstance(what, DataFrameSource):
+        return what.rows()
+    part = getattr(what, "part", None)
+    if part is not None:
+        return part(worker.index, worker.count)
+    return list(what) if isinstance(what, Iterator) else what

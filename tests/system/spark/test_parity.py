@@ -1,0 +1,56 @@
+"""The flows of `flow_cases.py` have the same output on Spark as in one process."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+import flow_cases
+from shunter.errors import FlowError
+from shunter.flow.local import LocalRun
+from shunter.flow.report import StageReport
+from shunter.flow.spark.batch import run_on_spark
+from system.flow.test_parity import flow_of, output_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def counts(stages: list[StageReport]) -> list[tuple[str, int, int]]:
+    return [(stage.name, stage.taken, stage.given) for stage in stages]
+
+
+@pytest.mark.parametrize("case", flow_cases.CASES)
+def test_a_flow_has_the_same_output_on_spark(
+    case: str, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folders = [tmp_path / name for name in ("here", "on_spark")]
+    for folder in folders:
+        folder.mkdir()
+    monkeypatch.setenv("FLOW_CASES", str(folders[0]))
+    told = LocalRun(flow_of(case), nodes=2).run().stages
+
+    monkeypatch.setenv("FLOW_CASES", str(folders[1]))
+    told_on_spark = run_on_spark(flow_of(case), spark, nodes=2)
+
+    expected, found = (output_of(case, folder) for folder in folders)
+    assert expected.events.total() == flow_cases.CASES[case]
+    assert found.events == expected.events
+    assert found.by_key == expected.by_key
+    assert counts(told_on_spark) == counts(told)
+
+
+def test_a_bad_event_ends_a_run_with_the_same_words(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FLOW_CASES", str(tmp_path))
+    with pytest.raises(FlowError) as caught:
+        run_on_spark(flow_of("stopped"), spark, nodes=2)
+
+    said = str(caught.value)
+    assert "stage 'inverse': ZeroDivisionError: division by zero, at the event 0" in said
+    assert "return 12 / number" in said
+    assert "java" not in said.lower()
+    assert caught.value.stage == "inverse"
