@@ -54,9 +54,6 @@ T = TypeVar("T")
 
 DEFAULT_DISPATCHER: Peer = ("127.0.0.1", 5555)
 
-TICK_SECONDS = 0.05
-"""No more often is it looked for what to send again: most requests are answered by then."""
-
 
 def unguessable_id() -> str:
     """Return an id that nobody uses again, or can foresee: milliseconds, then randomness."""
@@ -239,8 +236,7 @@ class Dialogue(Generic[T]):
             if self._timer.when() <= wakes_at:
                 return
             self._timer.cancel()
-        soonest = self._loop.time() + TICK_SECONDS
-        self._timer = self._loop.call_at(max(wakes_at, soonest), self._tick)
+        self._timer = self._loop.call_at(wakes_at, self._tick)
 
     def _tick(self) -> None:
         self._timer = None

@@ -91,7 +91,7 @@ class Outgoing(Generic[T]):
     """Requests that nobody has confirmed yet.
 
     A heap holds when each is due. What is confirmed leaves its place in the heap behind, to be
-    dropped when its time comes, so no step ever looks at more than it acts upon.
+    dropped when it comes to the front: nobody is woken for it.
     """
 
     def __init__(self, *, spread: Callable[[], float]) -> None:
@@ -134,6 +134,8 @@ class Outgoing(Generic[T]):
         ended = self._under_way.pop((peer, transmission_id), None)
         if ended is not None:
             ended.is_over = True
+            while self._due and self._due[0][2].is_over:
+                heappop(self._due)
         return ended
 
     def forget(self, peer: Peer, transmission_id: int | str) -> None:

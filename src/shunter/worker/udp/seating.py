@@ -8,7 +8,7 @@ in a moment, which is its window.
 
 from __future__ import annotations
 
-SEATS_PER_SLOT = 16
+SEATS_PER_SLOT = 32
 
 BRISK = 4
 """So many tasks for each seat between two looks are reason enough for more seats."""
