@@ -98,7 +98,7 @@ def test_a_job_is_done_and_its_result_stored(web: Web, peers: Peers) -> None:
     assert job["result"] == 42
     assert job["execution"]["worker_id"] == worker.id
     assert job["attempt"] == 1
-    assert worker.reports == [(job["id"], 200)]
+    until(lambda: worker.reports == [(job["id"], 200)])
 
 
 def test_a_job_that_waited_is_given_to_a_worker_that_comes(web: Web, peers: Peers) -> None:

@@ -92,8 +92,8 @@ def test_a_calculator_that_leaves_gives_its_task_up_at_once(
     with UdpClient(address_of(station)) as client:
         task = client.submit("attempt_of", 1.0)
         until(lambda: runs_in(yard.witness))
-        assert first.terminate() == 0
         start(address_of(station), slots=1)
+        assert first.terminate() == 0
 
         assert task.result(PATIENCE) in (2, 3)  # it may have been offered to the leaving one
 
