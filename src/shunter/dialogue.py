@@ -18,9 +18,8 @@ import time
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
-from shunter.datagrams import Batch, DatagramSocket
+from shunter.datagrams import PACKETS_AT_ONCE, Batch, DatagramSocket
 from shunter.errors import SettingsError
-from shunter.model.identity import timed_id
 from shunter.wire.udp.methods import Packed, Params
 from shunter.wire.udp.packets import (
     MAX_PACKET_BYTES,
@@ -56,12 +55,7 @@ DEFAULT_DISPATCHER: Peer = ("127.0.0.1", 5555)
 
 
 def unguessable_id() -> str:
-    """Return an id that nobody uses again, or can foresee: milliseconds, then randomness."""
-    return timed_id(time.time(), secrets.randbits(80))
-
-
-def new_transmission_id() -> str:
-    """Return an id like that, for a request: of randomness alone, which is made sooner."""
+    """Return an id that nobody uses again, or can foresee."""
     return secrets.token_hex(13)
 
 
@@ -101,7 +95,8 @@ class Dialogue(Generic[T]):
         on_answer: Callable[[T, Confirmation | None], None],
         seal: Seal | None = None,
         max_packet_bytes: int = MAX_PACKET_BYTES,
-        new_id: Callable[[], int | str] = new_transmission_id,
+        new_id: Callable[[], int | str] = unguessable_id,
+        packets_at_once: int = PACKETS_AT_ONCE,
     ) -> None:
         self.dispatcher = dispatcher
         self.faults = 0
@@ -112,7 +107,7 @@ class Dialogue(Generic[T]):
         self._incoming = Incoming()
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
-        self._socket = DatagramSocket(*bind, self._receive)
+        self._socket = DatagramSocket(*bind, self._receive, at_once=packets_at_once)
         self.address = self._socket.address
 
     def __len__(self) -> int:
@@ -195,13 +190,13 @@ class Dialogue(Generic[T]):
         is_repeated = False
         if self._seal is not None:
             packet, is_repeated = self._seal.opened(packet)
-        match parse(packet, most=self._most):
-            case Confirmation() as confirmation:
-                ended = self._outgoing.confirmed(self.dispatcher, confirmation.transmission_id)
-                if ended is not None:
-                    self._on_answer(ended.about, confirmation)
-            case Command() as command:
-                self._take_command(command, is_repeated=is_repeated)
+        found = parse(packet, most=self._most)
+        if isinstance(found, Command):
+            self._take_command(found, is_repeated=is_repeated)
+            return
+        ended = self._outgoing.confirmed(self.dispatcher, found.transmission_id)
+        if ended is not None:
+            self._on_answer(ended.about, found)
 
     def _take_command(self, command: Command, *, is_repeated: bool) -> None:
         if command.transmission_id is None:

@@ -45,17 +45,17 @@ async def test_all_that_waits_comes_in_one_batch_in_order_with_its_sender() -> N
     sender.close()
 
 
+@pytest.mark.parametrize(("at_once", "sizes"), [(10, [10, 10, 5]), (1, [1] * 25)])
 @in_a_loop
-async def test_a_flood_is_taken_some_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(datagrams, "PACKETS_AT_ONCE", 10)
+async def test_a_flood_is_taken_some_at_a_time(at_once: int, sizes: list[int]) -> None:
     batches: list[Batch] = []
-    receiver = DatagramSocket("127.0.0.1", 0, batches.append)
+    receiver = DatagramSocket("127.0.0.1", 0, batches.append, at_once=at_once)
 
     for _ in range(25):
         receiver.send(b"to myself", receiver.address)
     await until(lambda: sum(map(len, batches)) == 25)
 
-    assert [len(batch) for batch in batches] == [10, 10, 5]
+    assert [len(batch) for batch in batches] == sizes
     receiver.close()
 
 

@@ -79,14 +79,20 @@ class AsyncTask:
 
     async def wait(self, timeout: float | None = None) -> Outcome:
         """Wait until the task has ended, however it ended."""
+        if timeout is None:
+            await self._ended.wait()
+        elif self.outcome is None:
+            await self._wait_at_most(timeout)
+        if self.outcome is None:
+            raise JobError(str(self.id), "its client was closed; it goes on, but unheard")
+        return self.outcome
+
+    async def _wait_at_most(self, timeout: float) -> None:
         try:
             async with asyncio.timeout(timeout):
                 await self._ended.wait()
         except TimeoutError:
-            raise ResultTimeout(str(self.id), timeout or 0.0) from None
-        if self.outcome is None:
-            raise JobError(str(self.id), "its client was closed; it goes on, but unheard")
-        return self.outcome
+            raise ResultTimeout(str(self.id), timeout) from None
 
     async def result(self, timeout: float | None = None) -> Any:
         """Wait for the result; raise JobFailed, NotPlaced or ResultTimeout."""
@@ -204,7 +210,8 @@ class AsyncUdpClient:
         A payload that is a list is positional arguments, a map is named ones; `Packed` bytes are
         a msgpack document already. Raises JobRefused, DispatcherBusy or Unreachable.
         """
-        await self.open()
+        if self._dialogue is None:
+            await self.open()
         task_id = unguessable_id() if task_id is None else task_id
         packed = payload if isinstance(payload, Packed) else Packed(result_of(payload))
         params = AddTask(

@@ -57,10 +57,13 @@ OnStored = Callable[[list[Stored]], None]
 
 
 class Submitted(Struct, frozen=True):
-    """Jobs to be stored. `on_stored` is for who wants them back as they are stored."""
+    """Jobs to be stored, each with the client that wants to hear of it.
+
+    `on_stored` is for who wants them back as they are stored.
+    """
 
     wishes: Sequence[Submission]
-    reply_to: ReplyTo | None
+    replies: Sequence[ReplyTo | None]
     answer: Receipts
     on_stored: OnStored | None = None
 

@@ -42,7 +42,7 @@ from shunter.dispatch.rules import Rules
 from shunter.dispatch.timings import Timings
 from shunter.dispatch.verdict import is_run_of
 from shunter.errors import JobError, StoreError, UniqueKeyTaken
-from shunter.model.job import Job, ReplyTo, Status
+from shunter.model.job import FINAL, Job, ReplyTo, Status
 from shunter.store.port import Claim, Store
 from shunter.wire.messages import Advance, Held, Receipt, Report, Submission
 
@@ -53,6 +53,8 @@ IDLE_SECONDS = 0.01
 
 STORE_RETRY_SECONDS = 0.1
 MAX_STORE_RETRY_SECONDS = 2.0
+
+_COUNTERS = {status: f"jobs_{status.word}" for status in FINAL}
 
 MAX_TRIES = 5
 """How often an arrival is decided again after losing a compare-and-swap."""
@@ -114,7 +116,17 @@ class Dispatcher:
         on_stored: OnStored | None = None,
     ) -> None:
         """Take jobs in; the answers come after the commit, `on_stored` before `answer`."""
-        self._inbox.submitted.append(Submitted(wishes, reply_to, answer, on_stored))
+        self.submit_for_many(wishes, [reply_to] * len(wishes), answer, on_stored)
+
+    def submit_for_many(
+        self,
+        wishes: Sequence[Submission],
+        replies: Sequence[ReplyTo | None],
+        answer: Receipts,
+        on_stored: OnStored | None = None,
+    ) -> None:
+        """Take jobs in, of each of which another client may want to hear."""
+        self._inbox.submitted.append(Submitted(wishes, replies, answer, on_stored))
         self._wishes_waiting += len(wishes)
         self._wake.set()
 
@@ -187,7 +199,11 @@ class Dispatcher:
 
     def called_back(self, job_id: str, tries: int, error: str | None) -> None:
         """Say how the call number `tries` went; None is a success."""
-        self._inbox.called_back.append(CalledBack(job_id, tries, error))
+        self.all_called_back([CalledBack(job_id, tries, error)])
+
+    def all_called_back(self, calls: Iterable[CalledBack]) -> None:
+        """Say how several calls went."""
+        self._inbox.called_back.extend(calls)
         self._wake.set()
 
     def survey(self, survey: Survey) -> None:
@@ -213,6 +229,11 @@ class Dispatcher:
     def when_drained(self, resume: Callable[[], None]) -> None:
         """Call `resume` once, when there is room for submissions again."""
         self._drained.append(resume)
+
+    @property
+    def has_arrivals(self) -> bool:
+        """Tell whether there will be a turn anyway."""
+        return bool(self._inbox)
 
     @property
     def has_work(self) -> bool:
@@ -356,7 +377,7 @@ class Dispatcher:
         if job.status is Status.QUEUED and job.wait_until is None:
             self.desk.waiting.add(job.type)
         elif job.status.is_final:
-            self.counters[f"jobs_{job.status.word}"] += 1
+            self.counters[_COUNTERS[job.status]] += 1
             self.timings.ended(job)
             ended.append(job)
 

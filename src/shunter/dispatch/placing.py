@@ -18,7 +18,7 @@ from shunter.dispatch.plan import Change, Insertion, Plan
 from shunter.dispatch.rules import Rules
 from shunter.errors import JobRefused
 from shunter.model import lifecycle
-from shunter.model.job import Job
+from shunter.model.job import Job, ReplyTo
 from shunter.model.lifecycle import Berth
 from shunter.model.worker import WorkerKind
 from shunter.store.port import Claim
@@ -65,9 +65,9 @@ class Placing:
     def insert(self, submitted: Submitted, plan: Plan) -> None:
         """Admit what was submitted, and start it at once where there is room."""
         insertion = Insertion([], [], submitted.answer, submitted.on_stored)
-        for wish in submitted.wishes:
+        for wish, reply_to in zip(submitted.wishes, submitted.replies, strict=True):
             try:
-                job = self._admit(wish, submitted, plan.now)
+                job = self._admit(wish, reply_to, plan.now)
             except JobRefused as refusal:
                 self._counters["submissions_refused"] += 1
                 insertion.receipts.append(Receipt(wish.id, refusal.field, str(refusal)))
@@ -76,14 +76,14 @@ class Placing:
                 insertion.receipts.append(None)
         plan.insertions.append(insertion)
 
-    def _admit(self, wish: Submission, submitted: Submitted, now: float) -> Job:
+    def _admit(self, wish: Submission, reply_to: ReplyTo | None, now: float) -> Job:
         roster = self._desk.roster
         job = admit(
             wish,
             rules=self._rules.intake,
             handler=roster.handler(wish.type),
             known_types=roster.types() if self._rules.intake.refuse_unknown_types else set(),
-            reply_to=submitted.reply_to,
+            reply_to=reply_to,
             now=now,
         )
         if job.wait_until is not None or job.type in self._desk.waiting:

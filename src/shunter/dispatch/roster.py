@@ -44,6 +44,7 @@ class Seat:
         "held",
         "is_open",
         "is_shared",
+        "kind",
         "numbers",
         "reserved",
         "types",
@@ -60,6 +61,7 @@ class Seat:
         self.blocked: set[int] = set()  # those that others took
         self.handlers = handlers
         self.types: Types = frozenset(handler.type for handler in handlers)
+        self.kind = Kind(self.types, is_shared)
         self.window = window
         self.held: set[str] = set()
         self.foreign: set[str] = set()  # those of the held that don't count against the window
@@ -67,15 +69,13 @@ class Seat:
         self.is_open = True
 
     @property
-    def kind(self) -> Kind:
-        return Kind(self.types, self.is_shared)
-
-    @property
     def free(self) -> int:
+        if not self.is_open:
+            return 0
         room = self.window - len(self.held) + len(self.foreign) - self.reserved
         if self.is_shared:
             room = min(room, self.window - len(self.taken))
-        return max(0, room) if self.is_open else 0
+        return max(0, room)
 
     @property
     def taken(self) -> Set[int]:
@@ -94,8 +94,8 @@ class _Group:
         self._heap: list[tuple[int, int, str]] = []
         self._turn = 0
 
-    def push(self, seat: Seat) -> None:
-        if free := seat.free:
+    def push(self, seat: Seat, free: int) -> None:
+        if free:
             self._turn += 1
             heapq.heappush(self._heap, (-free, self._turn, seat.worker_id))
             if len(self._heap) > 64 + 8 * len(self.seats):
@@ -161,7 +161,7 @@ class Roster:
         group = self._groups.setdefault(seat.kind, _Group())
         group.seats[worker_id] = seat
         group.free += seat.free
-        group.push(seat)
+        group.push(seat, seat.free)
         return seat
 
     def remove(self, worker_id: str) -> set[str]:
@@ -180,30 +180,36 @@ class Roster:
         self, worker_id: str, *, window: int | None = None, is_open: bool | None = None
     ) -> None:
         """Change how much a worker may be given, or whether it may be given anything."""
-        if seat := self._seats.get(worker_id):
+        seat = self._seats.get(worker_id)
+        if seat is None:
+            return
+        window = seat.window if window is None else window
+        is_open = seat.is_open if is_open is None else is_open
+        if (window, is_open) != (seat.window, seat.is_open):
             before = seat.free
-            if window is not None:
-                seat.window = window
-            if is_open is not None:
-                seat.is_open = is_open
+            seat.window, seat.is_open = window, is_open
             self._changed(seat, before)
 
     def hold(self, worker_id: str, job_id: str, *, is_foreign: bool = False) -> None:
         """Note that the worker has this job; a foreign one takes nothing from its window."""
-        if seat := self._seats.get(worker_id):
-            before = seat.free
-            seat.held.add(job_id)
-            (seat.foreign.add if is_foreign else seat.foreign.discard)(job_id)
-            self._changed(seat, before)
+        seat = self._seats.get(worker_id)
+        if seat is None or (job_id in seat.held and (job_id in seat.foreign) is is_foreign):
+            return
+        before = seat.free
+        seat.held.add(job_id)
+        (seat.foreign.add if is_foreign else seat.foreign.discard)(job_id)
+        self._changed(seat, before)
 
     def drop(self, worker_id: str, job_id: str) -> None:
         """Note that the worker no longer has this job."""
-        if seat := self._seats.get(worker_id):
-            before = seat.free
-            seat.held.discard(job_id)
-            seat.foreign.discard(job_id)
-            seat.numbers.pop(job_id, None)
-            self._changed(seat, before)
+        seat = self._seats.get(worker_id)
+        if seat is None or job_id not in seat.held:
+            return
+        before = seat.free
+        seat.held.discard(job_id)
+        seat.foreign.discard(job_id)
+        seat.numbers.pop(job_id, None)
+        self._changed(seat, before)
 
     def freest(self, job_type: str) -> Seat | None:
         """Return the freest worker that does this type, or None where no place is free."""
@@ -304,7 +310,8 @@ class Roster:
         return seat.held if seat else frozenset()
 
     def _changed(self, seat: Seat, before: int) -> None:
-        if seat.free != before:
+        free = seat.free
+        if free != before:
             group = self._groups[seat.kind]
-            group.free += seat.free - before
-            group.push(seat)
+            group.free += free - before
+            group.push(seat, free)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import hashlib
 import os
 import random
@@ -30,12 +31,12 @@ from shunter.gateway.callbacks import Messenger
 from shunter.gateway.complaints import Complaints
 from shunter.gateway.frontend import Frontend
 from shunter.gateway.http_workers import HttpWorkers
+from shunter.gateway.ids import Ids
 from shunter.gateway.udp.exchange import Signing
 from shunter.gateway.udp.gateway import UdpGateway, UdpRules
 from shunter.gateway.web.application import http_app
 from shunter.model.callback_hosts import allowed_hosts
 from shunter.model.health import HealthRules
-from shunter.model.identity import timed_id
 from shunter.model.retry import Retry
 from shunter.settings import Settings
 from shunter.store.port import Store
@@ -52,6 +53,11 @@ SWITCH_SECONDS = 0.0002
 """The loop and the store's threads take turns this often; Python's default, 5 ms, is what a
 store thread would wait each time it comes back from SQLite while the loop is busy."""
 
+YOUNG_OBJECTS = 20_000
+"""After so many new objects Python looks for cycles among them, of which we make few. With its
+default, 700, every turn had several such looks; they took a sixth of a busy dispatcher's time."""
+OLDER_LOOKS = 20
+
 ELSEWHERE = "an address of this machine that nothing else listens on, or http.enabled = false"
 
 
@@ -66,9 +72,10 @@ class Service:
         self._stopping = asyncio.Event()
         self.ready = asyncio.Event()
         self.before_stop: Callable[[], Awaitable[None]] | None = None
+        self._new_id = Ids().new
         self.dispatcher = Dispatcher(
             store,
-            dispatcher_id=f"d-{new_id()}",
+            dispatcher_id=f"d-{self._new_id()}",
             rules=rules_of(settings),
             now=time.time,
             spread=random.random,
@@ -84,12 +91,12 @@ class Service:
             max_result_bytes=settings.zmq.max_message_bytes,
             store=store_mark(settings.store.url),
         )
-        self._frontend = Frontend(self.dispatcher, self._complaints, new_id=new_id)
+        self._frontend = Frontend(self.dispatcher, self._complaints, new_id=self._new_id)
         self._udp = UdpGateway(
             self.dispatcher,
             self._complaints,
             udp_rules_of(settings),
-            new_id=new_id,
+            new_id=self._new_id,
             signing=signing_of(settings),
         )
         self._http_workers = HttpWorkers(self.dispatcher, health_rules_of(settings))
@@ -101,6 +108,8 @@ class Service:
 
     async def run(self) -> None:
         sys.setswitchinterval(SWITCH_SECONDS)
+        gc.freeze()  # all that was imported stays, and need not be looked at again
+        gc.set_threshold(YOUNG_OBJECTS, OLDER_LOOKS, OLDER_LOOKS)
         await self._store.open()
         context: ZmqContext = zmq.Context()
         try:
@@ -127,7 +136,7 @@ class Service:
             self._http_workers,
             self._complaints,
             is_ready=self.ready.is_set,
-            new_id=new_id,
+            new_id=self._new_id,
         )
         server = http_server(app)
         async with asyncio.TaskGroup() as group:
@@ -284,11 +293,6 @@ class Service:
 
     def _refused(self, worker_id: str, error: JobError) -> None:
         self._complaints.note(worker_id, type(error).__name__, str(error))
-
-
-def new_id() -> str:
-    """Make an id from the clock and randomness."""
-    return timed_id(time.time(), secrets.randbits(80))
 
 
 def shown_url(url: str) -> str:

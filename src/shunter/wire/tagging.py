@@ -61,8 +61,10 @@ def tagged_document(document: bytes | None) -> Any:
 
 def tagged(value: Any, depth: int = 0) -> Any:
     """Return a value of msgpack as one of JSON, or raise ValueError where it is too deep."""
+    if type(value) in _SAME_IN_BOTH:
+        return value
     match value:
-        case None | bool() | int() | str():
+        case int():
             return value
         case float():
             return value if math.isfinite(value) else {"$float": str(value)}
@@ -77,6 +79,10 @@ def tagged(value: Any, depth: int = 0) -> Any:
     return {"$msgpack": base64.b64encode(msgspec.msgpack.encode(value)).decode()}
 
 
+_SAME_IN_BOTH = frozenset({type(None), bool, str})
+"""What most values are, and needs no second look."""
+
+
 def _tagged_map(value: dict[Any, Any], depth: int) -> Any:
     if not all(isinstance(key, str) for key in value):
         return {"$map": [[tagged(k, depth), tagged(v, depth)] for k, v in value.items()]}
@@ -87,8 +93,10 @@ def _tagged_map(value: dict[Any, Any], depth: int) -> Any:
 
 def untagged(value: Any, depth: int = 0) -> Any:
     """Return a value of JSON as one of msgpack, or raise BadDocument."""
+    if type(value) in _SAME_IN_BOTH:
+        return value
     match value:
-        case None | bool() | str() | float():
+        case float():
             return value
         case int():
             if -(2**63) <= value < 2**64:

@@ -60,6 +60,17 @@ def test_one_task_too_many_is_refused_as_busy_and_nobody_else_s(
     assert len(station.process.logged(peer=full.address, reason="udp_busy")) == 1
 
 
+def test_a_task_that_is_under_way_is_confirmed_again_under_another_transmission_id(
+    station: Station, full: UdpPeer
+) -> None:
+    full.add_task(2, 20, type=full.address)
+
+    assert full.hears() == confirmation(20)
+    full.add_task(3, 21)
+    assert is_busy(full.hears())
+    assert len(jobs(station, full)) == LIMIT
+
+
 def test_the_same_packet_is_accepted_once_a_task_has_ended(
     station: Station, full: UdpPeer, peer: Peers
 ) -> None:

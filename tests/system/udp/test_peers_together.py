@@ -27,7 +27,9 @@ def start(yard: Yard) -> Start:
         config = yard.config(f"calculator-{count}", {"worker.max_jobs": slots, **dotted})
         words = ["calculator", "--app", WITNESS_APP, "--config", str(config)]
         where = f"{address[0]}:{address[1]}"
-        return yard.process([*words, "--dispatcher", where], f"calculator-{count}")
+        process = yard.process([*words, "--dispatcher", where], f"calculator-{count}")
+        until(lambda: process.logged(action="start"))  # tasks don't wait for long
+        return process
 
     return started
 
@@ -90,7 +92,7 @@ def test_a_calculator_that_leaves_gives_its_task_up_at_once(
 ) -> None:
     first = start(address_of(station), slots=1, worker__grace_seconds=0.0)
     with UdpClient(address_of(station)) as client:
-        task = client.submit("attempt_of", 1.0)
+        task = client.submit("attempt_of", 4.0)  # for longer than another takes to start
         until(lambda: runs_in(yard.witness))
         start(address_of(station), slots=1)
         assert first.terminate() == 0

@@ -29,7 +29,9 @@ def start(yard: Yard, station: Station) -> Start:
         name = f"calculator-{count}"
         config = yard.config(name, {"worker.max_jobs": 1})
         words = ["calculator", "--app", WITNESS_APP, "--config", str(config)]
-        return yard.process([*words, "--dispatcher", f"127.0.0.1:{station.udp_port}"], name)
+        process = yard.process([*words, "--dispatcher", f"127.0.0.1:{station.udp_port}"], name)
+        until(lambda: process.logged(action="start"))  # tasks don't wait for long
+        return process
 
     return started
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import Callable, Sequence
+from functools import partial
 
-from shunter.dispatch.arrivals import Stored
+from msgspec import Struct
+
+from shunter.dispatch.arrivals import CalledBack
 from shunter.dispatch.dispatcher import Dispatcher
 from shunter.gateway.udp.exchange import Asked, Exchange
 from shunter.gateway.udp.quota import Quota
-from shunter.model.job import DEFAULT_TYPE, ErrorKind, Job, Status
+from shunter.model.job import DEFAULT_TYPE, ErrorKind, Job, ReplyTo, Status
 from shunter.wire.messages import Receipt, Submission
 from shunter.wire.udp import naming, packets
 from shunter.wire.udp.calculators import Address, TaskId
@@ -22,6 +25,16 @@ NOTICE_SECONDS = 15.0
 """For how long a success is told again and again; after that less often, as a callback is."""
 
 SHOWN_LETTERS = 300
+
+
+class _Addition(Struct, frozen=True):
+    """A task that is to be stored, and the packet that it came in."""
+
+    wish: Submission
+    reply_to: ReplyTo
+    command: Command
+    peer: Address
+    size: int
 
 
 class UdpClients:
@@ -41,43 +54,66 @@ class UdpClients:
         self._quota = quota
         self._place_within = place_within
         self._new_id = new_id
-        self._heard: list[tuple[str, int, str | None]] = []
+        self._added: list[_Addition] = []
+        self._heard: list[CalledBack] = []
 
     def add(self, params: AddTask, command: Command, peer: Address, size: int) -> None:
-        """Store a task; it is confirmed once it is committed."""
-        asked = command.transmission_id if command.wants_answer else None
+        """Take a task, to be stored with the others of its batch of packets."""
+        unique_key = naming.unique_key(peer, params.task_id)
         if self._dispatcher.is_full or not self._quota.has_room(peer):
-            message = "too many tasks are under way; wait for some to end, then send it again"
-            self._exchange.unheard(command, peer)
-            self._exchange.complain(peer, "busy", message)
-            self._exchange.refuse(asked, peer, size, code="busy", message=message)
+            self._turn_away(unique_key, command, peer, size)
             return
         wish = Submission(
             self._new_id(),
             params.type or DEFAULT_TYPE,
             bytes(params.payload) if params.payload is not None else NIL,
             priority=params.priority,
-            unique_key=naming.unique_key(peer, params.task_id),
+            unique_key=unique_key,
             place_within=self._place_within,
         )
+        self._quota.asked(peer)
+        reply_to = naming.reply_to(peer, params.task_id)
+        self._added.append(_Addition(wish, reply_to, command, peer, size))
 
-        def stored(found: list[Stored]) -> None:
-            self._quota.took(peer, [each.job.id for each in found if each.is_new])
+    def store_added(self) -> None:
+        """Have the tasks stored that came; each is confirmed once it is committed."""
+        if self._added:
+            added, self._added = self._added, []
+            self._dispatcher.submit_for_many(
+                [each.wish for each in added],
+                [each.reply_to for each in added],
+                partial(self._stored, added),
+            )
 
-        def answered(receipts: list[Receipt]) -> None:
+    def _stored(self, added: Sequence[_Addition], receipts: Sequence[Receipt]) -> None:
+        for addition, receipt in zip(added, receipts, strict=True):
+            wish, command, peer = addition.wish, addition.command, addition.peer
             self._quota.answered(peer)
-            (receipt,) = receipts
+            if not receipt.reason and receipt.job_id == wish.id:
+                self._quota.took(peer, wish.unique_key or "", wish.id)
             if not receipt.reason or receipt.field == "unique_key":  # it may be there already
                 self._exchange.answer(command, peer)
-                return
+                continue
             self._exchange.unheard(command, peer)
             self._exchange.complain(peer, "task", receipt.reason)
             self._exchange.refuse(
-                asked, peer, size, code="invalid", message=receipt.reason, field=receipt.field
+                command.asked_as,
+                peer,
+                addition.size,
+                code="invalid",
+                message=receipt.reason,
+                field=receipt.field,
             )
 
-        self._quota.asked(peer)
-        self._dispatcher.submit([wish], naming.reply_to(peer, params.task_id), answered, stored)
+    def _turn_away(self, unique_key: str, command: Command, peer: Address, size: int) -> None:
+        """Take no more; but a task that is under way already needs no room."""
+        if self._quota.is_under_way(peer, unique_key):
+            self._exchange.answer(command, peer)
+            return
+        message = "too many tasks are under way; wait for some to end, then send it again"
+        self._exchange.unheard(command, peer)
+        self._exchange.complain(peer, "busy", message)
+        self._exchange.refuse(command.asked_as, peer, size, code="busy", message=message)
 
     def deliver(self, jobs: Sequence[Job]) -> None:
         """Tell clients of the ends that were just written; nobody else does so for a while."""
@@ -85,7 +121,7 @@ class UdpClients:
             known = naming.client_of(job)
             if known is None or job.callback is None or job.callback.due is None:
                 continue
-            self._quota.ended(known[0], job.id)
+            self._quota.ended(known[0], job.unique_key or "")
             self._dispatcher.callbacks.expect(job)
             self._notify(job, *known, heard=self._noting(job))
 
@@ -95,9 +131,9 @@ class UdpClients:
         Nobody waits for that, so it has no commit of its own: this is called when there is
         something to be committed anyway, and now and again.
         """
-        heard, self._heard = self._heard, []
-        for job_id, tries, error in heard:
-            self._dispatcher.called_back(job_id, tries, error)
+        if self._heard:
+            self._dispatcher.all_called_back(self._heard)
+            self._heard = []
 
     async def notify(self, job: Job) -> str | None:
         """Tell a client that was not reached before; return what went wrong."""
@@ -111,7 +147,7 @@ class UdpClients:
     def _noting(self, job: Job) -> Callable[[str | None], None]:
         assert job.callback is not None
         job_id, tries = job.id, job.callback.tries
-        return lambda error: self._heard.append((job_id, tries, error))
+        return lambda error: self._heard.append(CalledBack(job_id, tries, error))
 
     def _notify(
         self, job: Job, peer: Address, task_id: TaskId, heard: Callable[[str | None], None]
@@ -128,6 +164,7 @@ class UdpClients:
             packet = packets.request(without, number)
         missed = f"client {peer[0]}:{peer[1]} did not confirm it"
         asked = Asked(lambda _: heard(None), lambda: heard(missed))
+        self._exchange.stop_asking(peer, number)
         self._exchange.ask(peer, number, packet, asked, give_up_after=NOTICE_SECONDS)
 
 

@@ -85,8 +85,7 @@ class Exchange:
     def ask(
         self, peer: Address, number: int, packet: bytes, asked: Asked, *, give_up_after: float
     ) -> None:
-        """Send a request, again and again until it is confirmed."""
-        self._outgoing.forget(peer, number)
+        """Send a request, again and again until it is confirmed; its number is not under way."""
         self._outgoing.begin(
             peer, number, packet, asked, now=self.now(), give_up_after=give_up_after
         )
@@ -96,16 +95,15 @@ class Exchange:
         self._outgoing.forget(peer, number)
 
     def send(self, packet: bytes, peer: Address) -> None:
-        self.socket.send(self._sealed(packet), peer)
+        if self._signing is not None:
+            packet = self._signing.signer.sign(packet, now=self.now())
+        self.socket.send(packet, peer)
 
     def size_of(self, packet: bytes) -> int:
         """Return how long a packet is on its way, with its signature if there is one."""
-        return len(self._sealed(packet))
-
-    def _sealed(self, packet: bytes) -> bytes:
-        if self._signing is None:
-            return packet
-        return self._signing.signer.sign(packet, now=self.now())
+        if self._signing is not None:
+            packet = self._signing.signer.sign(packet, now=self.now())
+        return len(packet)
 
     # ---- in
 

@@ -8,6 +8,7 @@ unique key and its `reply_to`; that its client heard of the end is its callback.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TypeAlias, cast
 
 from msgspec import Struct
 
@@ -20,9 +21,12 @@ from shunter.gateway.udp.quota import Quota
 from shunter.gateway.udp.workers import UdpWorkers
 from shunter.wire.udp import naming, packets
 from shunter.wire.udp.calculators import Address
-from shunter.wire.udp.methods import AddTask, CompletedTask, Heartbeat
+from shunter.wire.udp.methods import AddTask, CompletedTask, Heartbeat, Params
 from shunter.wire.udp.packets import Command, Confirmation, PacketFault, PacketReason
 from shunter.wire.udp.signing import EnvelopeFault
+
+Duty: TypeAlias = Callable[[Command, Address, int], None]
+"""What is done for a command, with whence it came and how many bytes it had."""
 
 
 class UdpRules(Struct, frozen=True, kw_only=True):
@@ -67,6 +71,11 @@ class UdpGateway:
             place_within=rules.timeout_task_placement,
             new_id=new_id,
         )
+        self._duties: dict[type[Params], Duty] = {
+            AddTask: self._add,
+            CompletedTask: self._complete,
+            Heartbeat: self._beat,
+        }
 
     def open(self, host: str, port: int) -> None:
         """Listen, or raise an OSError."""
@@ -87,52 +96,58 @@ class UdpGateway:
         return self._workers.ids()
 
     def receive(self, batch: Batch) -> None:
-        exchange = self._exchange
         for packet, peer in batch:
             try:
                 self._take(packet, peer)
-            except EnvelopeFault as fault:  # which is never answered
-                exchange.complain(peer, fault.reason, fault.message)
-            except PacketFault as fault:
-                exchange.complain(peer, fault.reason, str(fault))
-                exchange.refuse(
-                    fault.transmission_id,
-                    peer,
-                    len(packet),
-                    code=fault.reason,
-                    message=fault.message,
-                    field=fault.field,
-                )
+            except (EnvelopeFault, PacketFault) as fault:
+                self._refuse(fault, peer, len(packet))
+        self.clients.store_added()
+        if self._dispatcher.has_arrivals:
+            self.clients.pass_on()
 
     def _take(self, packet: bytes, peer: Address) -> None:
-        found, size, is_repeated = self._exchange.opened(packet)
-        match found:
-            case Confirmation():
-                self._exchange.confirmed(found, peer)
-            case Command(params=Heartbeat() as params, wants_answer=False):
-                if not is_repeated:
-                    self._workers.beat(params, peer)
-            case Command() if self._exchange.is_new(
-                found,
-                peer,
-                is_repeated=is_repeated,
-                is_harmless=isinstance(found.params, CompletedTask),
-            ):
-                self._carry_out(found, peer, size)
+        exchange = self._exchange
+        found, size, is_repeated = exchange.opened(packet)
+        if isinstance(found, Confirmation):
+            exchange.confirmed(found, peer)
+            return
+        kind = type(found.params)
+        if kind is Heartbeat and not found.wants_answer:
+            if not is_repeated:
+                self._beat(found, peer, size)
+        elif exchange.is_new(
+            found, peer, is_repeated=is_repeated, is_harmless=kind is CompletedTask
+        ):
+            self._duties.get(kind, self._decline)(found, peer, size)
 
-    def _carry_out(self, command: Command, peer: Address, size: int) -> None:
-        match command.params:
-            case AddTask() as params:
-                self.clients.pass_on()
-                self.clients.add(params, command, peer, size)
-            case CompletedTask() as params:
-                self.clients.pass_on()
-                self._workers.complete(params, command, peer)
-            case Heartbeat() as params:
-                self._workers.beat(params, peer)
-                self._exchange.answer(command, peer)
-            case _:
-                self._exchange.unheard(command, peer)
-                message = "this is for a dispatcher to send; send add_task or completed_task"
-                asked = command.transmission_id if command.wants_answer else None
-                raise PacketFault(PacketReason.METHOD, "method", message, asked)
+    def _add(self, command: Command, peer: Address, size: int) -> None:
+        self.clients.add(cast(AddTask, command.params), command, peer, size)
+
+    def _complete(self, command: Command, peer: Address, _: int) -> None:
+        self._workers.complete(cast(CompletedTask, command.params), command, peer)
+
+    def _beat(self, command: Command, peer: Address, _: int) -> None:
+        self._workers.beat(cast(Heartbeat, command.params), peer)
+        if command.wants_answer:
+            self._exchange.answer(command, peer)
+
+    def _decline(self, command: Command, peer: Address, _: int) -> None:
+        self._exchange.unheard(command, peer)
+        message = "this is for a dispatcher to send; send add_task or completed_task"
+        raise PacketFault(PacketReason.METHOD, "method", message, command.asked_as)
+
+    def _refuse(self, fault: EnvelopeFault | PacketFault, peer: Address, size: int) -> None:
+        """Note what is wrong with a packet; whoever did not sign it is never answered."""
+        exchange = self._exchange
+        if isinstance(fault, EnvelopeFault):
+            exchange.complain(peer, fault.reason, fault.message)
+            return
+        exchange.complain(peer, fault.reason, str(fault))
+        exchange.refuse(
+            fault.transmission_id,
+            peer,
+            size,
+            code=fault.reason,
+            message=fault.message,
+            field=fault.field,
+        )

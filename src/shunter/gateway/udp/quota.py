@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterable
 
 from shunter.errors import StoreError
 from shunter.store.port import Store
@@ -20,7 +19,7 @@ class Quota:
     def __init__(self, most: int, store: Store) -> None:
         self._most = most
         self._store = store
-        self._tasks: dict[Address, set[str]] = {}
+        self._tasks: dict[Address, dict[str, str]] = {}
         self._unanswered: Counter[Address] = Counter()
         self._looking: set[asyncio.Task[None]] = set()
 
@@ -44,24 +43,28 @@ class Quota:
         if not self._unanswered[client]:
             del self._unanswered[client]
 
-    def took(self, client: Address, job_ids: Iterable[str]) -> None:
-        for job_id in job_ids:
-            self._tasks.setdefault(client, set()).add(job_id)
+    def took(self, client: Address, unique_key: str, job_id: str) -> None:
+        """Note a task that was stored, by its unique key."""
+        self._tasks.setdefault(client, {})[unique_key] = job_id
 
-    def ended(self, client: Address, job_id: str) -> None:
+    def is_under_way(self, client: Address, unique_key: str) -> bool:
+        """Tell whether a task is known to be stored and not to have ended."""
+        return unique_key in self._tasks.get(client, ())
+
+    def ended(self, client: Address, unique_key: str) -> None:
         tasks = self._tasks.get(client)
         if tasks is not None:
-            tasks.discard(job_id)
+            tasks.pop(unique_key, None)
             if not tasks:
                 del self._tasks[client]
 
     async def _look(self, client: Address) -> None:
         """Drop what has ended without our doing."""
-        ids = sorted(self._tasks.get(client, ()))
+        tasks = sorted(self._tasks.get(client, {}).items())
         try:
-            found = await self._store.get(ids)
+            found = await self._store.get([job_id for _, job_id in tasks])
         except StoreError:
             return  # the next task that comes asks again
-        for job_id, job in zip(ids, found, strict=True):
+        for (unique_key, _), job in zip(tasks, found, strict=True):
             if job is None or job.status.is_final:
-                self.ended(client, job_id)
+                self.ended(client, unique_key)

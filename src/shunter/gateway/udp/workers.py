@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any
 
 from shunter.dispatch.arrivals import Introduced, Unasked
 from shunter.dispatch.dispatcher import Dispatcher
@@ -51,6 +53,12 @@ class UdpWorkers:
         )
         self._performing: dict[Address, int] = {}
         self._unconfirmed: dict[int, Callable[[], None]] = {}
+        self._following: dict[type[Effect], Callable[[Any], None]] = {
+            Joined: self._joined,
+            Left: self._left,
+            NotTaken: self._not_taken,
+            Forgotten: self._forgotten,
+        }
 
     def tick(self) -> None:
         """Drop calculators that were silent for too long."""
@@ -78,21 +86,21 @@ class UdpWorkers:
         result, error = _outcome(params)
         worker_id = naming.worker_id(peer)
         task = self._calculators.task_of(peer)
-        effects: Sequence[Effect] = [NotAsked(peer, params.task_id)]
+        first: Effect = NotAsked(peer, params.task_id)
+        others: Sequence[Effect] = ()
         if task is None or params.attempt in (None, task.job.attempt):
-            effects = self._calculators.completed(peer, params.task_id, now=self._exchange.now())
-        for effect in effects:
-            match effect:
-                case Done(_, job):
-                    self._stop_asking(peer)
-                    report = Report(job.job_id, job.attempt, result=result, error=error)
-                    self._dispatcher.report(worker_id, [report], batch=number)
-                case NotAsked():
-                    unasked = Unasked(worker_id, result, error, params.task_id, params.attempt)
-                    self._dispatcher.report_unasked(unasked)
-                    self._dispatcher.submit([], None, lambda _: self._confirm(number))
-                case _:
-                    self._follow([effect])
+            now = self._exchange.now()
+            first, *others = self._calculators.completed(peer, params.task_id, now=now)
+        if isinstance(first, Done):
+            job = first.job
+            self._stop_asking(peer)
+            report = Report(job.job_id, job.attempt, result=result, error=error)
+            self._dispatcher.report(worker_id, [report], batch=number)
+        else:
+            unasked = Unasked(worker_id, result, error, params.task_id, params.attempt)
+            self._dispatcher.report_unasked(unasked)
+            self._dispatcher.submit([], None, lambda _: self._confirm(number))
+        self._follow(others)
 
     # ---- WorkerLink
 
@@ -161,21 +169,22 @@ class UdpWorkers:
     # ---- what follows from the register
 
     def _follow(self, effects: Sequence[Effect]) -> None:
-        dispatcher = self._dispatcher
         for effect in effects:
-            match effect:
-                case Joined(address, handlers):
-                    self._join(address, handlers)
-                case Left(address):
-                    dispatcher.desk.remove(naming.worker_id(address))
-                case NotTaken(address, job):
-                    dispatcher.give_back(naming.worker_id(address), [job], NOT_CONFIRMED)
-                case Forgotten(address, job):
-                    dispatcher.give_back(naming.worker_id(address), [job], FORGOTTEN, blame=True)
+            self._following[type(effect)](effect)
 
-    def _join(self, address: Address, handlers: tuple[str, ...]) -> None:
-        worker_id = naming.worker_id(address)
-        wanted = tuple(Handler(name) for name in handlers)
+    def _left(self, left: Left) -> None:
+        self._dispatcher.desk.remove(naming.worker_id(left.address))
+
+    def _not_taken(self, effect: NotTaken) -> None:
+        self._dispatcher.give_back(naming.worker_id(effect.address), [effect.job], NOT_CONFIRMED)
+
+    def _forgotten(self, effect: Forgotten) -> None:
+        worker_id = naming.worker_id(effect.address)
+        self._dispatcher.give_back(worker_id, [effect.job], FORGOTTEN, blame=True)
+
+    def _joined(self, joined: Joined) -> None:
+        worker_id = naming.worker_id(joined.address)
+        wanted = _handlers(joined.handlers)
         member = self._dispatcher.desk.members.get(worker_id)
         if member is not None and member.worker.handlers == wanted:
             self._dispatcher.resize(worker_id, 1)
@@ -184,14 +193,20 @@ class UdpWorkers:
         worker = Worker(
             id=worker_id,
             kind=WorkerKind.UDP,
-            hostname=address[0],
-            port=address[1],
+            hostname=joined.address[0],
+            port=joined.address[1],
             handlers=wanted,
             max_jobs=1,
             registered=now,
             last_pinged=now,
         )
         self._dispatcher.introduce(Introduced(worker, self, frozenset(), 1, None))
+
+
+@lru_cache
+def _handlers(types: tuple[str, ...]) -> tuple[Handler, ...]:
+    """Return what a calculator does; kept, since all calculators of a worker do the same."""
+    return tuple(Handler(name) for name in types)
 
 
 def _task(job: Job, task_id: TaskId) -> PerformTask:
@@ -214,6 +229,6 @@ def _outcome(params: CompletedTask) -> tuple[bytes | None, Failure | None]:
 
 def _has_declined(job: Job, worker_id: str) -> bool:
     """Tell whether this calculator did not confirm this task before."""
-    return any(
+    return bool(job.history) and any(
         past.worker_id == worker_id and past.message == NOT_CONFIRMED for past in job.history
     )

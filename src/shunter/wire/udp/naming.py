@@ -7,6 +7,8 @@ store itself finds duplicates, whichever dispatcher they come to. The same two a
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import msgspec
 
 from shunter.model.job import Job, ReplyTo
@@ -18,6 +20,9 @@ SCHEME = "udp://"
 
 NOTICE_SECONDS = 20.0
 """For how long the dispatcher that wrote a task's end notifies the client before others may."""
+
+MOST_CALCULATORS = 10_000
+"""So many names are kept, since each is needed several times for every task."""
 
 _decode = msgspec.msgpack.Decoder(tuple[str, int, TaskId]).decode
 _encode = msgspec.msgpack.Encoder().encode
@@ -57,11 +62,13 @@ def task_id_of(job: Job) -> TaskId:
     return job.id if known is None else known[1]
 
 
+@lru_cache(MOST_CALCULATORS)
 def worker_id(calculator: Address) -> str:
     host, port = calculator
     return f"{UDP_PREFIX}{host}:{port}"
 
 
+@lru_cache(MOST_CALCULATORS)
 def address_of(worker_id: str) -> Address:
     host, _, port = worker_id.removeprefix(UDP_PREFIX).rpartition(":")
     return host, int(port)

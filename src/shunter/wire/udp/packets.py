@@ -57,6 +57,11 @@ class Command(Struct, frozen=True, gc=False):
         """What all resends of this packet have in common, and no other packet of its sender."""
         return self.transmission_id, self.fingerprint
 
+    @property
+    def asked_as(self) -> int | str | None:
+        """The id under which an answer is awaited; None where none is."""
+        return self.transmission_id if self.wants_answer else None
+
 
 class AnswerError(Struct, frozen=True, gc=False, omit_defaults=True):
     """Why a request was refused."""
@@ -134,24 +139,27 @@ def parse(packet: bytes, *, most: int = MAX_PACKET_BYTES) -> Packet:
         head = _HEAD.decode(packet)
     except _UNREADABLE as error:
         raise _head_fault(packet, error) from None
-    transmission_id, is_request = head.transmission_id, head.packet_type == 1
-    if transmission_id is None and head.packet_type:
+    transmission_id, packet_type = head.transmission_id, head.packet_type
+    if transmission_id is None and packet_type:
         send = _RULES[_Head]["transmission_id"]
         raise PacketFault(PacketReason.FIELDS, "transmission_id", f"missing; send {send}")
-    if head.packet_type == 2:
+    if packet_type == 2:
         return _confirmation(head)
     method, raw = head.method, bytes(head.params)
+    asked = transmission_id if packet_type == 1 else None
+    if method is None or (decoder := _PARAMS.get(method)) is None:
+        raise _method_fault(method).asked_by(asked)
     try:
-        if method is None or (decoder := _PARAMS.get(method)) is None:
-            raise _method_fault(method)
-        params = _decoded(decoder, raw, METHODS[method])
-    except PacketFault as fault:
-        raise fault.asked_by(transmission_id if is_request else None) from None
-    return Command(params, transmission_id, is_request, hash((method, raw)))
+        params = decoder.decode(raw)
+    except (PacketFault, *_UNREADABLE) as error:
+        raise _params_fault(raw, error, METHODS[method]).asked_by(asked) from None
+    return Command(params, transmission_id, packet_type == 1, hash((method, raw)))
 
 
 def _confirmation(head: _Head) -> Confirmation:
     assert head.transmission_id is not None
+    if head.data is _ABSENT and head.error is _ABSENT:
+        return Confirmation(head.transmission_id)
     data = error = None
     try:
         if head.data is not _ABSENT and (found := _value_of(bytes(head.data))) is not None:
@@ -169,16 +177,6 @@ def _error_of(raw: bytes) -> AnswerError | None:
         return _ERROR.decode(raw)
     except _UNREADABLE:
         return AnswerError("error", raw.decode(errors="replace"))
-
-
-def _decoded(decoder: msgspec.json.Decoder[Params], raw: bytes, expected: type[Params]) -> Params:
-    try:
-        return decoder.decode(raw)
-    except PacketFault as fault:
-        name = "result" if "result" in _RULES[expected] else "payload"
-        raise fault.under(name).under("params") from None
-    except _UNREADABLE as error:
-        raise _params_fault(raw, error, expected).under("params") from None
 
 
 def _packed(kind: type, value: Any) -> Packed:
@@ -231,11 +229,14 @@ def _head_fault(packet: bytes, error: Exception) -> PacketFault:
 
 
 def _params_fault(raw: bytes, error: Exception, expected: type[Params]) -> PacketFault:
+    if isinstance(error, PacketFault):
+        name = "result" if "result" in _RULES[expected] else "payload"
+        return error.under(name).under("params")
     try:
         document = _value_of(raw)
     except PacketFault as fault:
-        return fault
-    return _field_fault(document, error, expected)
+        return fault.under("params")
+    return _field_fault(document, error, expected).under("params")
 
 
 def _value_of(raw: bytes) -> Any:

@@ -17,7 +17,7 @@ performs the effects. Pure: `now` is an argument, and so is what spreads the gap
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable, Hashable
 from enum import Enum
 from heapq import heappop, heappush
@@ -63,40 +63,33 @@ class GaveUp(Struct, Generic[T], frozen=True):
     about: T
 
 
-class Transmission(Generic[T]):
+class Transmission(Struct, Generic[T]):
     """One request under way; `about` is whatever its sender wants to have back with the answer."""
 
-    __slots__ = (
-        "about", "began_at", "gap", "give_up_at", "is_over", "packet", "peer", "sends",
-        "transmission_id",
-    )  # fmt: skip
-
-    def __init__(
-        self,
-        peer: Peer,
-        transmission_id: int | str,
-        packet: bytes,
-        about: T,
-        *,
-        began_at: float,
-        give_up_at: float,
-    ) -> None:
-        self.peer, self.transmission_id = peer, transmission_id
-        self.packet, self.about = packet, about
-        self.began_at, self.give_up_at = began_at, give_up_at
-        self.gap, self.sends, self.is_over = FIRST_GAP, 1, False
+    peer: Peer
+    transmission_id: int | str
+    packet: bytes
+    about: T
+    began_at: float
+    give_up_at: float
+    gap: float = FIRST_GAP
+    sends: int = 1
+    is_over: bool = False
 
 
 class Outgoing(Generic[T]):
     """Requests that nobody has confirmed yet.
 
-    A heap holds when each is due. What is confirmed leaves its place in the heap behind, to be
-    dropped when it comes to the front: nobody is woken for it.
+    Nearly all are confirmed long before their first gap is over. So those that were sent once
+    wait in a plain line, in the order in which they began; only who is still there after the
+    first gap gets a moment by chance, and a place in the heap of what is due. What is confirmed
+    leaves its place behind, to be dropped when it comes to the front: nobody is woken for it.
     """
 
     def __init__(self, *, spread: Callable[[], float]) -> None:
         self._spread = spread
         self._under_way: dict[tuple[Peer, int | str], Transmission[T]] = {}
+        self._fresh: deque[Transmission[T]] = deque()
         self._due: list[tuple[float, int, Transmission[T]]] = []
         self._pushed = 0
 
@@ -106,7 +99,11 @@ class Outgoing(Generic[T]):
     @property
     def wakes_at(self) -> float | None:
         """When `tick` is worth calling next, at the earliest."""
-        return self._due[0][0] if self._due else None
+        fresh, due = self._fresh, self._due
+        if not fresh:
+            return due[0][0] if due else None
+        first = fresh[0].began_at + FIRST_GAP
+        return min(first, due[0][0]) if due else first
 
     def begin(
         self,
@@ -122,20 +119,23 @@ class Outgoing(Generic[T]):
         key = peer, transmission_id
         assert key not in self._under_way, f"transmission {transmission_id} is under way already"
         assert 0 < give_up_after <= RESENT_SECONDS, f"{give_up_after} s is not remembered so long"
-        give_up_at = now + give_up_after
-        begun = Transmission(
-            peer, transmission_id, packet, about, began_at=now, give_up_at=give_up_at
-        )
+        begun = Transmission(peer, transmission_id, packet, about, now, now + give_up_after)
         self._under_way[key] = begun
-        self._schedule(begun, now)
+        if give_up_after > FIRST_GAP:
+            self._fresh.append(begun)
+        else:
+            self._schedule(begun, now)
 
     def confirmed(self, peer: Peer, transmission_id: int | str) -> Transmission[T] | None:
         """Note an answer; return what it answers, or None where nobody waits for it."""
         ended = self._under_way.pop((peer, transmission_id), None)
         if ended is not None:
             ended.is_over = True
-            while self._due and self._due[0][2].is_over:
-                heappop(self._due)
+            fresh, due = self._fresh, self._due
+            while fresh and fresh[0].is_over:
+                fresh.popleft()
+            while due and due[0][2].is_over:
+                heappop(due)
         return ended
 
     def forget(self, peer: Peer, transmission_id: int | str) -> None:
@@ -144,6 +144,10 @@ class Outgoing(Generic[T]):
 
     def tick(self, *, now: float, most: int = MAX_EFFECTS) -> list[Resend | GaveUp[T]]:
         """Return what is due, at most so much of it; the rest stays due."""
+        while self._fresh and self._fresh[0].began_at + FIRST_GAP <= now:
+            late = self._fresh.popleft()
+            if not late.is_over:
+                self._schedule(late, late.began_at)
         effects: list[Resend | GaveUp[T]] = []
         while self._due and self._due[0][0] <= now and len(effects) < most:
             due = heappop(self._due)[2]
@@ -191,16 +195,20 @@ class _Entry(Struct, gc=False):
 class _Memory:
     """What one peer sent; what was heard longest ago comes first."""
 
-    __slots__ = ("entries", "heard_at", "size")
+    __slots__ = ("entries", "heard_at", "kept_since", "size")
 
     def __init__(self) -> None:
         self.entries: OrderedDict[Hashable, _Entry] = OrderedDict()
         self.heard_at = 0.0
+        self.kept_since = 0.0
+        """Nothing here was last heard before then."""
         self.size = PEER_BYTES
 
     def is_old(self, since: float) -> bool:
-        """Tell whether some of it was last heard before then."""
-        return next(iter(self.entries.values())).heard_at <= since
+        """Tell whether some of it was last heard before then; most of the time at a glance."""
+        if self.kept_since <= since:
+            self.kept_since = next(iter(self.entries.values())).heard_at
+        return self.kept_since <= since
 
 
 class Incoming:
@@ -222,6 +230,8 @@ class Incoming:
         self._max_bytes, self._max_bytes_per_peer = max_bytes, max_bytes_per_peer
         self._peers: OrderedDict[Hashable, _Memory] = OrderedDict()
         self._size = self._count = 0
+        self._kept_since = 0.0
+        """No peer was last heard before then."""
 
     def __len__(self) -> int:
         return self._count
@@ -237,7 +247,8 @@ class Incoming:
         known = memory.entries.get(key)
         if known is None:
             self._add(memory, key, now)
-            self._keep_within_bounds(memory)
+            if memory.size > self._max_bytes_per_peer or self._size > self._max_bytes:
+                self._keep_within_bounds(memory)
             return Heard.NEW
         known.heard_at = now
         memory.entries.move_to_end(key)
@@ -250,9 +261,12 @@ class Incoming:
         if memory is None or known is None:
             memory = self._heard(peer, now)
             known = self._add(memory, key, now)
-        self._grow(memory, len(answer) - len(known.answer or b""))
+        growth = len(answer) - len(known.answer or b"")
+        memory.size += growth
+        self._size += growth
         known.answer = answer
-        self._keep_within_bounds(memory)
+        if memory.size > self._max_bytes_per_peer or self._size > self._max_bytes:
+            self._keep_within_bounds(memory)
 
     def forget(self, peer: Hashable, key: Hashable) -> None:
         """Take a packet as never heard: it could not be done, and its resend shall be."""
@@ -266,6 +280,7 @@ class Incoming:
         since = now - self._remembered
         while most and self._peers:
             peer, memory = next(iter(self._peers.items()))
+            self._kept_since = memory.heard_at
             if memory.heard_at > since:
                 return
             self._drop_oldest(peer, memory)
@@ -273,13 +288,12 @@ class Incoming:
 
     def _heard(self, peer: Hashable, now: float) -> _Memory:
         """Return the memory of a peer that has just been heard, lighter by what is too old."""
-        self.tick(now=now, most=FORGOTTEN_AT_ONCE)
-        memory, since = self._peers.get(peer), now - self._remembered
-        for _ in range(FORGOTTEN_AT_ONCE):
-            if memory is None or not memory.is_old(since):
-                break
-            self._drop_oldest(peer, memory)
-            memory = self._peers.get(peer)
+        since = now - self._remembered
+        if self._kept_since <= since:
+            self.tick(now=now, most=FORGOTTEN_AT_ONCE)
+        memory = self._peers.get(peer)
+        if memory is not None and memory.is_old(since):
+            memory = self._faded(peer, memory, since)
         if memory is None:
             memory = self._peers[peer] = _Memory()
             self._size += PEER_BYTES
@@ -287,20 +301,29 @@ class Incoming:
         memory.heard_at = now
         return memory
 
+    def _faded(self, peer: Hashable, memory: _Memory, since: float) -> _Memory | None:
+        """Drop some of what a peer sent too long ago; None where nothing is left of it."""
+        for _ in range(FORGOTTEN_AT_ONCE):
+            self._drop_oldest(peer, memory)
+            if not memory.entries:
+                return None
+            if not memory.is_old(since):
+                break
+        return memory
+
     def _add(self, memory: _Memory, key: Hashable, now: float) -> _Entry:
         added = memory.entries[key] = _Entry(now)
+        memory.size += ENTRY_BYTES
+        self._size += ENTRY_BYTES
         self._count += 1
-        self._grow(memory, ENTRY_BYTES)
         return added
-
-    def _grow(self, memory: _Memory, by: int) -> None:
-        memory.size += by
-        self._size += by
 
     def _drop_oldest(self, peer: Hashable, memory: _Memory) -> None:
         _, dropped = memory.entries.popitem(last=False)
+        freed = ENTRY_BYTES + len(dropped.answer or b"")
+        memory.size -= freed
+        self._size -= freed
         self._count -= 1
-        self._grow(memory, -ENTRY_BYTES - len(dropped.answer or b""))
         if not memory.entries:
             del self._peers[peer]
             self._size -= PEER_BYTES

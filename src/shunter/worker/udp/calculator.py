@@ -142,6 +142,7 @@ class Calculator:
             on_answer=partial(self._answered, place),
             seal=Seal(settings.secret, name) if settings.secret else None,
             max_packet_bytes=settings.max_packet_bytes,
+            packets_at_once=1,  # it has one task at a time
         )
         return place
 
@@ -169,7 +170,9 @@ class Calculator:
             for run in self._crew.overdue(now):
                 self._give_back(self._under_way.pop(run))
         begun, self._begun = self._begun, 0
-        self._seat(self._seating.wanted(len(self._places), begun=begun, window=self._crew.window))
+        idle = sum(place.seat.task is None for place in self._places)
+        window = self._crew.window
+        self._seat(self._seating.wanted(len(self._places), begun=begun, idle=idle, window=window))
         for place in [place for place in self._retiring if place.gone_at <= now]:
             self._retiring.remove(place)
             place.dialogue.close()

@@ -136,11 +136,12 @@ def test_gaps_grow_up_to_a_limit_and_are_spread(spreads: list[float]) -> None:
     sent: Outgoing[None] = Outgoing(spread=lambda: next(drawn))
     sent.begin(PEER, 1, b"packet", None, now=0.0)
 
-    moments = [0.0]
-    while sent.wakes_at is not None:
-        moments.append(sent.wakes_at)
-        effects = sent.tick(now=sent.wakes_at)
-        assert len(effects) == 1
+    moments, effects = [0.0], []
+    assert sent.wakes_at == FIRST_GAP
+    sent.tick(now=FIRST_GAP - 1e-6)
+    while (now := sent.wakes_at) is not None:
+        if effects := sent.tick(now=now):
+            moments.append(now)
 
     assert effects == [GaveUp(PEER, 1, None)]
     assert moments[-1] == RESENT_SECONDS
@@ -151,15 +152,36 @@ def test_gaps_grow_up_to_a_limit_and_are_spread(spreads: list[float]) -> None:
 
 
 def test_requests_that_began_together_get_out_of_step() -> None:
-    drawn = iter([0.0, 0.5, 0.999])
+    drawn = iter([0.0, 0.5, 0.999, 0.0, 0.0, 0.0])
     sent: Outgoing[None] = Outgoing(spread=lambda: next(drawn))
     for number in range(3):
         sent.begin(PEER, number, b"%d" % number, None, now=0.0)
 
-    drawn = iter([0.0] * 3)
     assert sent.tick(now=0.5) == [Resend(PEER, 0, b"0")]
     assert sent.tick(now=0.57) == [Resend(PEER, 1, b"1")]
     assert sent.tick(now=0.63) == [Resend(PEER, 2, b"2")]
+
+
+def test_chance_is_asked_only_for_what_is_sent_again() -> None:
+    def spread() -> float:
+        raise AssertionError("it was confirmed in time")
+
+    sent: Outgoing[None] = Outgoing(spread=spread)
+    sent.begin(PEER, 1, b"packet", None, now=0.0)
+    sent.begin(PEER, 2, b"packet", None, now=0.1)
+    sent.confirmed(PEER, 2)
+    sent.confirmed(PEER, 1)
+
+    assert sent.tick(now=1.0) == []
+    assert sent.wakes_at is None
+
+
+def test_a_request_may_be_given_up_before_it_is_ever_sent_again() -> None:
+    sent = outgoing()
+    sent.begin(PEER, 1, b"packet", "task 5", now=0.0, give_up_after=FIRST_GAP / 2)
+
+    assert sent.wakes_at == FIRST_GAP / 2
+    assert sent.tick(now=FIRST_GAP / 2) == [GaveUp(PEER, 1, "task 5")]
 
 
 def test_a_hundred_thousand_under_way_cost_nothing_until_they_are_due() -> None:

@@ -4,51 +4,73 @@ from __future__ import annotations
 
 import pytest
 
-from shunter.worker.udp.seating import BRISK, CALM_LOOKS, SEATS_PER_SLOT, Seating
+from shunter.worker.udp.seating import BRISK, CALM_LOOKS, MOST_SEATS, SEATS_PER_SLOT, Seating
 
 WIDE = 1000
 
 
-def after(seating: Seating, seats: int, *, begun: int, looks: int, window: int = WIDE) -> int:
+def after(
+    seating: Seating, seats: int, *, begun: int, looks: int, idle: int = 0, window: int = WIDE
+) -> int:
     for _ in range(looks):
-        seats = seating.wanted(seats, begun=begun, window=window)
+        seats = seating.wanted(seats, begun=begun, idle=idle, window=window)
     return seats
 
 
-@pytest.mark.parametrize("begun", [0, 1, BRISK - 1])
+@pytest.mark.parametrize("begun", [0, 1, 2 * BRISK - 1])
 def test_few_tasks_need_no_more_seats_than_slots(begun: int) -> None:
-    assert after(Seating(1), 1, begun=begun, looks=100) == 1
+    assert after(Seating(2), 2, begun=begun, looks=100) == 2
 
 
 def test_while_tasks_keep_coming_seats_double_up_to_a_bound() -> None:
     seating = Seating(2)
 
-    assert seating.wanted(2, begun=2 * BRISK, window=WIDE) == 4
+    assert seating.wanted(2, begun=2 * BRISK, idle=0, window=WIDE) == 4
     assert after(seating, 4, begun=10_000, looks=10) == 2 * SEATS_PER_SLOT
+
+
+def test_a_worker_with_many_slots_has_no_more_sockets_than_a_process_may_open() -> None:
+    assert after(Seating(64), 64, begun=10_000, looks=10) == MOST_SEATS
+
+
+@pytest.mark.parametrize(("idle", "wanted"), [(0, 32), (2, 32), (3, 16), (16, 16)])
+def test_there_are_no_more_while_some_wait_for_a_task(idle: int, wanted: int) -> None:
+    assert Seating(1).wanted(16, begun=10_000, idle=idle, window=WIDE) == wanted
+
+
+def test_one_task_after_another_needs_few_seats() -> None:
+    assert after(Seating(1), 2, begun=25, idle=1, looks=100) == 2
 
 
 def test_there_are_no_more_than_the_crew_does_in_a_moment() -> None:
     seating = Seating(1)
 
     assert after(seating, 1, begun=10_000, looks=10, window=5) == 5
-    assert seating.wanted(5, begun=10_000, window=1) == 1
+    assert seating.wanted(5, begun=10_000, idle=0, window=1) == 1
 
 
 def test_the_window_of_a_slow_crew_leaves_each_slot_its_seat() -> None:
-    assert Seating(4).wanted(8, begun=0, window=1) == 4
+    assert Seating(4).wanted(8, begun=0, idle=8, window=1) == 4
 
 
 def test_seats_that_are_not_needed_go_after_a_while() -> None:
     seating = Seating(1)
 
-    assert after(seating, 16, begun=15, looks=CALM_LOOKS - 1) == 16
-    assert seating.wanted(16, begun=15, window=WIDE) == 8
+    assert after(seating, 16, begun=7, idle=12, looks=CALM_LOOKS - 1) == 16
+    assert seating.wanted(16, begun=7, idle=12, window=WIDE) == 8
+
+
+def test_seats_that_were_just_added_are_not_taken_away_by_the_tasks_that_called_for_them() -> None:
+    seating = Seating(1)
+    seats = seating.wanted(16, begun=16, idle=0, window=WIDE)
+
+    assert after(seating, seats, begun=16, idle=16, looks=100) == seats == 32
 
 
 def test_one_good_moment_keeps_them() -> None:
     seating = Seating(1)
-    after(seating, 16, begun=0, looks=CALM_LOOKS - 1)
+    after(seating, 16, begun=0, idle=16, looks=CALM_LOOKS - 1)
 
-    seating.wanted(16, begun=16, window=WIDE)
+    seating.wanted(16, begun=8, idle=8, window=WIDE)
 
-    assert after(seating, 16, begun=0, looks=CALM_LOOKS - 1) == 16
+    assert after(seating, 16, begun=0, idle=16, looks=CALM_LOOKS - 1) == 16

@@ -1,0 +1,37 @@
+"""Ids for what a dispatcher makes: from the clock, and randomness of the system."""
+
+from __future__ import annotations
+
+import os
+import time
+
+from shunter.model.identity import timed_id
+
+RANDOM_BYTES = 10
+NUMBERS_AT_ONCE = 400
+
+
+class Ids:
+    """Makes ids that nobody can foresee, in any thread.
+
+    The system is asked for the randomness of many at once: each time it is asked, the
+    interpreter lock may go back and forth between the loop and the store's threads.
+    """
+
+    def __init__(self) -> None:
+        self._numbers: list[int] = []
+
+    def new(self) -> str:
+        try:
+            number = self._numbers.pop()  # no two threads get the same
+        except IndexError:
+            fresh = _random_numbers()
+            number = fresh.pop()
+            self._numbers = fresh
+        return timed_id(time.time(), number)
+
+
+def _random_numbers() -> list[int]:
+    text = os.urandom(RANDOM_BYTES * NUMBERS_AT_ONCE)
+    starts = range(0, len(text), RANDOM_BYTES)
+    return [int.from_bytes(text[start : start + RANDOM_BYTES]) for start in starts]
