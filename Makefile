@@ -9,8 +9,8 @@ ROUNDS ?= 5
 run: $(READY)  ## the main job: a dispatcher, two workers, a few thousand jobs
 	@.venv/bin/python examples/primes/run.py
 
-test: $(READY)  ## all tests, three files at a time: most of them wait for processes
-	@.venv/bin/python -m pytest -n 3 --dist loadfile
+test: $(READY)  ## all tests, three files at a time, Spark's in a row
+	@.venv/bin/python -m pytest -n 3 --dist loadgroup
 
 setup: $(READY)  ## leaves .venv/bin/shunter
 

@@ -30,6 +30,8 @@ _SIZES = {
     "udp": ("bench.tasks", ("--tasks", "20000", "--trips", "1000", "--rounds", "3")),
     "idle": ("bench.idling", ("--workers", "1000", "--seconds", "31")),
     "flows": ("bench.flows", ("--events", "1000000", "--many", "10000000", "--rounds", "3")),
+    "spark": ("bench.spark", ("--events", "10000000", "--rounds", "3")),
+    "streaming": ("bench.spark_streaming", ("--batches", "40", "--rounds", "3")),
     "procrastinate": ("bench.jobs", (*_ON_MONGODB, "--jobs", "20000")),
 }
 _QUICK = {
@@ -44,6 +46,8 @@ _QUICK = {
     "udp": ("bench.tasks", ("--tasks", "4000", "--trips", "200", "--rounds", "1")),
     "idle": ("bench.idling", ("--workers", "100", "--seconds", "5")),
     "flows": ("bench.flows", ("--events", "200000", "--many", "1000000", "--rounds", "1")),
+    "spark": ("bench.spark", ("--events", "500000", "--rounds", "1")),
+    "streaming": ("bench.spark_streaming", ("--batches", "15", "--rounds", "1")),
     "procrastinate": ("bench.jobs", (*_ON_MONGODB, "--jobs", "5000")),
 }
 """The program and its sizes for each part, and for what is measured right after a peer."""

@@ -50,7 +50,7 @@ def _notes(folder: Path, events: int) -> dict[str, Any]:
 def _in_one_process(stage: Stage, events: int) -> float:
     folder = _folder(stage, "local")
     with _environment(folder, events, 0):
-        command = [sys.executable, "-m", "shunter", "flow", "run", FLOW, "--json"]
+        command = [sys.executable, "-m", "shunter", "flow", "run", FLOW, "--on", "local", "--json"]
         subprocess.run(command, check=True, capture_output=True, cwd=REPOSITORY)
     return events / _notes(folder, events)["took"]
 

@@ -24,7 +24,18 @@ _NAMES = {
     "ray": "Ray {version}",
     "procrastinate": "Procrastinate {version} on PostgreSQL, fsync on",
 }
-PARTS = ("limit", "jobs", "queue", "dispatchers", "http", "udp", "idle", "flows")
+PARTS = (
+    "limit",
+    "jobs",
+    "queue",
+    "dispatchers",
+    "http",
+    "udp",
+    "idle",
+    "flows",
+    "spark",
+    "streaming",
+)
 
 
 class Row(NamedTuple):
@@ -105,6 +116,40 @@ def flows(figures: Figures) -> list[tuple[str, ...]]:
     return [("running sums by key", "events/s"), *rows] if rows else []
 
 
+def streams(figures: Figures) -> list[tuple[str, ...]]:
+    """List how long micro-batches take on Spark; the head comes first."""
+    found = figures.get("streaming", {})
+    names = {
+        "ours": "**Shunter**, 1,000 keys",
+        "by_hand": "a query by hand, 1,000 keys",
+        "keys_10000": "**Shunter**, 10,000 keys",
+        "keys_100000": "**Shunter**, 100,000 keys",
+    }
+    rows = [(text, f"{found[name] * 1000:,.0f}") for name, text in names.items() if name in found]
+    if not rows:
+        return []
+    return [(f"batches of {found['events']:,} events, with a state per key", "median ms"), *rows]
+
+
+def on_spark(figures: Figures) -> list[tuple[str, ...]]:
+    """List events per second on Spark, of flows and of programs by hand; the head comes first."""
+    found = figures.get("spark", {})
+    names = {
+        "functions": "a Python function for each event, then sums by key",
+        "expressions": "Spark's own expressions, then sums by key",
+        "states": "an object of Python's for each key",
+    }
+    rows = [
+        (text, f"{found[f'{name}_flow']:,.0f}", f"{found[f'{name}_hand']:,.0f}")
+        for name, text in names.items()
+        if f"{name}_flow" in found
+    ]
+    if not rows:
+        return []
+    start = f"on Spark; a session starts in {found['session_seconds']:.1f} s"
+    return [(start, "**Shunter**, events/s", "by hand, events/s"), *rows]
+
+
 def show(figures: Figures, console: Console) -> None:
     """Print the tables, then what missed its target."""
     table = Table("", "jobs/s", "p50 ms", "p99 ms", title="No-op jobs, results returned")
@@ -117,6 +162,8 @@ def show(figures: Figures, console: Console) -> None:
         ("Several dispatchers over one store", by_dispatchers(figures)),
         ("Clients and calculators over UDP", over_udp(figures)),
         ("Flows", flows(figures)),
+        ("Flows on Spark", on_spark(figures)),
+        ("Streams on Spark", streams(figures)),
     ):
         if lines:
             table = Table(*lines[0], title=title)
@@ -149,7 +196,10 @@ def _page_part(figures: Figures) -> str:
     marks = ("**missed**", "met")
     targets = ((v.what, v.found, v.wanted, marks[v.is_met]) for v in verdicts(figures))
     rows = ((*row[:-1], f"`{row.command}`" if row.command else "") for row in comparison(figures))
-    tables = (by_dispatchers(figures), over_udp(figures), flows(figures))
+    tables = (
+        by_dispatchers(figures), over_udp(figures), flows(figures), on_spark(figures),
+        streams(figures),
+    )  # fmt: skip
     others = [lines for lines in tables if lines]
     parts = {name: figures[name] for name in PARTS if name in figures}
     parts |= figures.get("peers", {})

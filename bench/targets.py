@@ -24,6 +24,8 @@ LEAST_TIMES_PROCRASTINATE = 5.0
 LEAST_TIMES_BYTEWAX = {"one_process": 1.5, "two_engines": 1.0}
 MOST_EVENT_MILLISECONDS = 10.0
 MOST_TIMES_FEW = 1.2
+MOST_TIMES_OF_HAND = 1.15
+LEAST_PART_OF_HAND = {"functions": 0.85, "expressions": 0.85, "states": 1.0}
 
 STORE_NAMES = {"sqlite": "SQLite", "mongodb": "MongoDB"}
 
@@ -56,6 +58,10 @@ def verdicts(figures: Figures) -> list[Verdict]:
         found += _idle(figures["idle"])
     if "flows" in figures:
         found += _flows(figures["flows"])
+    if "spark" in figures:
+        found += _spark(figures["spark"])
+    if "streaming" in figures:
+        found += _streaming(figures["streaming"])
     return found
 
 
@@ -177,6 +183,27 @@ def _flows(flows: Figures) -> Iterator[Verdict]:
         f"at most {MOST_TIMES_FEW:g} x",
         times <= MOST_TIMES_FEW,
     )
+
+
+def _streaming(streaming: Figures) -> Iterator[Verdict]:
+    ours, theirs = streaming["ours"], streaming["by_hand"]
+    yield Verdict(
+        f"median micro-batch of {streaming['events']:,} events, against a query by hand",
+        f"{ours / theirs:.2f} x ({ours * 1000:.0f} against {theirs * 1000:.0f} ms)",
+        f"at most {MOST_TIMES_OF_HAND:g} x",
+        ours / theirs <= MOST_TIMES_OF_HAND,
+    )
+
+
+def _spark(spark: Figures) -> Iterator[Verdict]:
+    for way, least in LEAST_PART_OF_HAND.items():
+        ours, theirs = spark[f"{way}_flow"], spark[f"{way}_hand"]
+        yield Verdict(
+            f"events per second on Spark, with {way}, against a program by hand",
+            f"{ours / theirs:.2f} x ({ours:,.0f} against {theirs:,.0f})",
+            f"at least {least:g} x",
+            ours / theirs >= least,
+        )
 
 
 def speeds_of(store: Figures) -> dict[str, float]:

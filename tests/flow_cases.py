@@ -6,7 +6,6 @@ come out of it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -17,6 +16,8 @@ from uuid import UUID
 
 import msgspec
 
+import flow_aggregates
+from flow_witness import CASES as CASES
 from flow_witness import (
     Batch,
     Counted,
@@ -28,32 +29,14 @@ from flow_witness import (
     Running,
     Total,
     Witness,
+    case,
+    witness,
 )
 from shunter import Flow
 from shunter.flow.instructions import FLUSH, Instruction
 from shunter.flow.sources import CsvRows, JsonLines
-from shunter.flow.stages import Outlet
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
-
-CASES: dict[str, int] = {}
-
-
-def case(count: int, **options: Any) -> Callable[[Callable[[Flow], None]], Flow]:
-    """Make a flow of a function that builds it, under the function's name."""
-
-    def made(build: Callable[[Flow], None]) -> Flow:
-        flow = Flow(build.__name__, **options)
-        build(flow)
-        CASES[flow.name] = count
-        return flow
-
-    return made
-
-
-def witness(outlet: Outlet, also: str = "", *, key: Any = None, workers: int | None = None) -> None:
-    """End a flow, or a branch of it, with a sink that writes everything down."""
-    outlet.sink(Witness(f"{outlet.flow.name}{also}", key), workers=workers)
 
 
 def itself(event: Any) -> Any:
@@ -419,6 +402,11 @@ def a_file_in_parts(flow: Flow) -> None:
 def rows_of_a_file(flow: Flow) -> None:
     rows = flow.source(CsvRows(EXAMPLES / "orders" / "orders.csv"), name="rows")
     witness(rows.balanced().map(itself))
+
+
+# ---- aggregates and windows, which have a file of their own
+
+globals().update({name: getattr(flow_aggregates, name) for name in flow_aggregates.NAMES})
 
 
 # ---- a flow that does not come to its end

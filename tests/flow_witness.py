@@ -1,6 +1,7 @@
 """What the flows of `flow_cases.py` are made of: a sink that keeps everything, sources, states.
 
-FLOW_CASES names the folder in which outputs are written down.
+FLOW_CASES names the folder in which outputs are written down. `CASES` says of each flow how many
+events come out of it.
 """
 
 from __future__ import annotations
@@ -10,7 +11,29 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from shunter import Flow
 from shunter.flow.instructions import END_OF_STREAM, FLUSH
+from shunter.flow.stages import Outlet
+
+CASES: dict[str, int] = {}
+
+
+def case(count: int, **options: Any) -> Callable[[Callable[[Flow], None]], Flow]:
+    """Make a flow of a function that builds it, under the function's name."""
+
+    def made(build: Callable[[Flow], None]) -> Flow:
+        flow = Flow(build.__name__, **options)
+        flow.module = build.__module__
+        build(flow)
+        CASES[flow.name] = count
+        return flow
+
+    return made
+
+
+def witness(outlet: Outlet, also: str = "", *, key: Any = None, workers: int | None = None) -> None:
+    """End a flow, or a branch of it, with a sink that writes everything down."""
+    outlet.sink(Witness(f"{outlet.flow.name}{also}", key), workers=workers)
 
 
 class Witness:

@@ -1,6 +1,6 @@
 """Adds up the orders of each day by product, and keeps what can't be read for a person to see.
 
-    shunter flow run --on local examples/orders/flow.py
+    shunter flow run examples/orders/flow.py
     shunter flow run --on engines --engines 2 examples/orders/flow.py
 
 Behind the orders of a day comes the instruction `day_ended`. It reaches every product, after all

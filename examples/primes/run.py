@@ -2,7 +2,7 @@
 
 Everything is real and on loopback: processes, sockets, a SQLite file in a temporary folder. Most
 jobs come over ZeroMQ, some of them a second and a third time, over UDP and over HTTP. The flow is
-that of examples/temperatures, in this process.
+that of examples/temperatures, on a Spark that runs in this program.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from rich.table import Table
 from shunter import Client, ShunterError, SubmittedJob, UdpClient
 from shunter.client.handle import value_of
 from shunter.flow.loading import load
-from shunter.flow.local import run
+from shunter.flow.spark.session import spark_session
 
 APP = Path(__file__).with_name("app.py")
 FLOW = Path(__file__).parents[1] / "temperatures" / "flow.py"
@@ -166,19 +166,24 @@ def results_over_http(url: str, calls: list[tuple[int, int]]) -> list[int]:
 
 
 def run_flow(console: Console, folder: str) -> bool:
-    """Run a flow over a day of temperatures, and say whether it found the changes."""
-    with chdir(folder):
-        report = run(load(str(FLOW)))
+    """Run a flow over a day of temperatures on Spark, and say whether it found the changes."""
+    with console.status("starting Spark"):
+        spark = spark_session("local[2]")
+    began = time.monotonic()
+    with chdir(folder), console.status("a flow on Spark"):
+        stages = load(str(FLOW)).run(on=spark)
         changes = [json.loads(line) for line in Path("changes.jsonl").read_text().splitlines()]
-    table = Table("stage", "kind", "in", "out", title="a flow that watches temperatures")
-    for stage in report.stages:
+    took = time.monotonic() - began
+    spark.stop()
+    table = Table("stage", "kind", "in", "out", title=f"a flow on Spark, {took:.1f} s")
+    for stage in stages:
         table.add_row(stage.name, stage.kind, f"{stage.taken:,}", f"{stage.given:,}")
     console.print(table)
     for change in changes[:3]:
         console.print(
             "{time} the {machine} was {before} and is {now}: {celsius} °C".format(**change)
         )
-    console.print(f"and {len(changes) - 3} more changes in {report['readings'].given:,} readings")
+    console.print(f"and {len(changes) - 3} more changes in {stages[0].given:,} readings")
     return len(changes) == CHANGES_OF_TEMPERATURE
 
 

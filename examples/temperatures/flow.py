@@ -1,6 +1,6 @@
 """Watches the temperatures of machines, and reports only changes of state.
 
-    shunter flow run --on local examples/temperatures/flow.py
+    shunter flow run examples/temperatures/flow.py
     shunter flow run --on engines --engines 2 examples/temperatures/flow.py
 
 A machine is warm from 70 degrees on and hot from 85, and stays so until it is 3 degrees below

@@ -1,6 +1,6 @@
 """Counts the words of Shunter's own docs, as collections.Counter would, on any number of engines.
 
-    shunter flow run --on local examples/words/flow.py
+    shunter flow run examples/words/flow.py
     shunter flow run --on engines --engines 2 examples/words/flow.py
 
 Lines are split wherever there is most room; each word is counted in one place.

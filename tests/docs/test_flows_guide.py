@@ -6,18 +6,14 @@ order; what they print is compared with the comment behind each `print`.
 
 from __future__ import annotations
 
-import io
 import json
-import re
 import subprocess
 import sys
-import tokenize
 from pathlib import Path
-from types import CodeType
-from typing import NamedTuple
 
 import pytest
 
+from docs.pages import Block, blocks_in, expectations, printed_by
 from shunter.flow.drawing import as_svg
 from shunter.flow.loading import load
 
@@ -25,25 +21,8 @@ PROJECT = Path(__file__).parents[2]
 PAGE = PROJECT / "docs" / "guide" / "flows.md"
 PICTURES = PROJECT / "docs" / "pictures"
 
-_FENCE = re.compile(r"^```python\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL)
-_FILE = re.compile(r"# (?P<name>\w+\.py)\n")
-
-
-class Block(NamedTuple):
-    line: int
-    code: str
-
-    @property
-    def file(self) -> str | None:
-        found = _FILE.match(self.code)
-        return found["name"] if found else None
-
-    def compiled(self) -> CodeType:
-        return compile("\n" * self.line + self.code, str(PAGE), "exec")
-
-
 TEXT = PAGE.read_text(encoding="utf-8")
-BLOCKS = [Block(TEXT.count("\n", 0, it.start()) + 1, it["code"]) for it in _FENCE.finditer(TEXT)]
+BLOCKS = blocks_in(PAGE)
 FILES = {block.file: block.code for block in BLOCKS if block.file is not None}
 PROGRAMS = [block for block in BLOCKS if block.file is None]
 
@@ -60,23 +39,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def expectations(code: str) -> list[str]:
-    tokens = tokenize.generate_tokens(io.StringIO(code).readline)
-    return [
-        token.string.removeprefix("# ")
-        for token in tokens
-        if token.type == tokenize.COMMENT and token.line.startswith("print(")
-    ]
-
-
 @pytest.mark.parametrize("block", PROGRAMS, ids=lambda block: f"line-{block.line}")
 def test_a_program_of_the_guide_prints_what_it_says(block: Block, folder: Path) -> None:
-    printed: list[str] = []
-
-    def note(*values: object) -> None:
-        printed.append(" ".join(map(str, values)))
-
-    exec(block.compiled(), {"__name__": "__main__", "print": note})
+    printed = printed_by(block, {})
 
     assert printed == expectations(block.code)
     assert printed

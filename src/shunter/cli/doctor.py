@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from shunter.cli import addresses, machine
+from shunter.cli import addresses, libraries, machine
 from shunter.cli.finding import Finding, State, Surroundings
 from shunter.errors import SettingsError
 from shunter.settings import Settings
@@ -24,6 +24,8 @@ CHECKS: tuple[Check, ...] = (
     machine.python,
     machine.packages,
     machine.java,
+    libraries.spark,
+    libraries.extras,
     machine.sqlite,
     addresses.store,
     addresses.listening,

@@ -17,7 +17,8 @@ from shunter.cli.stages import stage_table, table_of_job
 from shunter.client import Client, SubmittedJob
 from shunter.client.handle import value_of
 from shunter.errors import JobCancelled, JobFailed, ResultTimeout
-from shunter.flow.jobs import FLOW_JOB, FlowProgress
+from shunter.flow.job_progress import FlowProgress
+from shunter.flow.jobs import FLOW_JOB
 from shunter.model.job import Job
 from shunter.wire.messages import Outcome
 

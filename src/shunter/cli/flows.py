@@ -6,34 +6,26 @@ import json
 import os
 import signal
 import sys
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
-import msgspec
 import typer
 from rich.console import Console
-from rich.live import Live
 
 from shunter.app import payload_of
 from shunter.cli import flow_submitting
+from shunter.cli.flow_running import RunOptions, run_and_print
 from shunter.cli.serving import set_up_logging
-from shunter.cli.spark_runs import run_and_show
-from shunter.cli.stages import stage_table
 from shunter.cli.submitting import options_from
 from shunter.errors import AppError, FlowError
 from shunter.flow.drawing import as_mermaid, as_svg, as_text
-from shunter.flow.engine.checkpoint_stores import checkpoints_at
 from shunter.flow.engine.engine import Engine
-from shunter.flow.engine.network import LOOPBACK
-from shunter.flow.graph import Flow
+from shunter.flow.graph import Flow, Kind
 from shunter.flow.jobs import FOLDER_VARIABLE, MOST_ENGINES
 from shunter.flow.loading import load
-from shunter.flow.progress import Pace
-from shunter.flow.report import StageReport
-from shunter.flow.running import On, run_here, run_on_engines
+from shunter.flow.running import On
 from shunter.settings_sources import load_settings
 from shunter.worker.procfs import die_with_parent
 
@@ -58,14 +50,6 @@ class Shape(StrEnum):
     SVG = "svg"
 
 
-class Runner(StrEnum):
-    """What runs a flow."""
-
-    LOCAL = "local"
-    ENGINES = "engines"
-    SPARK = "spark"
-
-
 _DRAWN: dict[Shape, Callable[[Flow], str]] = {
     Shape.TEXT: as_text,
     Shape.MERMAID: as_mermaid,
@@ -76,23 +60,38 @@ _DRAWN: dict[Shape, Callable[[Flow], str]] = {
 @app.command()
 def run(
     flow: FlowArgument,
-    on: Annotated[
-        Runner, typer.Option(help="In this process, on engines, or on Spark.")
-    ] = Runner.LOCAL,
+    on: Annotated[On, typer.Option(help="On Spark, on engines, or in this process.")] = On.SPARK,
     master: Annotated[
         str | None,
         typer.Option(help="Spark's master: spark://HOST:PORT; else Spark runs here, as local[*]."),
     ] = None,
+    remote: Annotated[
+        str | None,
+        typer.Option(
+            metavar="sc://HOST:PORT", help="A Spark Connect server, in place of a master."
+        ),
+    ] = None,
     engines: Annotated[
-        int, typer.Option(min=1, help="Start so many engines here, where none are named.")
-    ] = 2,
+        int | None,
+        typer.Option(min=1, help="Start so many engines here, where none are named; else 2."),
+    ] = None,
     engine: Annotated[
         list[str] | None,
         typer.Option(metavar="tcp://HOST:PORT", help="An engine that runs; may be repeated."),
     ] = None,
+    hosts: Annotated[
+        str | None,
+        typer.Option(
+            metavar="spark://HOST:PORT",
+            help="Have the engines in the executors of this Spark, rather than here.",
+        ),
+    ] = None,
     network: Annotated[
-        str, typer.Option(help="Where inboxes listen: 10.1.0.0/16, or how addresses begin.")
-    ] = LOOPBACK,
+        str | None,
+        typer.Option(
+            help="Where inboxes listen: 10.1.0.0/16, or how addresses begin; else on loopback."
+        ),
+    ] = None,
     checkpoints: Annotated[
         str | None,
         typer.Option(
@@ -101,40 +100,39 @@ def run(
             "mongodb://HOST/DATABASE.",
         ),
     ] = None,
-    every: Annotated[float, typer.Option(help="Seconds between two checkpoints.")] = 5.0,
+    every: Annotated[
+        float | None,
+        typer.Option(
+            help="Seconds between two checkpoints, 5 where nothing is said; with --stream between "
+            "two batches, which else follow each other at once."
+        ),
+    ] = None,
+    stream: Annotated[
+        bool,
+        typer.Option("--stream", help="On Spark: batch by batch as events come, exactly once."),
+    ] = False,
+    max_events: Annotated[
+        int | None,
+        typer.Option(min=1, help="With --stream: how many events of a source a batch has at most."),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Run a flow to its end, and say what each stage has done."""
-    loaded = load(flow)
-    if checkpoints and on is Runner.SPARK:
-        raise FlowError("--checkpoints: a run on Spark keeps none; leave it out, or run --on local")
-    kept = checkpoints_at(checkpoints, loaded.name) if checkpoints else None
-    nodes = (len(engine) if engine else engines) if on is Runner.ENGINES else 1
-    began = time.monotonic()
-    is_own = on is not Runner.SPARK
-    with _Display(loaded, nodes, is_shown=is_own and not as_json) as display:
-        if on is Runner.SPARK:
-            stages, nodes = run_and_show(loaded, master=master, is_shown=not as_json)
-        elif on is Runner.LOCAL:
-            stages = run_here(loaded, checkpoints=kept, every=every, progress=display.show)
-        else:
-            stages = run_on_engines(
-                loaded,
-                flow,
-                count=engines,
-                addresses=engine or [],
-                network=network,
-                checkpoints=kept,
-                every=every,
-                progress=display.show,
-            )
-    took = time.monotonic() - began
-    if as_json:
-        document = {"flow": loaded.name, "seconds": took, "stages": msgspec.to_builtins(stages)}
-        sys.stdout.write(json.dumps(document, indent=2) + "\n")
-    else:
-        paced = Pace(loaded, nodes, now=0.0).of(stages, now=took)
-        Console().print(stage_table(loaded.name, paced, took))
+    options = RunOptions(
+        on=on,
+        master=master,
+        remote=remote,
+        engines=engines,
+        addresses=tuple(engine or ()),
+        hosts=hosts,
+        network=network,
+        checkpoints=checkpoints,
+        every=every,
+        is_stream=stream,
+        max_events=max_events,
+    )
+    options.check()
+    run_and_print(load(flow), flow, options, as_json=as_json)
 
 
 @app.command()
@@ -143,7 +141,16 @@ def submit(
         str,
         typer.Argument(metavar="FILE[:NAME]", help="Which flow: a file in the workers' folder."),
     ],
-    on: Annotated[On, typer.Option(help="In the worker's process, or on engines.")] = On.LOCAL,
+    on: Annotated[
+        On, typer.Option(help="On Spark, on engines, or in the worker's process.")
+    ] = On.SPARK,
+    master: Annotated[
+        str | None,
+        typer.Option(help="Spark's master: spark://HOST:PORT; else Spark runs at the worker."),
+    ] = None,
+    stream: Annotated[
+        bool, typer.Option("--stream", help="On Spark, as a stream that keeps checkpoints.")
+    ] = False,
     engines: Annotated[
         int, typer.Option(min=1, max=MOST_ENGINES, help="So many engines, which the worker starts.")
     ] = 2,
@@ -173,7 +180,17 @@ def submit(
 ) -> None:
     """Submit a flow run as a job, for a worker with --flows, and watch it if you like."""
     loaded = load_settings(config_file, os.environ, {"client.dispatchers": dispatchers})
-    payload = payload_of(flow=flow, on=on, engines=engines, checkpoints=checkpoints, every=every)
+    if on is not On.SPARK and (master or stream):
+        raise FlowError("--master and --stream are for Spark; say --on spark")
+    payload = payload_of(
+        flow=flow,
+        on=on,
+        engines=engines,
+        checkpoints=checkpoints,
+        every=every,
+        master=master,
+        stream=stream,
+    )
     raise typer.Exit(
         flow_submitting.submit(
             loaded.settings.client_dispatchers,
@@ -191,7 +208,13 @@ def check(flow: FlowArgument) -> None:
     """Load a flow and say whether it can run."""
     loaded = load(flow)
     loaded.check()
-    Console().print(f"flow {loaded.name!r}: {len(loaded.stages)} stages, nothing wrong")
+    console = Console()
+    console.print(f"flow {loaded.name!r}: {len(loaded.stages)} stages, nothing wrong")
+    if any(stage.kind in (Kind.AGGREGATE, Kind.FRAME) for stage in loaded.stages):
+        from shunter.flow.spark.explaining import explained
+
+        for line in explained(loaded):
+            console.print(f"on Spark, {line}", highlight=False)
 
 
 @app.command()
@@ -242,28 +265,3 @@ def app_or_flows(app_spec: str | None, folder: Path | None) -> str:
         raise AppError(f"--flows: there is no folder {folder}; make it, or name another")
     os.environ[FOLDER_VARIABLE] = str(folder.resolve())
     return "shunter.flow.jobs:app"
-
-
-class _Display:
-    """A table that changes while a flow runs, from its second second on."""
-
-    def __init__(self, flow: Flow, nodes: int, *, is_shown: bool) -> None:
-        self._flow = flow
-        self._began = time.monotonic()
-        self._pace = Pace(flow, nodes, now=self._began)
-        self._live = Live(console=Console(stderr=True), transient=True) if is_shown else None
-
-    def __enter__(self) -> _Display:
-        if self._live is not None:
-            self._live.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._live is not None:
-            self._live.stop()
-
-    def show(self, reports: Sequence[StageReport]) -> None:
-        now = time.monotonic()
-        stages, took = self._pace.of(reports, now=now), now - self._began
-        if self._live is not None and took > 1.0:
-            self._live.update(stage_table(self._flow.name, stages, took))

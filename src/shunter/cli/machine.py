@@ -60,7 +60,7 @@ def packages(_: Surroundings) -> Finding:
         except metadata.PackageNotFoundError:
             absent.append(f"{match['name']} (not installed)")
             continue
-        too_old = _numbers(version) < _numbers(match["oldest"] or "0")
+        too_old = numbers_in(version) < numbers_in(match["oldest"] or "0")
         (absent if too_old else present).append(f"{match['name']} {version}")
     if absent:
         names = ", ".join(absent)
@@ -157,5 +157,5 @@ def is_synchronised() -> bool | None:
     return None if answer < 0 else answer != _UNSYNCHRONISED
 
 
-def _numbers(version: str) -> tuple[int, ...]:
+def numbers_in(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in re.findall(r"\d+", version)[:3])

@@ -16,7 +16,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from shunter.cli import by_udp, config, doctor, flows, inspecting, serving, submitting
+from shunter.cli import by_udp, config, doctor, flows, inspecting, reporting, serving, submitting
 from shunter.errors import (
     AppError,
     JobRefused,
@@ -289,6 +289,7 @@ def workers(
 
 app.add_typer(flows.app)
 app.command()(flows.engine)
+app.command()(reporting.report)
 
 
 @app.command("config")

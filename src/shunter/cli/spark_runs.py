@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import threading
 from contextlib import AbstractContextManager, nullcontext
-from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -13,33 +11,32 @@ from shunter.flow.graph import Flow
 from shunter.flow.report import StageReport
 from shunter.flow.spark.batch import run_on_spark
 from shunter.flow.spark.session import spark_session
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-LOOK_SECONDS = 0.5
+from shunter.flow.spark.slots import nodes_of
+from shunter.flow.spark.tagged_jobs import TasksDone
 
 
 def run_and_show(
-    flow: Flow, *, master: str | None, is_shown: bool
+    flow: Flow, *, master: str | None, is_shown: bool, remote: str | None = None
 ) -> tuple[list[StageReport], int]:
     """Run a flow; return what its stages have done, and on how many nodes."""
     console = Console(stderr=True)
     waiting: AbstractContextManager[object] = (
-        console.status("starting Spark") if is_shown else nullcontext()
+        console.status("connecting to Spark" if remote else "starting Spark")
+        if is_shown
+        else nullcontext()
     )
     with waiting:
-        session = spark_session(master)
-    nodes = session.sparkContext.defaultParallelism
-    with _Bar(session, console) if is_shown else nullcontext():
-        return run_on_spark(flow, session, nodes=nodes), nodes
+        session = spark_session(master, remote=remote)
+        nodes = nodes_of(session)
+    bar = _Bar(console)
+    with bar if is_shown else nullcontext():
+        return run_on_spark(flow, session, nodes=nodes, progress=bar.show), nodes
 
 
 class _Bar:
-    """How many tasks of the stages that run in Spark just now are done."""
+    """How many of the tasks that Spark knows of so far are done."""
 
-    def __init__(self, session: SparkSession, console: Console) -> None:
-        self._tracker = session.sparkContext.statusTracker()
+    def __init__(self, console: Console) -> None:
         self._bar = Progress(
             TextColumn("Spark's tasks"),
             BarColumn(),
@@ -49,22 +46,12 @@ class _Bar:
             transient=True,
         )
         self._line = self._bar.add_task("", total=None)
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._watch, daemon=True)
+
+    def show(self, tasks: TasksDone) -> None:
+        self._bar.update(self._line, completed=tasks.done, total=tasks.total or None)
 
     def __enter__(self) -> None:
         self._bar.start()
-        self._thread.start()
 
     def __exit__(self, *_: object) -> None:
-        self._ended.set()
-        self._thread.join()
         self._bar.stop()
-
-    def _watch(self) -> None:
-        while not self._ended.wait(LOOK_SECONDS):
-            active = map(self._tracker.getStageInfo, self._tracker.getActiveStageIds())
-            stages = [stage for stage in active if stage is not None]
-            done = sum(stage.numCompletedTasks for stage in stages)
-            total = sum(stage.numTasks for stage in stages)
-            self._bar.update(self._line, completed=done, total=total or None)

@@ -6,9 +6,11 @@ from collections.abc import Sequence
 
 import msgspec
 from rich import box
+from rich.console import Group, RenderableType
 from rich.table import Table
 
-from shunter.flow.jobs import FLOW_JOB, FlowProgress
+from shunter.flow.job_progress import FlowProgress
+from shunter.flow.jobs import FLOW_JOB
 from shunter.flow.progress import StageProgress
 from shunter.model.job import Job
 
@@ -33,7 +35,7 @@ def stage_table(flow: str, stages: Sequence[StageProgress], seconds: float) -> T
     return table
 
 
-def table_of_job(job: Job) -> Table | None:
+def table_of_job(job: Job) -> RenderableType | None:
     """Make the table of a flow job that runs or has ended; None of any other job."""
     if job.type != FLOW_JOB:
         return None
@@ -46,4 +48,19 @@ def table_of_job(job: Job) -> Table | None:
             return None
     except msgspec.DecodeError:
         return None
-    return stage_table(found.flow, found.stages, found.seconds)
+    return shown(found)
+
+
+def shown(found: FlowProgress) -> RenderableType:
+    """Make what people see of a run: its stages, Spark's tasks, and whether it stands still."""
+    lines: list[RenderableType] = []
+    if found.stages:
+        lines.append(stage_table(found.flow, found.stages, found.seconds))
+    if found.tasks is not None:
+        done, total = found.tasks
+        lines.append(
+            f"flow {found.flow}, {found.seconds:.1f} s: {done:,} of {total:,} of Spark's tasks done"
+        )
+    if found.still is not None:
+        lines.append(f"it is running, but nothing has moved for {found.still:.0f} s")
+    return Group(*lines)

@@ -46,7 +46,7 @@ class Assembly:
         self._flow, self._saved = flow, saved
         self._on_checkpoint = on_checkpoint
         self._sources: list[Source] = []
-        self._sinks: list[Sink] = []
+        self.sinks: list[Sink] = []
         self.workers = [self._made(worker, outbox, inboxes.get(worker.id)) for worker in workers]
 
     def step(self) -> bool:
@@ -61,13 +61,13 @@ class Assembly:
     def close(self) -> None:
         """Close sources, and let sinks show what they have got."""
         self._close_sources()
-        for sink in self._sinks:
+        for sink in self.sinks:
             sink.close()
 
     def abandon(self) -> None:
         """Close sources; what sinks have got stays where it is, for the next try."""
         self._close_sources()
-        for sink in self._sinks:
+        for sink in self.sinks:
             let_go = getattr(sink, "abandon", None)
             if let_go is not None:
                 let_go()
@@ -95,7 +95,7 @@ class Assembly:
         if last.kind is Kind.SINK:
             sink = self._part(as_sink(last.what), worker)
             sink.open(None if saved is None else saved["sink"])
-            self._sinks.append(sink)
+            self.sinks.append(sink)
             way = SinkOutbox(sink, last, tallies[last.name])
             sendings[f"{worker.id}/sink"] = Sending(f"{worker.id}/sink", LOCAL, [way])
         for edge in last.outputs:
@@ -110,6 +110,9 @@ class Assembly:
             inbox=inbox,
             sink=sink,
             known=frozenset(self._flow.instructions),
+            late_senders=frozenset(
+                f"{worker.id}/{edge.number}" for edge in last.outputs if edge.is_late
+            ),
             on_checkpoint=lambda number, kept: self._on_checkpoint(worker.id, number, kept),
         )
         if saved is not None:

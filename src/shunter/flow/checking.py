@@ -11,10 +11,12 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from shunter.errors import FlowError
+from shunter.flow.aggregates import Aggregate, Aggregation
 from shunter.flow.instructions import BUILT_IN
 from shunter.flow.places import users_place
 from shunter.flow.routes import RouteKind
-from shunter.flow.stages import Edge, End, Kind, Outlet, Stage
+from shunter.flow.stages import Edge, End, Kind, Outlet, Stage, key_name
+from shunter.flow.windows import Window
 from shunter.model.identity import NAME_RULE, is_name
 
 if TYPE_CHECKING:
@@ -85,6 +87,18 @@ def check_ends(flow: Flow, ends: Iterable[End]) -> None:
             )
 
 
+def check_keys(stage: Stage, ends: Iterable[End | Edge]) -> None:
+    """Raise where a stage that aggregates would get events by another way than by key."""
+    for end in ends:
+        if stage.kind is Kind.AGGREGATE and (
+            end.route is None or end.route.kind is not RouteKind.BY_KEY
+        ):
+            raise _fault(
+                stage, "it aggregates by key, and events don't come by key; put key_by(…) before "
+                "aggregate(…)"
+            )  # fmt: skip
+
+
 def check_downstream(flow: Flow, stage: Any) -> None:
     """Raise where this can't have an input within the flow."""
     if not isinstance(stage, Stage):
@@ -127,6 +141,10 @@ def _what_fault(stage: Stage) -> str | None:
             return _sink_fault(stage.what)
         case Kind.STATEFUL:
             return _state_fault(stage.what)
+        case Kind.AGGREGATE:
+            return _aggregation_fault(stage.what)
+        case Kind.FRAME:
+            return _frame_fault(stage.what.function)
         case _:
             return _function_fault(stage)
 
@@ -147,6 +165,23 @@ def _state_fault(what: Any) -> str | None:
     if isinstance(what, type) and not callable(getattr(what, "on_event", None)):
         return f"{what.__qualname__} has no method on_event(event); give it one"
     return None
+
+
+def _aggregation_fault(what: Aggregation) -> str | None:
+    if not what.aggregates:
+        return "there is nothing to compute; name something, such as aggregate(count=Count())"
+    for name, aggregate in what.aggregates.items():
+        if not isinstance(aggregate, Aggregate):
+            return f"{name} is {aggregate!r}; pass an aggregate, such as Sum('value')"
+    if what.window is not None and not isinstance(what.window, Window):
+        return f"window is {what.window!r}; pass a window, such as Window(60, time='at')"
+    return None
+
+
+def _frame_fault(function: Any) -> str | None:
+    if callable(function) and not _is_async(function):
+        return None
+    return f"{function!r} is no function; pass one of a DataFrame, which returns a DataFrame"
 
 
 def _source_fault(stage: Stage) -> str | None:
@@ -196,13 +231,26 @@ def check_graph(flow: Flow) -> None:
             place=str(closing.where),
         )
     for stage in flow.stages:
-        if not stage.outputs and stage.kind is not Kind.SINK:
+        if stage.kind is not Kind.SINK and all(edge.is_late for edge in stage.outputs):
             raise _fault(stage, "nothing takes what comes out of it; attach a sink, or remove it")
         if stage.kind is Kind.STATEFUL:
-            _check_keys(stage)
+            _check_all_keyed(stage)
+        if stage.kind is Kind.AGGREGATE:
+            check_keys(stage, stage.inputs)
+            _check_names(stage)
 
 
-def _check_keys(stage: Stage) -> None:
+def _check_names(stage: Stage) -> None:
+    names = stage.what.names(key_name(stage.inputs))
+    for name in names:
+        if names.count(name) > 1:
+            raise _fault(
+                stage, f"its results have {name!r} twice, of which one is the key or the window's "
+                "time; call the aggregate something else"
+            )  # fmt: skip
+
+
+def _check_all_keyed(stage: Stage) -> None:
     plain = [edge for edge in stage.inputs if edge.route.kind is not RouteKind.BY_KEY]
     if plain and stage.keyed:
         raise _fault(

@@ -46,6 +46,8 @@ SHAPES = {
     Kind.FILTER: ("{{", "}}"),
     Kind.FLAT_MAP: ("[/", "/]"),
     Kind.STATEFUL: ("[[", "]]"),
+    Kind.AGGREGATE: ("[[", "]]"),
+    Kind.FRAME: ("[", "]"),
     Kind.SINK: ("[(", ")]"),
 }
 
@@ -77,6 +79,8 @@ COLOURS = {
     Kind.FILTER: ("#e6effa", "#3a6ea5"),
     Kind.FLAT_MAP: ("#e6effa", "#3a6ea5"),
     Kind.STATEFUL: ("#fdf1da", "#a8741a"),
+    Kind.AGGREGATE: ("#fdf1da", "#a8741a"),
+    Kind.FRAME: ("#e6effa", "#3a6ea5"),
     Kind.SINK: ("#f3e8f6", "#7c4a8d"),
 }
 HEAD_HEIGHT = 34.0
@@ -180,6 +184,7 @@ def _nature(stage: Stage) -> str:
 
 
 def _label(edge: Edge) -> str:
-    """Say how events go along an edge, unless they stay on their node."""
-    label = "" if edge.route.kind is RouteKind.LOCAL else str(edge.route)
+    """Say how events go along an edge, unless they stay on their node, and if they are late."""
+    route = "" if edge.route.kind is RouteKind.LOCAL else str(edge.route)
+    label = f"late {route}".strip() if edge.is_late else route
     return label if len(label) <= LONGEST_LABEL else f"{label[: LONGEST_LABEL - 1]}…"

@@ -47,10 +47,16 @@ def type_name(flow: Flow, event_type: type) -> str:
 
 def users_modules(flow: Flow) -> list[str]:
     """Name the modules that the flow and its functions are in, without Shunter's own."""
-    used: list[Any] = [stage.what for stage in flow.stages]
+    used: list[Any] = [part for stage in flow.stages for part in _parts(stage.what)]
     used += [edge.route.key for edge in flow.edges if edge.route.key is not None]
     names = [flow.module, *map(_module_of, used)]
     return [name for name in dict.fromkeys(names) if name in sys.modules and not is_ours(name)]
+
+
+def _parts(what: Any) -> list[Any]:
+    """Return what a stage is made of: itself, or the functions in one of our own objects."""
+    parts: list[Any] = getattr(what, "functions", None) or [what]
+    return parts
 
 
 def _module_of(what: Any) -> str:

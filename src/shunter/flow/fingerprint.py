@@ -32,6 +32,7 @@ def _description(flow: Flow) -> list[Any]:
         [[stage.name, stage.kind, stage.workers] for stage in flow.stages],
         [
             [edge.upstream.name, edge.downstream.name, edge.route.kind, edge.route.label]
+            + ["late"] * edge.is_late
             for edge in flow.edges
         ],
         flow.code,

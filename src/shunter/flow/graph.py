@@ -38,7 +38,8 @@ class Flow:
     "skip" counts it, and a sink gets it with the traceback. `instructions` are the names of the
     user's own processing instructions. `types` are types of events that can't be found by
     themselves, in the modules of the functions.
-    `file` is what the loader loaded it from, and `code` names and digests of the user's files.
+    `file` is what the loader loaded it from, `code` names and digests of the user's files, and
+    `origin` the module that it is in, with its name there, which may be left out.
     """
 
     def __init__(
@@ -59,6 +60,7 @@ class Flow:
         self.edges: list[Edge] = []
         self.file: str | None = None
         self.code: tuple[tuple[str, str], ...] = ()
+        self.origin: tuple[str, str] = (self.module, "")
         checking.check_options(self)
 
     def source(self, source: Any, *, name: str | None = None, workers: int = 1) -> Stage:
@@ -95,6 +97,7 @@ class Flow:
         stage = Stage(self, name, kind, what, workers, users_place())
         checking.check_stage(stage)
         checking.check_ends(self, ends)
+        checking.check_keys(stage, ends)
         self.stages.append(stage)
         self._join(ends, stage)
         return stage
@@ -148,7 +151,7 @@ class Flow:
     def _join(self, ends: Iterable[End], downstream: Stage) -> None:
         for end in ends:
             number, route = len(self.edges), end.route or LOCAL
-            edge = Edge(number, end.stage, downstream, route, users_place())
+            edge = Edge(number, end.stage, downstream, route, users_place(), end.is_late)
             self.edges.append(edge)
             end.stage.outputs.append(edge)
             downstream.inputs.append(edge)

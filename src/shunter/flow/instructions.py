@@ -8,8 +8,9 @@ from typing import Any
 END_OF_STREAM = "end of stream"
 FLUSH = "flush"
 CHECKPOINT = "checkpoint"
+WATERMARK = "watermark"
 
-BUILT_IN = frozenset({END_OF_STREAM, FLUSH, CHECKPOINT})
+BUILT_IN = frozenset({END_OF_STREAM, FLUSH, CHECKPOINT, WATERMARK})
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,23 +9,24 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import sys
-import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 from urllib.parse import quote
 
-from msgspec import Meta, Struct, json
+from msgspec import Meta
 
 from shunter.app import App, JobFunction
 from shunter.context import Context
 from shunter.errors import FlowError
 from shunter.flow.engine.checkpoints import Checkpoints
 from shunter.flow.graph import Flow
+from shunter.flow.job_progress import FlowProgress, Told
 from shunter.flow.loading import load
 from shunter.flow.places import is_ours
-from shunter.flow.progress import Pace, StageProgress, events_read
 from shunter.flow.report import StageReport
 from shunter.flow.running import On, run_here, run_on_engines
 from shunter.model.identity import NAME_RULE, is_name
@@ -43,17 +44,6 @@ Engines = Annotated[int, Meta(ge=1, le=MOST_ENGINES)]
 Seconds = Annotated[float, Meta(gt=0)]
 
 
-class FlowProgress(Struct, frozen=True):
-    """How far a run has come; at its end, when it is the job's result, rates are of all of it.
-
-    Counts and seconds are of this try: what came before the checkpoint that it began at is not in.
-    """
-
-    flow: str
-    seconds: float
-    stages: list[StageProgress]
-
-
 def flow_jobs(
     app: App, folder: str | os.PathLike[str] | None = None
 ) -> JobFunction[..., FlowProgress]:
@@ -68,16 +58,19 @@ def flow_jobs(
         engines: Engines = 2,
         checkpoints: str | None = None,
         every: Seconds = 5.0,
+        master: str | None = None,
+        stream: bool = False,
     ) -> FlowProgress:
         """Run a flow. Its relative paths mean the folder, whichever worker it runs on."""
         root = fixed or _configured()
         spec = flow_in(root, flow)
         place = checkpoints_in(root, checkpoints or ctx.job_id)
         with contextlib.chdir(root), _loaded(spec, root) as loaded:
-            ended = _run(ctx, loaded, spec, on, engines, Checkpoints(place), every)
-        with contextlib.suppress(OSError):
-            place.rmdir()
-        return ended
+            told = Told(ctx, loaded, engines if on is On.ENGINES else 1)
+            asked = Asked(spec, engines, place, every, master, is_stream=stream)
+            reports = _RUNS[on](loaded, asked, told, ctx.cancelled)
+        _forget(place, is_named=checkpoints is not None)
+        return told.end(reports)
 
     return run_flow
 
@@ -122,39 +115,77 @@ def _configured() -> Path:
     return Path(folder).resolve()
 
 
-def _run(
-    ctx: Context,
-    flow: Flow,
-    spec: str,
-    on: On,
-    engines: int,
-    checkpoints: Checkpoints,
-    every: float,
-) -> FlowProgress:
-    nodes = engines if on is On.ENGINES else 1
-    began = time.monotonic()
-    pace = Pace(flow, nodes, now=began)
+@dataclass(frozen=True)
+class Asked:
+    """How a job wants its flow run; `place` is for checkpoints."""
 
-    def progress(reports: list[StageReport]) -> None:
-        now = time.monotonic()
-        stages = pace.of(reports, now=now)
-        note = json.encode(FlowProgress(flow.name, round(now - began, 3), stages)).decode()
-        ctx.progress(events_read(stages), note=note)
+    spec: str
+    engines: int
+    place: Path
+    every: float
+    master: str | None
+    is_stream: bool
 
-    how: dict[str, Any] = {
-        "checkpoints": checkpoints,
-        "every": every,
-        "progress": progress,
-        "should_stop": ctx.cancelled,
-    }
-    if on is On.ENGINES:
-        reports = run_on_engines(flow, spec, count=engines, **how)
-    else:
-        reports = run_here(flow, **how)
-    progress(reports)
-    now = time.monotonic()
-    stages = Pace(flow, nodes, now=began).of(reports, now=now)
-    return FlowProgress(flow.name, round(now - began, 3), stages)
+
+def _run_here(
+    flow: Flow, asked: Asked, told: Told, should_stop: Callable[[], bool]
+) -> list[StageReport]:
+    return run_here(
+        flow,
+        checkpoints=Checkpoints(asked.place),
+        every=asked.every,
+        progress=told.stages,
+        should_stop=should_stop,
+    )
+
+
+def _run_on_engines(
+    flow: Flow, asked: Asked, told: Told, should_stop: Callable[[], bool]
+) -> list[StageReport]:
+    return run_on_engines(
+        flow,
+        asked.spec,
+        count=asked.engines,
+        checkpoints=Checkpoints(asked.place),
+        every=asked.every,
+        progress=told.stages,
+        should_stop=should_stop,
+    )
+
+
+def _run_on_spark(
+    flow: Flow, asked: Asked, told: Told, should_stop: Callable[[], bool]
+) -> list[StageReport]:
+    """Run a flow on Spark: a batch from scratch, for it publishes all or nothing."""
+    from shunter.flow.spark.batch import run_on_spark
+    from shunter.flow.spark.session import lent_session
+    from shunter.flow.spark.streaming import stream_on_spark
+
+    with lent_session(asked.master) as session:
+        if not asked.is_stream:
+            return run_on_spark(flow, session, progress=told.tasks, should_stop=should_stop)
+        return stream_on_spark(
+            flow,
+            session,
+            checkpoints=asked.place,
+            progress=told.stages,
+            should_stop=should_stop,
+        )
+
+
+_RUNS: dict[On, Callable[[Flow, Asked, Told, Callable[[], bool]], list[StageReport]]] = {
+    On.LOCAL: _run_here,
+    On.ENGINES: _run_on_engines,
+    On.SPARK: _run_on_spark,
+}
+
+
+def _forget(place: Path, *, is_named: bool) -> None:
+    """Remove a job's own checkpoints at its end; those with a name are for others to go on."""
+    if not is_named:
+        shutil.rmtree(place, ignore_errors=True)
+    with contextlib.suppress(OSError):
+        place.rmdir()
 
 
 @contextlib.contextmanager

@@ -36,7 +36,16 @@ def load(spec: str) -> Flow:
     if module.__file__ is not None:
         flow.file = str(Path(module.__file__).resolve())
     flow.code = _digests(flow, module)
+    flow.origin = (module.__name__, name)
     return flow
+
+
+def load_sent(module: str, name: str) -> Flow:
+    """Return a flow of a module that was sent here, as `origin` says of it where it was loaded."""
+    try:
+        return _flow_in(importlib.import_module(module), module, name)
+    except (Exception, SystemExit) as error:
+        raise _import_failed(module, error) from error
 
 
 def absolute(spec: str) -> str:

@@ -11,6 +11,7 @@ import msgspec
 from shunter.errors import FlowError
 from shunter.flow.assembly import Assembly, Snapshots, inbox_of
 from shunter.flow.engine.checkpoints import Kept, fitting
+from shunter.flow.frames import check_no_frames
 from shunter.flow.graph import Flow
 from shunter.flow.inbox import LIMIT
 from shunter.flow.plan import planned
@@ -34,6 +35,7 @@ class LocalRun:
         saved: Snapshots | None = None,
         on_checkpoint: Callable[[str, int, Any], None] = lambda _, __, ___: None,
     ) -> None:
+        check_no_frames(flow)
         self.plan = planned(flow, nodes)
         inboxes = {
             worker.id: inbox

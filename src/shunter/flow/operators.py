@@ -14,6 +14,7 @@ from types import GeneratorType
 from typing import Any, Protocol, cast
 
 from shunter.errors import FlowError
+from shunter.flow.aggregating import Aggregating
 from shunter.flow.in_out import Needs
 from shunter.flow.instructions import Instruction
 from shunter.flow.sending import Bad
@@ -42,6 +43,8 @@ class Operator(Protocol):
 
 def operator(stage: Stage, bad: Bad) -> Operator:
     """Return what does the work of a stage, other than sources and sinks."""
+    if stage.kind is Kind.AGGREGATE:
+        return Aggregating(stage, bad)
     if stage.kind is Kind.STATEFUL:
         return Keyed(stage, bad) if stage.keyed else Stateful(stage, bad)
     return _STATELESS[stage.kind](stage.what, bad)
@@ -121,16 +124,22 @@ class Stateful:
 
 
 class _Instances(dict[Any, Callable[[Any], Any]]):
-    """The `on_event` of the instance of each key; made when a key first comes."""
+    """The `on_event` of the instance of each key; made when a key first comes.
+
+    `waiting` are states of keys that have not come since they were restored: few of many may.
+    """
 
     def __init__(self, stage: Stage) -> None:
         self._stage = stage
         self._wants_key = _wants_key(stage.what)
         self.made: dict[Any, Any] = {}
+        self.waiting: dict[Any, Any] = {}
         self.is_many = False
 
     def __missing__(self, key: Any) -> Callable[[Any], Any]:
         instance = self._stage.what(key) if self._wants_key else self._stage.what()
+        if key in self.waiting:
+            set_state(instance, self.waiting.pop(key))
         self.made[key] = instance
         self[key] = on_event = _on_event(self._stage, instance)
         self.is_many = inspect.isgeneratorfunction(on_event)
@@ -169,17 +178,17 @@ class Keyed:
         )
 
     def instruct(self, instruction: Instruction) -> list[Any]:
+        for key in list(self._instances.waiting):
+            self._instances[key]  # makes it
         return _instructed(self._instances.made.values(), instruction)
 
     def snapshot(self) -> Any:
         made = self._instances.made.items()
-        return [[key, saved_state(instance, self._stage)] for key, instance in made]
+        saved = [[key, saved_state(instance, self._stage)] for key, instance in made]
+        return saved + [[key, state] for key, state in self._instances.waiting.items()]
 
     def restore(self, saved: Any) -> None:
-        for listed, state in saved:
-            key = as_key(listed)
-            self._instances[key]  # makes it
-            set_state(self._instances.made[key], state)
+        self._instances.waiting = {as_key(listed): state for listed, state in saved}
 
     def _called(self, event: Any) -> Any:
         key = self._route.key

@@ -225,6 +225,8 @@ def _is_fused(edge: Edge, indexes: dict[Stage, list[int]], links: Links) -> bool
     up, down = edge.upstream, edge.downstream
     return (
         edge.route.kind is RouteKind.LOCAL
+        and not edge.is_late
+        and Kind.FRAME not in (up.kind, down.kind)
         and len(up.outputs) == 1
         and (None in (up.workers, down.workers) or up.workers == down.workers)
         and all(links[index] == (index,) for index in indexes[up])

@@ -48,7 +48,11 @@ class Pace:
             for edge in worker.outputs
         }
         self._feeds = {
-            stage.name: [(edge.upstream.name, copies.get(edge.number, 1)) for edge in stage.inputs]
+            stage.name: [
+                (edge.upstream.name, copies.get(edge.number, 1))
+                for edge in stage.inputs
+                if not edge.is_late
+            ]
             for stage in flow.stages
         }
         letters = letters_stage(flow)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from shunter.errors import FlowError
 from shunter.flow import local
@@ -18,6 +19,9 @@ from shunter.flow.engine.network import LOOPBACK
 from shunter.flow.graph import Flow
 from shunter.flow.report import Report, StageReport
 
+if TYPE_CHECKING:
+    from shunter.flow.spark.placement import SparkEngines
+
 LOOK_SECONDS = 0.5
 
 
@@ -26,6 +30,7 @@ class On(StrEnum):
 
     LOCAL = "local"
     ENGINES = "engines"
+    SPARK = "spark"
 
 
 def run_flow(flow: Flow, on: Any) -> list[StageReport]:
@@ -34,9 +39,9 @@ def run_flow(flow: Flow, on: Any) -> list[StageReport]:
         return run_here(flow)
     from shunter.flow.spark.batch import run_on_spark
 
-    if on == "spark":
+    if on == On.SPARK:
         return run_on_spark(flow)
-    if hasattr(on, "sparkContext"):
+    if hasattr(on, "range") and hasattr(on, "createDataFrame"):
         return run_on_spark(flow, on)
     raise FlowError(
         f"flow {flow.name!r} can't run on {on!r}; say 'local' or 'spark', or pass a SparkSession; "
@@ -72,6 +77,7 @@ def run_on_engines(
     *,
     count: int = 2,
     addresses: Sequence[str] = (),
+    hosts: str | None = None,
     network: str = LOOPBACK,
     checkpoints: KeepsCheckpoints | None = None,
     every: float = 5.0,
@@ -80,7 +86,8 @@ def run_on_engines(
 ) -> list[StageReport]:
     """Run a flow on the engines at `addresses`, or else on `count` of our own.
 
-    `spec` is how engines load it. Raises Stopped where it should stop.
+    `hosts` is the master of the Spark that has ours in its executors; without it they are here.
+    `spec` is how engines load the flow. Raises Stopped where it should stop.
     """
     how: dict[str, Any] = {
         "network": network,
@@ -91,14 +98,28 @@ def run_on_engines(
     }
     if addresses:
         return FlowRun(flow, spec, addresses, **how).run()
-    with (
-        tempfile.TemporaryDirectory(prefix="shunter-engines-") as folder,
-        LocalEngines(count, Path(folder)) as started,
-    ):
+    with _started(flow, count, hosts, network) as started:
         try:
             return FlowRun(flow, spec, started.endpoints, keeper=started, **how).run()
         except BaseException:
             # Nothing in there is worth waiting for: whoever cancelled the run wants it gone.
-            for process in started.processes:
-                process.kill()
+            started.kill()
             raise
+
+
+@contextmanager
+def _started(
+    flow: Flow, count: int, hosts: str | None, network: str
+) -> Iterator[LocalEngines | SparkEngines]:
+    """Start engines of our own, here or on Spark."""
+    if hosts is not None:
+        from shunter.flow.spark.placement import engines_on_spark
+
+        with engines_on_spark(flow, hosts, count, network=network) as on_spark:
+            yield on_spark
+        return
+    with (
+        tempfile.TemporaryDirectory(prefix="shunter-engines-") as folder,
+        LocalEngines(count, Path(folder)) as here,
+    ):
+        yield here

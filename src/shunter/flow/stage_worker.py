@@ -12,13 +12,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from shunter.errors import FlowError
+from shunter.flow.aggregating import Aggregating
 from shunter.flow.bad_events import BadEvents, blamed_on
 from shunter.flow.in_out import Needs, chained
 from shunter.flow.inbox import Inbox
 from shunter.flow.instructions import BUILT_IN, CHECKPOINT, END_OF_STREAM, Instruction
 from shunter.flow.operators import Keyed, Operator, operator
 from shunter.flow.plan import edge_of
-from shunter.flow.sending import Sending
+from shunter.flow.sending import Bad, Sending
 from shunter.flow.sinks.port import Sink
 from shunter.flow.sources.port import Source
 from shunter.flow.stages import Kind, Stage
@@ -75,7 +76,9 @@ class SinkOutbox:
 class StageWorker:
     """`source` or `inbox` is where events come from; a sink's own `Sending` leads to it.
 
-    `on_checkpoint` is called with the number of a checkpoint and what to keep for it.
+    By `late_senders` go the events that are too late for their windows; where there are none, such
+    events count as failed. `on_checkpoint` is called with the number of a checkpoint and what to
+    keep for it. `instructions` counts those that the source has given.
     """
 
     def __init__(
@@ -90,6 +93,7 @@ class StageWorker:
         inbox: Inbox | None = None,
         sink: Sink | None = None,
         known: frozenset[str] = frozenset(),
+        late_senders: frozenset[str] = frozenset(),
         on_checkpoint: Callable[[int, Any], None] = lambda _, __: None,
     ) -> None:
         self.id = worker_id
@@ -107,13 +111,16 @@ class StageWorker:
             if stage.kind not in (Kind.SOURCE, Kind.SINK)
         ]
         first = self._steps[0].operator if self._steps else None
-        self._keyed = first if isinstance(first, Keyed) and len(stages[0].inputs) > 1 else None
+        has_ways = len(stages[0].inputs) > 1
+        self._keyed = first if isinstance(first, Keyed | Aggregating) and has_ways else None
+        self._aggregating = first if isinstance(first, Aggregating) else None
+        self._late_senders = late_senders
         self._stages = stages
         self._head = stages[0].name
         self._owed = dict.fromkeys(sendings, 0)
         self._acting: Instruction | None = None
         self._asked_for: int | None = None
-        self._instructions = 0
+        self.instructions = 0
         self._has_ended = False
         self._is_quiet = False
 
@@ -129,6 +136,10 @@ class StageWorker:
     def failed(self, stage: str) -> int:
         """How many events could not be processed by a stage."""
         return self._bad_events.counts[stage]
+
+    def blame(self, stage: Stage) -> Bad:
+        """Return what is to be called with the bad events of a stage."""
+        return self._bad_events.of(stage)
 
     def ask_for_checkpoint(self, number: int) -> None:
         """Have a source send a checkpoint between two batches; others get it from theirs."""
@@ -194,8 +205,8 @@ class StageWorker:
                 f"the source of {self.id} gave the instruction {given.name!r}, which nobody "
                 f"knows; name it in Flow(instructions=...), or give one of {known}"
             )
-        self._instructions += 1
-        return Instruction(given.name, given.data, self.id, self._instructions)
+        self.instructions += 1
+        return Instruction(given.name, given.data, self.id, self.instructions)
 
     # ---- working
 
@@ -210,12 +221,20 @@ class StageWorker:
         self._put(events, inputs, needs if is_input else None)
 
     def _put(self, events: list[Any], inputs: int, needs: Needs | None) -> None:
-        bad = self._bad_events
+        bad, late = self._bad_events, self._take_late()
         for sender, sending in self._sendings.items():
-            if sender != bad.sender:
+            if sender in self._late_senders:
+                sending.put(late, inputs=inputs, bad=bad.of_key(sender))
+            elif sender != bad.sender:
                 sending.put(events, inputs=inputs, needs=needs, bad=bad.of_key(sender))
         if bad.sender is not None:
             self._sendings[bad.sender].put(bad.letters(), inputs=inputs)
+
+    def _take_late(self) -> list[Any]:
+        late = [] if self._aggregating is None else self._aggregating.late()
+        if late and not self._late_senders:
+            self._bad_events.counts[self._head] += len(late)
+        return late
 
     def _act(self, instruction: Instruction) -> bool:
         """Act on an instruction, unless something before it waits for a sink."""
@@ -260,7 +279,7 @@ class StageWorker:
             "sink": None if self._sink is None else self._sink.checkpoint(),
             "numbers": {name: sending.next_number for name, sending in self._sendings.items()},
             "inbox": None if self.inbox is None else self.inbox.snapshot(),
-            "instructions": self._instructions,
+            "instructions": self.instructions,
             "has_ended": self._has_ended,
         }
 
@@ -272,5 +291,5 @@ class StageWorker:
             self._sendings[sender].next_number = number
         if self.inbox is not None:
             self.inbox.restore(saved["inbox"])
-        self._instructions = saved["instructions"]
+        self.instructions = saved["instructions"]
         self._has_ended = self.is_done = saved["has_ended"]

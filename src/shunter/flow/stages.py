@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from shunter.errors import FlowError
 from shunter.flow.places import Place, users_place
-from shunter.flow.routes import BALANCED, LOCAL, TO_ALL, Key, Route, RouteKind, by_key
+from shunter.flow.routes import BALANCED, LOCAL, TO_ALL, FieldKey, Key, Route, RouteKind, by_key
 
 if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from shunter.flow.aggregates import Aggregate
+    from shunter.flow.fields import Field
     from shunter.flow.graph import Flow
+    from shunter.flow.windows import Window
 
 
 class Kind(StrEnum):
@@ -21,6 +26,8 @@ class Kind(StrEnum):
     FILTER = "filter"
     FLAT_MAP = "flat_map"
     STATEFUL = "stateful"
+    AGGREGATE = "aggregate"
+    FRAME = "frame"
     SINK = "sink"
 
 
@@ -56,6 +63,54 @@ class Outlet:
     ) -> Stage:
         """Add a stage with objects of a class: one per key behind `key_by`, else one per worker."""
         return self._followed_by(Kind.STATEFUL, factory, name, workers)
+
+    def aggregate(
+        self,
+        *,
+        window: Window | None = None,
+        name: str | None = None,
+        workers: int | None = None,
+        **aggregates: Aggregate,
+    ) -> Stage:
+        """Add a stage that tells, for each key, what aggregates such as `count=Count()` come to.
+
+        It stands behind `key_by`. Results come at the end, and those of windows when they close.
+        """
+        from shunter.flow.aggregates import Aggregation
+
+        what = Aggregation(aggregates, window)
+        return self._followed_by(Kind.AGGREGATE, what, name, workers)
+
+    def distinct(
+        self,
+        *,
+        sender: Key,
+        sequence: Field,
+        name: str | None = None,
+        workers: int | None = None,
+    ) -> Stage:
+        """Add a stage that drops events whose `sequence` is not above the last of their sender."""
+        from shunter.flow.distinct import Distinct
+
+        by_sender = self._routed(by_key(sender, stage=self.ends()[0].stage.name))
+        return by_sender._followed_by(Kind.STATEFUL, Distinct(sequence), name, workers)
+
+    def frame(
+        self,
+        function: Callable[[DataFrame], DataFrame],
+        *,
+        schema: str | None = None,
+        type: Any = None,  # noqa: A002
+        name: str | None = None,
+    ) -> Stage:
+        """Add a stage that is a function of a DataFrame of Spark's; it runs on Spark alone.
+
+        `schema` is of the rows that go in, where functions don't say by their annotations what
+        they return. Rows that come out become dicts, or objects of `type`.
+        """
+        from shunter.flow.frames import FrameFunction
+
+        return self._followed_by(Kind.FRAME, FrameFunction(function, schema, type), name, 1)
 
     def sink(self, sink: Any, *, name: str | None = None, workers: int | None = None) -> Stage:
         """Add a stage where events leave the flow: a sink, or a function called for each."""
@@ -95,7 +150,7 @@ class Outlet:
                     stage=end.stage.name,
                     place=str(users_place()),
                 )
-        return Routed(self.flow, tuple(End(end.stage, route) for end in self.ends()))
+        return Routed(self.flow, tuple(replace(end, route=route) for end in self.ends()))
 
 
 @dataclass(eq=False)
@@ -119,6 +174,16 @@ class Stage(Outlet):
         """Whether events come here by their keys."""
         return any(edge.route.kind is RouteKind.BY_KEY for edge in self.inputs)
 
+    def late(self) -> Routed:
+        """Return what the events come from that were too late for all their windows."""
+        if self.kind is not Kind.AGGREGATE or self.what.window is None:
+            raise FlowError(
+                "no event is late here; late() is for what aggregate(window=Window(…)) returns",
+                stage=self.name,
+                place=str(users_place()),
+            )
+        return Routed(self.flow, (End(self, None, is_late=True),))
+
     def ends(self) -> tuple[End, ...]:
         return (End(self, None),)
 
@@ -129,6 +194,7 @@ class End:
 
     stage: Stage
     route: Route | None
+    is_late: bool = False
 
 
 class Routed(Outlet):
@@ -144,13 +210,24 @@ class Routed(Outlet):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Edge:
-    """Events go from one stage to another. `number` is its place in the order of definition."""
+    """Events go from one stage to another. `number` is its place in the order of definition.
+
+    By an edge that is late go only the events which were too late for the stage it comes from.
+    """
 
     number: int
     upstream: Stage
     downstream: Stage
     route: Route
     where: Place
+    is_late: bool = False
 
     def __str__(self) -> str:
         return f"{self.upstream.name} → {self.downstream.name}"
+
+
+def key_name(inputs: Iterable[Edge]) -> str:
+    """Return what the key is called in results: as the field, where it is one."""
+    names = {edge.route.key.name for edge in inputs if isinstance(edge.route.key, FieldKey)}
+    are_fields = all(isinstance(edge.route.key, FieldKey) for edge in inputs)
+    return names.pop() if are_fields and len(names) == 1 else "key"

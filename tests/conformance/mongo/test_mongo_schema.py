@@ -56,6 +56,18 @@ def test_a_database_with_another_programs_jobs_is_refused_and_left_alone(run, ur
     assert run(database.list_collection_names()) == ["jobs"]
 
 
+def test_a_collection_for_notes_that_is_not_capped_is_refused_with_the_remedy(run, url, database):
+    run(database.wakes.insert_one({"by": "hand"}))
+
+    error = opening_error(run, url)
+
+    assert "its collection 'wakes' is not capped; drop it with db.wakes.drop()" in error
+    run(database.wakes.drop())
+    store = MongoStore(url)
+    run(store.open())
+    run(store.close())
+
+
 @pytest.mark.parametrize("name", [it.document["name"] for it in indexes.OF_JOBS])
 def test_an_index_that_is_another_one_is_refused_with_its_name_and_the_remedy(
     run, url, opened, database, name

@@ -8,6 +8,7 @@ import time
 from contextlib import asynccontextmanager, suppress
 
 import pytest
+from pymongo import AsyncMongoClient
 
 from conformance.store.given import NOW, claim, job, jobs
 from shunter.errors import StoreError
@@ -182,3 +183,20 @@ def test_closing_ends_the_ear_with_a_reason(run, opened):
                 await task
 
     run(play())
+
+
+def test_a_note_that_is_owed_is_written_before_the_store_is_closed(run, opened, url):
+    mine, theirs = opened(), MongoStore(url)
+
+    async def play():
+        await theirs.open()
+        async with watching(mine) as ear:
+            await theirs.insert([job("one")])  # of this a note is left at once
+            await theirs.insert([job("two")])  # of this one when the pause is over
+            await theirs.close()
+            await ear.told()
+        async with AsyncMongoClient(url) as client:
+            wakes = client.get_default_database()["wakes"]
+            return await wakes.count_documents({"by": theirs.client_id})
+
+    assert run(play()) == 2

@@ -25,6 +25,8 @@ KEYS = {
     "temperatures": {"changes": "machine"},
     "words": {"words": "word"},
     "orders": {"totals": "product", "large": "product", "unreadable": "stage"},
+    "visits": {"minutes": "page", "late": "page"},
+    "payments": {"alarms": "card", "takings": "terminal"},
 }
 """The files that each example writes, and the field by which their rows have an order."""
 
@@ -138,6 +140,48 @@ def test_words_are_counted_as_by_a_counter(in_process: Runner) -> None:
     assert len(counter) > 1000
     assert {row["word"]: int(row["times"]) for row in rows} == counter
     assert len(rows) == len(counter)
+
+
+def test_visits_are_counted_by_the_minute_unless_they_come_too_late(in_process: Runner) -> None:
+    rows = written("visits", in_process("visits"))
+
+    script = module_at(EXAMPLES / "visits" / "make_visits.py")
+    visits = [visit for visit in script.visits() if visit["visitor"] != "robot"]
+    counted = sum(row["visits"] for row in rows["minutes"])
+    assert 0 < len(rows["late"]) < 20
+    assert counted + len(rows["late"]) == len(visits)
+    assert all(row["end"] - row["start"] == 60 for row in rows["minutes"])
+    assert len({(row["page"], row["start"]) for row in rows["minutes"]}) == len(rows["minutes"])
+
+
+def test_payments_that_were_sent_twice_count_once(in_process: Runner) -> None:
+    rows = written("payments", in_process("payments"))
+
+    script = module_at(EXAMPLES / "payments" / "make_payments.py")
+    sent = list(script.payments())
+    once = set(sent)
+    assert len(once) < len(sent)
+    assert sum(int(row["payments"]) for row in rows["takings"]) == len(once)
+    cents = sum(round(100 * amount) for *_, amount in once)
+    assert sum(int(row["cents"]) for row in rows["takings"]) == cents
+    assert any(alarm["card"] == "c07" for alarm in rows["alarms"])
+
+
+@pytest.mark.parametrize(
+    ("example", "file", "script"),
+    [
+        ("visits", "visits.jsonl", "make_visits"),
+        ("payments", "payments.csv", "make_payments"),
+    ],
+)
+def test_data_is_what_its_script_makes(example: str, file: str, script: str) -> None:
+    made = module_at(EXAMPLES / example / f"{script}.py")
+    kept = rows_in(EXAMPLES / example / file)
+
+    fresh = getattr(made, example)()
+    if file.endswith(".csv"):
+        fresh = (dict(zip(made.COLUMNS, map(str, row), strict=True)) for row in fresh)
+    assert kept == list(fresh)
 
 
 def test_each_day_s_orders_are_added_up_and_those_that_can_not_be_read_are_kept(

@@ -117,7 +117,9 @@ def test_without_waiting_the_id_of_the_job_is_printed_and_its_story_has_the_stag
     numbers_file(place.data, 1000)
     place.worker()
 
-    done = place.yard.shunter("flow", "submit", "counting.py", station=place.station)
+    done = place.yard.shunter(
+        "flow", "submit", "counting.py", "--on", "local", station=place.station
+    )
     job_id = done.stdout.strip()
     stages = place.result(job_id)
     told = place.yard.shunter("job", job_id, station=place.station).stdout
@@ -214,7 +216,7 @@ def test_a_cancelled_flow_goes_on_when_it_is_submitted_with_its_checkpoints(
 def test_a_flow_that_failed_is_tried_again_from_its_checkpoint(place: Place) -> None:
     (place.flows / "flawed.py").write_text(FLAWED)
     place.worker()
-    words = ("flow", "submit", "flawed.py", "--every", "0.001", "--retries", "10")
+    words = ("flow", "submit", "flawed.py", "--on", "local", "--every", "0.001", "--retries", "10")
     job_id = place.yard.shunter(*words, station=place.station).stdout.strip()
     until(lambda: place.job(job_id).failures >= 1, what="a failure")
     assert "not mended yet" in place.job(job_id).history[0].message
@@ -257,14 +259,16 @@ def test_what_is_not_a_flow_in_the_folder_is_refused(place: Place, tmp_path: Pat
 def test_a_failed_run_exits_1_and_says_why(place: Place) -> None:
     place.worker()
 
-    done = place.yard.shunter("flow", "submit", "nowhere.py", "--wait", station=place.station)
+    done = place.yard.shunter(
+        "flow", "submit", "nowhere.py", "--on", "local", "--wait", station=place.station
+    )
 
     assert done.returncode == 1
     assert "has no Python file 'nowhere.py'" in done.stderr
 
 
 def test_without_a_worker_for_flows_that_is_pointed_out_and_the_wait_exits_4(place: Place) -> None:
-    words = ("flow", "submit", "counting.py", "--wait-timeout", "0.3")
+    words = ("flow", "submit", "counting.py", "--on", "local", "--wait-timeout", "0.3")
 
     done = place.yard.shunter(*words, station=place.station)
 

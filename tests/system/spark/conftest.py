@@ -1,23 +1,13 @@
-"""One small Spark session for all tests of this folder."""
+"""One small Spark session for all tests of this folder, as users have it in theirs."""
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+import os
 
-import pytest
+from shunter.testing.spark import spark
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+__all__ = ["spark"]
 
-
-@pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
-    from shunter.flow.spark.session import spark_session
-
-    session = spark_session("local[2]", options={"spark.driver.memory": "1g"})
-    yield session
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ResourceWarning)
-        session.stop()
+# A Java that starts in half the time, and would be slower only in the long run: this one's too,
+# and that of every driver which a test starts.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")

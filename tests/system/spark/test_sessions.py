@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -10,6 +12,14 @@ import pytest
 from shunter.errors import FlowError
 from shunter.flow.spark import session as module
 from shunter.flow.spark.session import spark_session
+
+FLOW = """
+from shunter import Flow
+from shunter.flow.sinks import WriteJsonLines
+
+flow = Flow("numbers")
+flow.source([1, 2, 3]).sink(WriteJsonLines("out.jsonl"))
+"""
 
 
 @pytest.fixture
@@ -23,9 +33,13 @@ def no_session(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def java_that_says(version: str, folder: Path) -> Path:
+    return java_that_does(f"#!/bin/sh\necho 'openjdk version \"{version}\"' >&2\n", folder)
+
+
+def java_that_does(text: str, folder: Path) -> Path:
     java = folder / "bin" / "java"
     java.parent.mkdir()
-    java.write_text(f"#!/bin/sh\necho 'openjdk version \"{version}\"' >&2\n")
+    java.write_text(text)
     java.chmod(0o755)
     return folder
 
@@ -47,6 +61,61 @@ def test_a_java_that_is_too_old(
 
     with pytest.raises(FlowError, match=rf"Java 17 or newer, and .* is {shown}; .*JAVA_HOME"):
         spark_session()
+
+
+@pytest.mark.usefixtures("no_session")
+def test_no_java_on_the_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+
+    with pytest.raises(FlowError, match=r"there is none on the PATH; .*apt-get install openjdk-17"):
+        spark_session()
+
+
+@pytest.mark.usefixtures("no_session")
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("no program at all", "can't be run .*apt-get install openjdk-17"),
+        ("#!/bin/sh\nexit 1\n", "is of an unknown version; .*apt-get install openjdk-17"),
+        ("#!/bin/sh\nexec sleep 9\n", "can't be run .*timed out"),
+    ],
+)
+def test_a_java_that_does_not_work(
+    text: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "JAVA_SECONDS", 0.5)
+    monkeypatch.setenv("JAVA_HOME", str(java_that_does(text, tmp_path)))
+
+    with pytest.raises(FlowError, match=said):
+        spark_session()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([], "Spark needs Java 17, and there is none in JAVA_HOME"),
+        (["--master", "here"], "'here' is no master of Spark's"),
+        (["--master", "spark://127.0.0.1:1"], "can't be reached"),
+    ],
+)
+def test_the_command_says_it_in_one_line_and_publishes_nothing(
+    words: list[str], said: str, tmp_path: Path
+) -> None:
+    flow = tmp_path / "flow.py"
+    flow.write_text(FLOW)
+    java = {"JAVA_HOME": str(java_that_says("17.0.1", tmp_path) if words else tmp_path)}
+    told = subprocess.run(
+        [sys.executable, "-m", "shunter", "flow", "run", str(flow), "--on", "spark", *words],
+        capture_output=True, text=True, cwd=tmp_path, env={**os.environ, **java}, timeout=60,
+        check=False,
+    )  # fmt: skip
+
+    assert told.returncode == 1
+    assert told.stdout == ""
+    assert said in told.stderr
+    assert len(told.stderr.splitlines()) == 1
+    assert not (tmp_path / "out.jsonl").exists()
 
 
 @pytest.mark.usefixtures("no_session")

@@ -22,6 +22,7 @@ from shunter.flow.engine.checkpoint_stores import KeepsCheckpoints
 from shunter.flow.engine.checkpoints import Kept, fitting
 from shunter.flow.engine.messages import Answer, Happened
 from shunter.flow.engine.network import LOOPBACK, Address
+from shunter.flow.frames import check_no_frames
 from shunter.flow.graph import Flow
 from shunter.flow.inbox import LIMIT
 from shunter.flow.loading import absolute
@@ -45,8 +46,12 @@ class Keeper(Protocol):
     def is_alive(self, node: int) -> bool:
         """Tell whether the process of an engine is there."""
 
-    def restart(self, node: int) -> str:
-        """Bring an engine back; return where it listens."""
+    def restart(self, node: int) -> None:
+        """Bring an engine back; others may be brought elsewhere with it."""
+
+    @property
+    def endpoints(self) -> list[str]:
+        """Where engines listen now, by node."""
 
 
 class EngineLost(Exception):
@@ -169,6 +174,7 @@ class FlowRun:
         should_stop: Callable[[], bool] = lambda: False,
         lost_seconds: float = 60.0,
     ) -> None:
+        check_no_frames(flow)
         spec = absolute(spec)
         self._flow, self._spec, self._network, self._limit = flow, spec, network, limit
         self._checkpoints, self._every = checkpoints, every
@@ -243,7 +249,8 @@ class FlowRun:
         if self._keeper is not None:
             for node in range(len(self._addresses)):
                 if node == lost.node or not self._keeper.is_alive(node):
-                    self._addresses[node] = self._keeper.restart(node)
+                    self._keeper.restart(node)
+            self._addresses = self._keeper.endpoints
         self._connect()
         deadline = time.monotonic() + self._lost_seconds
         for engine in self._engines:

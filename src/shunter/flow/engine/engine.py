@@ -6,6 +6,7 @@ says nothing for a while is taken for dead, and its flow is removed.
 
 from __future__ import annotations
 
+import math
 import os
 import queue
 import sys
@@ -23,6 +24,7 @@ from shunter.flow.engine import messages
 from shunter.flow.engine.deployment import Deployment
 from shunter.flow.engine.messages import Answer, Happened
 from shunter.flow.engine.network import is_loopback
+from shunter.flow.graph import Flow
 from shunter.flow.loading import forget_modules, load
 from shunter.flow.plan import planned
 
@@ -35,9 +37,22 @@ log = structlog.get_logger()
 
 
 class Engine:
-    """Serves until it is told to shut down. `node` of `nodes` is what deployers are told."""
+    """Serves until it is told to shut down. `node` of `nodes` is what deployers are told.
 
-    def __init__(self, node: int, nodes: int, listen: str, *, is_insecure: bool = False) -> None:
+    `load` finds the flow that a deployer names. Where nobody has said anything for
+    `deserted_after` seconds, it ends by itself.
+    """
+
+    def __init__(
+        self,
+        node: int,
+        nodes: int,
+        listen: str,
+        *,
+        is_insecure: bool = False,
+        load: Callable[[str], Flow] = load,
+        deserted_after: float = math.inf,
+    ) -> None:
         if not is_insecure and not is_loopback(listen):
             raise FlowError(
                 f"an engine at {listen} would run flow files for whoever reaches it; listen at "
@@ -49,6 +64,7 @@ class Engine:
                 f"0 to {nodes - 1}"
             )
         self.node, self.nodes = node, nodes
+        self._load, self._deserted_after = load, deserted_after
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         self._socket = self._context.socket(zmq.ROUTER)
         self._socket.setsockopt(zmq.LINGER, 500)
@@ -61,7 +77,7 @@ class Engine:
         self.endpoint = self._socket.getsockopt_string(zmq.LAST_ENDPOINT)
         self._run_id = ""
         self._deployer = b""
-        self._heard = 0.0
+        self._heard = time.monotonic()
         self._deployment: Deployment | None = None
         self._news: queue.SimpleQueue[tuple[str, str, Any]] = queue.SimpleQueue()
         self._complained: set[str] = set()
@@ -78,6 +94,9 @@ class Engine:
                 if self._deployment and time.monotonic() - self._heard > ABANDONED_SECONDS:
                     log.warning("deployer is gone, its flow is removed", run=self._run_id)
                     self._remove()
+                if time.monotonic() - self._heard > self._deserted_after:
+                    log.warning("nobody is there, the engine ends")
+                    self.stop()
         finally:
             self._remove()
             self._socket.close()
@@ -119,7 +138,7 @@ class Engine:
             )
         self._remove()
         forget_modules(but=self._own_modules)
-        flow = load(it.flow)
+        flow = self._load(it.flow)
         if flow.fingerprint() != it.fingerprint:
             raise FlowError(
                 f"node {self.node} has another version of flow {flow.name!r} at {it.flow}; bring "

@@ -44,6 +44,11 @@ class LocalEngines:
                 process.kill()
                 process.wait()
 
+    def kill(self) -> None:
+        """End the engines without waiting for what they do."""
+        for process in self.processes:
+            process.kill()
+
     @property
     def endpoints(self) -> list[str]:
         return list(self._endpoints)
@@ -51,8 +56,8 @@ class LocalEngines:
     def is_alive(self, node: int) -> bool:
         return self.processes[node].poll() is None
 
-    def restart(self, node: int) -> str:
-        """Start an engine anew, and end what may be left of it; return where it listens."""
+    def restart(self, node: int) -> None:
+        """Start an engine anew, and end what may be left of it."""
         for attempt in range(1, STARTS + 1):
             self.processes[node].kill()
             self.processes[node].wait()
@@ -63,7 +68,6 @@ class LocalEngines:
             except FlowError:
                 if attempt == STARTS:
                     raise
-        return self._endpoints[node]
 
     def _start(self, node: int) -> subprocess.Popen[bytes]:
         self._ready(node).unlink(missing_ok=True)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from shunter.flow.sinks.calls import Each, Print
     from shunter.flow.sinks.csv_file import WriteCsv
+    from shunter.flow.sinks.delta_table import WriteDelta
     from shunter.flow.sinks.in_memory import Collect, Count
     from shunter.flow.sinks.jobs import SubmitJobs
     from shunter.flow.sinks.json_lines_file import WriteJsonLines
@@ -30,6 +31,7 @@ __all__ = [
     "UpsertDocuments",
     "UpsertRows",
     "WriteCsv",
+    "WriteDelta",
     "WriteJsonLines",
     "WriteParquet",
     "as_sink",
@@ -45,6 +47,7 @@ _HOMES = {
     "UpsertDocuments": "mongo_collection",
     "UpsertRows": "sqlite_table",
     "WriteCsv": "csv_file",
+    "WriteDelta": "delta_table",
     "WriteJsonLines": "json_lines_file",
     "WriteParquet": "parquet_folder",
     "as_sink": "wrapping",

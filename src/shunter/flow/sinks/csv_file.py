@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from shunter.errors import FlowError
+from shunter.flow.sinks.appended_file import AppendedFile
 from shunter.flow.sinks.growing_file import GrowingFile, part_of
 from shunter.flow.sinks.records import records_of
 
@@ -28,18 +29,24 @@ class WriteCsv:
         columns: Sequence[str] | None = None,
         delimiter: str = ",",
     ) -> None:
-        self._path, self._delimiter = Path(path), delimiter
+        self.path, self._delimiter = Path(path), delimiter
         self._given = None if columns is None else list(columns)
         self._columns: list[str] | None = None
-        self._file: GrowingFile
+        self._file: GrowingFile | AppendedFile
 
     def part(self, index: int, count: int) -> WriteCsv:
-        path = part_of(self._path, index, count)
+        path = part_of(self.path, index, count)
         return WriteCsv(path, columns=self._given, delimiter=self._delimiter)
 
     def open(self, saved: Any | None) -> None:
+        self._open(GrowingFile(Path(os.path.realpath(self.path))), saved)
+
+    def open_shown(self, saved: Any | None) -> None:
+        self._open(AppendedFile(Path(os.path.realpath(self.path))), saved)
+
+    def _open(self, file: GrowingFile | AppendedFile, saved: Any | None) -> None:
         position, self._columns = saved or (None, None)
-        self._file = GrowingFile(Path(os.path.realpath(self._path)))
+        self._file = file
         self._file.open(position)
         if self._columns is None and self._given is not None:
             self._write_header(self._given)
@@ -61,8 +68,12 @@ class WriteCsv:
     def checkpoint(self) -> Any:
         return [self._file.checkpoint(), self._columns]
 
-    def close(self) -> None:
+    def publish(self) -> None:
+        assert isinstance(self._file, AppendedFile), "opened to be seen at the end alone"
         self._file.publish()
+
+    def close(self) -> None:
+        self._file.close()
 
     def abandon(self) -> None:
         self._file.let_go()
@@ -79,6 +90,6 @@ class WriteCsv:
     def _fault(self, fact: str) -> FlowError:
         columns = ", ".join(self._columns or [])
         return FlowError(
-            f"{self._path}: {fact}, and its columns are {columns}; name them with columns=…, and "
+            f"{self.path}: {fact}, and its columns are {columns}; name them with columns=…, and "
             "give each event all of them"
         )

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
+import glob
 import os
 import stat
 import time
@@ -69,7 +70,7 @@ class GrowingFile:
             os.fsync(self._file.fileno())
         return [self._size, self._sum]
 
-    def publish(self) -> None:
+    def close(self) -> None:
         """Put the file into its place."""
         if self._file is None:
             return
@@ -136,6 +137,12 @@ def part_of(target: Path, index: int, count: int) -> Path:
     if count == 1:
         return target
     return target.with_name(f"{target.stem}-{index:05d}-of-{count:05d}{target.suffix}")
+
+
+def parts_of(target: Path) -> list[Path]:
+    """Return what is there under this name: the whole, or its parts in their order."""
+    parts = sorted(target.parent.glob(f"{glob.escape(target.stem)}-*-of-*{target.suffix}"))
+    return [target] if target.exists() else parts
 
 
 def lock(descriptor: int, path: Path) -> None:

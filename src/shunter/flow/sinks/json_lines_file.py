@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from shunter.errors import FlowError
+from shunter.flow.sinks.appended_file import AppendedFile
 from shunter.flow.sinks.growing_file import GrowingFile, part_of
 
 
@@ -20,15 +21,19 @@ class WriteJsonLines:
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self._path = Path(path)
+        self.path = Path(path)
         self._encoder = msgspec.json.Encoder()
-        self._file: GrowingFile
+        self._file: GrowingFile | AppendedFile
 
     def part(self, index: int, count: int) -> WriteJsonLines:
-        return WriteJsonLines(part_of(self._path, index, count))
+        return WriteJsonLines(part_of(self.path, index, count))
 
     def open(self, saved: Any | None) -> None:
-        self._file = GrowingFile(Path(os.path.realpath(self._path)))
+        self._file = GrowingFile(Path(os.path.realpath(self.path)))
+        self._file.open(saved)
+
+    def open_shown(self, saved: Any | None) -> None:
+        self._file = AppendedFile(Path(os.path.realpath(self.path)))
         self._file.open(saved)
 
     def write(self, events: Sequence[Any]) -> int:
@@ -36,15 +41,19 @@ class WriteJsonLines:
             self._file.append(self._encoder.encode_lines(events))
         except TypeError as error:
             raise FlowError(
-                f"{self._path}: {error}; map events to plain values, dataclasses or structs"
+                f"{self.path}: {error}; map events to plain values, dataclasses or structs"
             ) from error
         return len(events)
 
     def checkpoint(self) -> Any:
         return self._file.checkpoint()
 
-    def close(self) -> None:
+    def publish(self) -> None:
+        assert isinstance(self._file, AppendedFile), "opened to be seen at the end alone"
         self._file.publish()
+
+    def close(self) -> None:
+        self._file.close()
 
     def abandon(self) -> None:
         self._file.let_go()

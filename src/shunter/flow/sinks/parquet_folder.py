@@ -2,7 +2,8 @@
 
 A Parquet file is whole only when it is closed, so each checkpoint closes one. They are named after
 their number and the run, and lie in a folder beside the target until all of them are published
-together. A folder that was published already and is gone back to is filled from the target.
+together. A folder that was published already and is gone back to is filled from the target. Where
+output is to be seen while the flow runs, those of each checkpoint are moved into the target.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from shunter.rerun.directories import staged_directory
 from shunter.rerun.staging_folder import sync
 
 ROWS_AT_ONCE = 100_000
+_FOREIGN = "files-of-others"
 
 
 class WriteParquet:
@@ -39,11 +41,12 @@ class WriteParquet:
     """
 
     def __init__(self, path: str | os.PathLike[str], *, schema: Any = None) -> None:
-        self._path, self._given = Path(path), schema
-        self._staging = self._target = self._path
+        self.path, self._given = Path(path), schema
+        self._staging = self._target = self.path
         self._schema: Any = None
         self._run = ""
         self._number = 0
+        self._shown: int | None = None
         self._rows: list[dict[str, Any]] = []
         self._writer: Any = None
         self._lock: int | None = None
@@ -52,16 +55,24 @@ class WriteParquet:
         self._let_go()
 
     def part(self, index: int, count: int) -> WriteParquet:
-        return WriteParquet(part_of(self._path, index, count), schema=self._given)
+        return WriteParquet(part_of(self.path, index, count), schema=self._given)
 
     def open(self, saved: Any | None) -> None:
+        self._shown = None
+        self._open(saved or (secrets.token_hex(4), 0))
+
+    def open_shown(self, saved: Any | None) -> None:
+        *position, self._shown = saved or (secrets.token_hex(4), 0, 0)
+        self._open(position)
+
+    def _open(self, position: Sequence[Any]) -> None:
         self._let_go()
         arrow("pyarrow.parquet")
-        self._target = Path(os.path.realpath(self._path))
+        self._target = Path(os.path.realpath(self.path))
         self._staging = self._target.with_name(f".{self._target.name}.part")
         check_target(self._target, is_folder=True)
         self._rows, self._schema = [], self._given or arrow().schema([])
-        self._run, self._number = saved or (secrets.token_hex(4), 0)
+        self._run, self._number = position
         with file_faults(self._target):
             self._lock_staging()
             sync(self._staging.parent)
@@ -73,22 +84,63 @@ class WriteParquet:
             self._write_rows()
         return len(events)
 
+    @property
+    def takes_files(self) -> bool:
+        """Tell whether files that others have written will do, whatever their columns."""
+        return self._given is None
+
+    @property
+    def room_for_files(self) -> Path:
+        """Where others may write files that `take_files` will take; it is there when it is open."""
+        return self._staging / _FOREIGN
+
+    def take_files(self) -> int:
+        """Take the files that were written there; return how many rows they have."""
+        rows = 0
+        with file_faults(self._target):
+            for path in sorted(self.room_for_files.glob("*.parquet")):
+                footer = arrow("pyarrow.parquet").read_metadata(path)
+                rows += footer.num_rows
+                self._learn(footer.schema.to_arrow_schema())
+                os.rename(path, self._file(self._number))
+                sync(self._file(self._number))
+                self._number += 1
+            shutil.rmtree(self.room_for_files)
+            sync(self._staging)
+        return rows
+
     def checkpoint(self) -> Any:
         self._write_rows()
         if self._writer is not None:
             with file_faults(self._target):
                 self._end_file()
                 sync(self._staging)
-        return [self._run, self._number]
+        return [self._run, self._number, *([] if self._shown is None else [self._shown])]
+
+    def publish(self) -> None:
+        assert self._shown is not None, "opened to be seen at the end alone"
+        if self._shown == self._number:
+            return
+        with file_faults(self._target):
+            if not self._shown:
+                self._publish_all()
+            for number in range(self._shown, self._number):
+                path = self._file(number)
+                os.replace(path, self._target / path.name)
+                path.unlink(missing_ok=True)  # one link to a file stays, where there were two
+            sync(self._target)
+        self._shown = self._number
 
     def close(self) -> None:
         if self._lock is None:
             return
         self.checkpoint()
+        if self._shown:
+            self.publish()
+        else:
+            with file_faults(self._target):
+                self._publish_all()
         with file_faults(self._target):
-            with staged_directory(self._target, allow_gap=True, run=self._run) as folder:
-                for number in range(self._number):
-                    self._publish(self._file(number), folder)
             shutil.rmtree(self._staging)
         self._let_go()
 
@@ -108,7 +160,8 @@ class WriteParquet:
 
     def _go_back(self) -> None:
         """Keep what was saved, fetch it from the target where it is missing, and drop the rest."""
-        saved = [self._file(number) for number in range(self._number)]
+        saved = [self._file(number) for number in range(self._shown or 0, self._number)]
+        shutil.rmtree(self.room_for_files, ignore_errors=True)
         for path in set(self._staging.iterdir()) - set(saved):
             path.unlink()
         for path in saved:
@@ -118,7 +171,9 @@ class WriteParquet:
             elif not path.exists():
                 raise FlowError(f"{path}: it was saved and is gone; begin a new run")
         if self._given is None:
-            for path in saved:
+            # The last of those that are shown has the columns of all before it.
+            shown = [self._target / self._file(self._shown - 1).name] if self._shown else []
+            for path in [*shown, *saved]:
                 self._learn(arrow("pyarrow.parquet").read_schema(path))
 
     def _write_rows(self) -> None:
@@ -154,7 +209,7 @@ class WriteParquet:
             self._learn(table.schema)
         except (pyarrow.ArrowException, TypeError, OverflowError) as error:
             raise FlowError(
-                f"{self._path}: events don't fit the columns ({error}); pass schema=pyarrow.schema("
+                f"{self.path}: events don't fit the columns ({error}); pass schema=pyarrow.schema("
                 "[…]), or map them"
             ) from error
         return table
@@ -162,6 +217,12 @@ class WriteParquet:
     def _learn(self, schema: Any) -> None:
         """Take in new columns, and the types of those that had only nulls so far."""
         self._schema = arrow().unify_schemas([self._schema, schema])
+
+    def _publish_all(self) -> None:
+        """Let the target be all files, and nothing else."""
+        with staged_directory(self._target, allow_gap=True, run=self._run) as folder:
+            for number in range(self._number):
+                self._publish(self._file(number), folder)
 
     def _publish(self, path: Path, folder: Path) -> None:
         """Put a file into a folder; with all columns, also if some came only later."""

@@ -1,11 +1,15 @@
 """What takes events from a flow. Users' own sinks need no import of ours.
 
-All methods are called from one thread. A sink may offer three methods more:
+All methods are called from one thread. A sink may offer more methods:
 
     part(index, count) -> Sink            the index-th of `count`, for as many workers
     abandon() -> None                     the run ends early: let go of files and connections, and
                                           leave what was taken where a next `open` finds it
     on_instruction(instruction) -> None   an instruction other than a checkpoint has come this far
+    open_shown(saved) -> None             called in place of `open` where output is to be seen while
+                                          the flow runs, as in streams on Spark; then comes, after
+    publish() -> None                     each checkpoint that was kept: show what it holds; may
+                                          be called again, also after the next `open_shown`
 """
 
 from __future__ import annotations

@@ -12,24 +12,28 @@ if TYPE_CHECKING:
     from shunter.flow.sources.csv_rows import CsvRows
     from shunter.flow.sources.finished_jobs import FinishedJobs
     from shunter.flow.sources.items import Items
+    from shunter.flow.sources.job_history import JobHistory
     from shunter.flow.sources.json_lines import JsonLines
     from shunter.flow.sources.mongo_documents import MongoDocuments
     from shunter.flow.sources.parquet_rows import ParquetRows
     from shunter.flow.sources.port import Source
     from shunter.flow.sources.sqlite_rows import SqliteRows
     from shunter.flow.sources.ticks import Ticks
+    from shunter.flow.sources.watermarked import Watermarked
     from shunter.flow.sources.wrapping import as_source
 
 __all__ = [
     "CsvRows",
     "FinishedJobs",
     "Items",
+    "JobHistory",
     "JsonLines",
     "MongoDocuments",
     "ParquetRows",
     "Source",
     "SqliteRows",
     "Ticks",
+    "Watermarked",
     "as_source",
 ]
 
@@ -37,12 +41,14 @@ _HOMES = {
     "CsvRows": "csv_rows",
     "FinishedJobs": "finished_jobs",
     "Items": "items",
+    "JobHistory": "job_history",
     "JsonLines": "json_lines",
     "MongoDocuments": "mongo_documents",
     "ParquetRows": "parquet_rows",
     "Source": "port",
     "SqliteRows": "sqlite_rows",
     "Ticks": "ticks",
+    "Watermarked": "watermarked",
     "as_source": "wrapping",
 }
 

@@ -33,7 +33,7 @@ class CsvRows:
         type: Any = None,  # noqa: A002
         delimiter: str = ",",
     ) -> None:
-        self._where, self._type, self._delimiter = where, type, delimiter
+        self._where, self.event_type, self._delimiter = where, type, delimiter
         self._converters = dict(converters or {})
         self._share = Share()
         self._files: LineFiles
@@ -42,7 +42,10 @@ class CsvRows:
 
     def part(self, index: int, count: int) -> CsvRows:
         part = CsvRows(
-            self._where, converters=self._converters, type=self._type, delimiter=self._delimiter
+            self._where,
+            converters=self._converters,
+            type=self.event_type,
+            delimiter=self._delimiter,
         )
         part._share = Share(index, count)
         return part
@@ -112,8 +115,8 @@ class CsvRows:
         for name, converted in self._converters.items():
             for event in events:
                 event[name] = converted(event[name])
-        if self._type is not None:
-            events = [msgspec.convert(event, self._type, strict=False) for event in events]
+        if self.event_type is not None:
+            events = [msgspec.convert(event, self.event_type, strict=False) for event in events]
         return events
 
     def _read_up_to_fault(self, offset: int) -> list[Any]:

@@ -22,13 +22,13 @@ class JsonLines:
     """
 
     def __init__(self, where: Where, *, type: Any = Any) -> None:  # noqa: A002
-        self._where, self._type = where, type
+        self._where, self.event_type = where, type
         self._share = Share()
         self._decoder = msgspec.json.Decoder(type)
         self._files: LineFiles
 
     def part(self, index: int, count: int) -> JsonLines:
-        part = JsonLines(self._where, type=self._type)
+        part = JsonLines(self._where, type=self.event_type)
         part._share = Share(index, count)
         return part
 

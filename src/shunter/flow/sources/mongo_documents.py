@@ -45,7 +45,7 @@ class MongoDocuments:
     ) -> None:
         self._url, self._name = url, collection
         self._filter, self._fields = dict(filter or {}), fields
-        self._type, self._follow = type, follow
+        self.event_type, self._follow = type, follow
         self._collection: Collection[dict[str, Any]] | None = None
         self._ahead: ReadingAhead | None = None
         self._waiting: list[dict[str, Any]] = []
@@ -66,8 +66,8 @@ class MongoDocuments:
         documents, self._waiting = self._waiting[:limit], self._waiting[limit:]
         self._position = json_util.dumps(documents[-1]["_id"], json_options=_EXACT)
         events = [_plain(document) for document in documents]
-        if self._type is not None:
-            events = [msgspec.convert(event, self._type) for event in events]
+        if self.event_type is not None:
+            events = [msgspec.convert(event, self.event_type) for event in events]
         return events
 
     def position(self) -> str | None:

@@ -5,16 +5,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import msgspec
-
 from shunter.errors import FlowError
 from shunter.flow.sources.arrow import arrow
+from shunter.flow.sources.arrow_rows import events_of
 from shunter.flow.sources.files import Share, Where, check_same, digest, found_files
 
 
 class RowGroup(NamedTuple):
     path: str
     number: int
+
+
+class ParquetFiles(NamedTuple):
+    """Files with the same columns; those to read of them, and how many rows there are."""
+
+    paths: list[str]
+    columns: list[str]
+    rows: int
+    schema: Any
 
 
 class ParquetRows:
@@ -32,7 +40,7 @@ class ParquetRows:
         columns: Sequence[str] | None = None,
         type: Any = None,  # noqa: A002
     ) -> None:
-        self._where, self._type = where, type
+        self._where, self.event_type = where, type
         self._columns = None if columns is None else list(columns)
         self._share = Share()
         self._groups: list[RowGroup] = []
@@ -42,9 +50,21 @@ class ParquetRows:
         self._table: Any = ()
 
     def part(self, index: int, count: int) -> ParquetRows:
-        part = ParquetRows(self._where, columns=self._columns, type=self._type)
+        part = ParquetRows(self._where, columns=self._columns, type=self.event_type)
         part._share = Share(index, count)
         return part
+
+    def alike(self) -> ParquetFiles | None:
+        """Return its files for others that read them; None where these would not read the same."""
+        parquet, paths = arrow("pyarrow.parquet"), found_files(self._where, ".parquet")
+        footers = [parquet.read_metadata(path) for path in paths]
+        schemas = [footer.schema.to_arrow_schema() for footer in footers]
+        if not schemas or any(schema != schemas[0] for schema in schemas):
+            return None
+        if any(_is_in_nanoseconds(kind) for kind in schemas[0].types):
+            return None
+        rows = sum(footer.num_rows for footer in footers)
+        return ParquetFiles(paths, self._columns or schemas[0].names, rows, schemas[0])
 
     def open(self, position: Any | None) -> None:
         groups = []
@@ -65,11 +85,9 @@ class ParquetRows:
             if self._index + 1 >= len(self._groups):
                 return None
             self._begin(self._index + 1, 0)
-        rows = self._table.slice(self._row, limit).to_pylist()
-        self._row += len(rows)
-        if self._type is not None:
-            rows = [msgspec.convert(row, self._type) for row in rows]
-        return rows  # type: ignore[no-any-return]
+        some = self._table.slice(self._row, limit)
+        self._row += len(some)
+        return [row for batch in some.to_batches() for row in events_of(batch, self.event_type)]
 
     def position(self) -> Any:
         return [self._index, self._row, self._digest]
@@ -100,3 +118,7 @@ class ParquetRows:
         names = self._file.schema_arrow.names
         if missing := [name for name in self._columns or () if name not in names]:
             raise FlowError(f"{path}: there is no column {missing[0]!r}; it has {', '.join(names)}")
+
+
+def _is_in_nanoseconds(kind: Any) -> bool:
+    return bool(arrow("pyarrow.types").is_timestamp(kind)) and kind.unit == "ns"

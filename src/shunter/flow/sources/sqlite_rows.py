@@ -38,7 +38,7 @@ class SqliteRows:
         type: Any = None,  # noqa: A002
         follow: bool = False,
     ) -> None:
-        self._database, self._by, self._type, self._follow = Path(database), by, type, follow
+        self._database, self._by, self.event_type, self._follow = Path(database), by, type, follow
         rows = f"({table.rstrip().rstrip(';')})" if _QUERY.match(table) else quoted(table)
         order = f"ORDER BY {quoted(by)} LIMIT ?"
         self._first = f"SELECT * FROM {rows} {order}"  # noqa: S608
@@ -74,8 +74,8 @@ class SqliteRows:
         else:
             return None
         events: list[Any] = [dict(zip(names, row, strict=True)) for row in rows[:limit]]
-        if self._type is not None:
-            events = [msgspec.convert(event, self._type, strict=False) for event in events]
+        if self.event_type is not None:
+            events = [msgspec.convert(event, self.event_type, strict=False) for event in events]
         return events
 
     def position(self) -> Any:

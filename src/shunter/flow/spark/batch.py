@@ -7,7 +7,7 @@ that Spark tries again doubles nothing.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
@@ -17,11 +17,15 @@ from shunter.flow.graph import Flow, Stage
 from shunter.flow.plan import Plan, letters_stage
 from shunter.flow.report import StageReport
 from shunter.flow.spark.chains import Chain
-from shunter.flow.spark.compiling import CompiledFlow
+from shunter.flow.spark.columnar import ColumnPlan
 from shunter.flow.spark.envelopes import Clock, Envelope, EnvelopeInbox, Tallies
 from shunter.flow.spark.faults import plain_faults
 from shunter.flow.spark.session import is_local, spark_session
 from shunter.flow.spark.shipping import send_package
+from shunter.flow.spark.slots import nodes_of
+from shunter.flow.spark.tagged_jobs import TasksDone
+from shunter.flow.spark.watching import Watch
+from shunter.flow.spark.writing import FilesDelivery
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -33,16 +37,20 @@ def run_on_spark(
     *,
     master: str | None = None,
     nodes: int | None = None,
+    progress: Callable[[TasksDone], None] = lambda _: None,
+    should_stop: Callable[[], bool] = lambda: False,
 ) -> list[StageReport]:
     """Run a flow to its end, and return what each stage has done.
 
     `session` is the user's own; else it is that of this process, on `master`. `nodes` is how many
     workers stages have that ask for no number; where nothing is said, as many as Spark has cores.
+    Raises Stopped where it should stop; nothing is published then.
     """
     session = session or spark_session(master)
     if not is_local(session):
         send_package(session)
-    return BatchRun(flow, session, nodes or session.sparkContext.defaultParallelism).run()
+    run = BatchRun(flow, session, nodes or nodes_of(session))
+    return run.run(progress=progress, should_stop=should_stop)
 
 
 class BatchRun:
@@ -50,29 +58,34 @@ class BatchRun:
 
     def __init__(self, flow: Flow, session: SparkSession, nodes: int) -> None:
         self._flow, self._session = flow, session
-        self._compiled = CompiledFlow(flow, session, nodes)
+        with plain_faults():
+            self._plan = ColumnPlan(flow, session, nodes)
         self.tag = f"shunter-{uuid.uuid4().hex}"
 
-    def run(self) -> list[StageReport]:
-        sinks = [Delivery(self._flow, chain) for chain in self._compiled.sinks]
-        context = self._session.sparkContext
-        context.addJobTag(self.tag)
+    def run(self, **watched: Any) -> list[StageReport]:
+        """Run it; `watched` are `progress` and `should_stop`, as a Watch takes them."""
+        compiled = self._plan.compiled
+        sinks = [Delivery(self._flow, chain) for chain in compiled.sinks]
+        written = {FilesDelivery(sink): stage for sink, stage in self._plan.written.items()}
+        every: list[Delivery | FilesDelivery] = [*sinks, *written]
         try:
-            with plain_faults():
-                self._compiled.compile()
+            with Watch(self._session, self.tag, **watched) as watch, plain_faults():
+                compiled.compile()
+                for files, stage in written.items():
+                    files.take(self._plan.written_columns(stage))
                 for sink in sinks:
-                    sink.take(_rows_of(self._compiled.input_of(sink.chain)))
+                    sink.take(_rows_of(compiled.input_of(sink.chain), watch.check))
         except BaseException:
-            context.cancelJobsWithTag(self.tag)
-            for sink in sinks:
-                sink.abandon()
+            for each in every:
+                each.abandon()
             raise
         finally:
-            context.removeJobTag(self.tag)
-            self._compiled.forget()
-        for sink in sinks:
-            sink.close()
-        return reports(self._flow, sinks)
+            self._plan.forget()
+        told: Tallies = {}
+        for each in every:
+            each.close()
+            told |= each.tallies
+        return reports_of(self._flow, self._plan.tallies(told))
 
 
 class Delivery:
@@ -111,11 +124,8 @@ class Delivery:
         self._assembly.abandon()
 
 
-def reports(flow: Flow, sinks: Iterable[Delivery]) -> list[StageReport]:
-    """Sum up what all workers have told."""
-    tallies: Tallies = {}
-    for sink in sinks:
-        tallies |= sink.tallies
+def reports_of(flow: Flow, tallies: Tallies) -> list[StageReport]:
+    """Report for each stage the sum of its tallies."""
     letters = letters_stage(flow)
     stages = [*flow.in_order(), *([letters] if letters else [])]
     return [_report(stage, tallies) for stage in stages]
@@ -129,8 +139,10 @@ def _report(stage: Stage, tallies: Tallies) -> StageReport:
     )
 
 
-def _rows_of(frame: DataFrame) -> Iterator[Envelope]:
-    return (Envelope(*row) for row in frame.toLocalIterator(prefetchPartitions=True))
+def _rows_of(frame: DataFrame, check: Callable[[], None]) -> Iterator[Envelope]:
+    for row in frame.toLocalIterator(prefetchPartitions=True):
+        check()
+        yield Envelope(*row)
 
 
 def _nowhere(*_: object) -> Any:

@@ -14,7 +14,7 @@ from shunter.flow.graph import Flow, Kind, Stage
 from shunter.flow.plan import DEAD_LETTERS, EdgePlan, WorkerPlan, planned
 from shunter.flow.routes import LOCAL
 
-WithState = (Kind.STATEFUL, Kind.SINK)
+WithState = (Kind.STATEFUL, Kind.AGGREGATE, Kind.SINK)
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from shunter.flow.codec import Codec
-from shunter.flow.instructions import END_OF_STREAM, Instruction
+from shunter.flow.instructions import CHECKPOINT, END_OF_STREAM, Instruction
 from shunter.flow.sources.arrow import arrow
 from shunter.flow.sources.port import Source
 
@@ -34,6 +34,9 @@ BATCH_BYTES = 1 << 22
 Tallies = dict[str, dict[str, tuple[int, int, int]]]
 """By worker and stage: events taken, given, and failed."""
 
+States = dict[str, str]
+"""By worker: the name of the file with its state."""
+
 
 class Envelope(NamedTuple):
     """One row."""
@@ -49,7 +52,7 @@ class Envelope(NamedTuple):
 
 
 class _Told(msgspec.Struct, array_like=True):
-    """An instruction as bytes; the end of a stream brings tallies along."""
+    """An instruction as bytes; the last one brings tallies along, and where states were kept."""
 
     name: str
     origin: str
@@ -57,6 +60,7 @@ class _Told(msgspec.Struct, array_like=True):
     kind: str
     data: bytes
     tallies: Tallies
+    states: States
 
 
 @dataclass
@@ -116,6 +120,7 @@ class EnvelopeOutbox:
     edge: int
     node: int
     tallies: Callable[[], Tallies] = dict
+    states: Callable[[], States] = dict
     _events: list[Any] = field(default_factory=list)
     _epoch: int = 0
     _seq: int = 0
@@ -127,24 +132,33 @@ class EnvelopeOutbox:
 
     def enqueue(self, _: str, first: int, events: Sequence[Any]) -> int:
         if self._epoch != self.clock.epoch:
-            self._pack()
+            self.pack()
         if not self._events:
             self._epoch, self._seq = self.clock.epoch, first
         self._events += events
         self._taken += len(events)
         if len(self._events) >= self._limit:
-            self._pack()
+            self.pack()
         return len(events)
 
     def instruct(self, _: str, number: int, instruction: Instruction) -> int:
-        self._pack()
+        self.pack()
         kind, data = self.codec.encode([instruction.data])
-        tallies = self.tallies() if instruction.name == END_OF_STREAM else {}
-        told = _Told(instruction.name, instruction.origin, instruction.number, kind, data, tallies)
+        is_last = instruction.name in (END_OF_STREAM, CHECKPOINT)
+        told = _Told(
+            instruction.name,
+            instruction.origin,
+            instruction.number,
+            kind,
+            data,
+            tallies=self.tallies() if is_last else {},
+            states=self.states() if is_last else {},
+        )
         self._append(self.clock.epoch, True, number, "", msgspec.msgpack.encode(told))
         return 1
 
-    def _pack(self) -> None:
+    def pack(self) -> None:
+        """Make rows of what has come so far."""
         events, self._events = self._events, []
         for at in range(0, len(events), self._limit):
             some = events[at : at + self._limit]
@@ -160,18 +174,29 @@ class EnvelopeOutbox:
         )
 
 
-class EnvelopeInbox:
-    """Sorted rows, as a worker takes from its inbox; behind the last comes the end of the stream.
+END = Instruction(END_OF_STREAM)
 
-    `taken_from` ends with the edge by which the last events have come. `tallies` are what the
-    workers before this one have told.
+
+class EnvelopeInbox:
+    """Sorted rows, as a worker takes from its inbox; behind them comes the end, or what is last.
+
+    `taken_from` ends with the edge by which the last events have come. `tallies` and `states` are
+    what the workers before this one have told.
     """
 
-    def __init__(self, rows: Iterable[Envelope], codec: Codec, clock: Clock) -> None:
-        self._rows, self._codec, self._clock = iter(rows), codec, clock
+    def __init__(
+        self,
+        rows: Iterable[Envelope],
+        codec: Codec,
+        clock: Clock,
+        *,
+        last: Instruction = END,
+    ) -> None:
+        self._rows, self._codec, self._clock, self._last = iter(rows), codec, clock, last
         self._acted = -1
         self.taken_from = ""
         self.tallies: Tallies = {}
+        self.states: States = {}
 
     def take(self, _: int) -> list[Any] | Instruction:
         for row in self._rows:
@@ -179,37 +204,57 @@ class EnvelopeInbox:
             if not row.is_instruction:
                 self.taken_from = f"{row.sender}/{row.edge}"
                 return self._codec.decode(row.kind, row.body)
-            told = msgspec.msgpack.decode(row.body, type=_Told)
+            instruction, told = instruction_in(row, self._codec)
             self.tallies |= told.tallies
+            self.states |= told.states
             if row.epoch not in (self._acted, LAST_EPOCH):
                 self._acted = row.epoch
-                data = self._codec.decode(told.kind, told.data)[0]
-                return Instruction(told.name, data, told.origin, told.number)
+                return instruction
         self._clock.epoch = LAST_EPOCH
-        return Instruction(END_OF_STREAM)
+        return self._last
 
     def acknowledge(self, _: int) -> None:
         return
 
+    def snapshot(self) -> None:
+        """Return nothing: what one inbox has got, no other one gets."""
+
+    def restore(self, saved: None) -> None:
+        assert saved is None
+
+
+def instruction_in(row: Envelope, codec: Codec) -> tuple[Instruction, _Told]:
+    """Return the instruction that a row holds, and all that is told with it."""
+    told = msgspec.msgpack.decode(row.body, type=_Told)
+    data = codec.decode(told.kind, told.data)[0]
+    return Instruction(told.name, data, told.origin, told.number), told
+
+
+def epoch_of(instructions: int, rank: int, of: int) -> int:
+    """Return the epoch of what a source sends after so many instructions.
+
+    `rank` is the place of its worker among the `of` workers of all sources.
+    """
+    return of * (1 + instructions) + rank
+
 
 class StampedSource:
-    """A source whose events and instructions get their epochs as they are read.
-
-    `rank` is its place among the `of` workers of all sources.
-    """
+    """A source whose events and instructions get their epochs as they are read."""
 
     def __init__(self, source: Source, clock: Clock, rank: int, of: int) -> None:
         self._source, self._clock = source, clock
-        self._next, self._step = of + rank, of
+        self._rank, self._of = rank, of
+        self._instructions = 0
 
     def open(self, position: Any | None) -> None:
         self._source.open(position)
 
     def read(self, limit: int) -> list[Any] | None:
         events = self._source.read(limit)
-        self._clock.epoch = LAST_EPOCH if events is None else self._next
+        now = epoch_of(self._instructions, self._rank, self._of)
+        self._clock.epoch = LAST_EPOCH if events is None else now
         if events is not None and len(events) == 1 and type(events[0]) is Instruction:
-            self._next += self._step
+            self._instructions += 1
         return events
 
     def position(self) -> Any:

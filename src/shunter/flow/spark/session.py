@@ -10,7 +10,8 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 EMBEDDED = "local[*]"
 OLDEST_JAVA = 17
 CONNECT_SECONDS = 3.0
+JAVA_SECONDS = 20.0
+STOP_SECONDS = 5.0
 
 _LOGGING = Path(__file__).with_name("log4j2.properties")
 _MASTER = re.compile(r"local(\[.*\])?$|spark://[^/:]+:\d+|k8s://.|yarn$")
@@ -29,23 +32,32 @@ _VERSION = re.compile(r'version "(?:1\.)?(\d+)')
 
 
 def spark_session(
-    master: str | None = None, *, name: str = "shunter", options: Mapping[str, str] | None = None
+    master: str | None = None,
+    *,
+    remote: str | None = None,
+    name: str = "shunter",
+    options: Mapping[str, str] | None = None,
 ) -> SparkSession:
     """Return the session that this process has, or start one.
 
     `master` is what Spark calls so: local[*], where nothing is said, or spark://HOST:PORT.
+    `remote` is a Spark Connect server in its place, sc://HOST:PORT.
     `options` are settings of Spark, which count only where the session is started.
     """
+    if remote is not None:
+        return _remote_session(remote, master)
     sql = pyspark("pyspark.sql")
     running: SparkSession | None = sql.SparkSession.getActiveSession()
-    if running is not None and running.sparkContext._jsc is not None:
+    if running is not None and is_connect(running) and master is None:
+        return running
+    if running is not None and (is_connect(running) or running.sparkContext._jsc is not None):
         return _fitting(running, master)
     master = EMBEDDED if master is None else master
     _check_java()
     _check_reachable(master)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
-    if _is_embedded(master):
+    if _is_on_loopback(master):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     settings = {"spark.master": master, "spark.app.name": name, **_settings(master)}
     try:
@@ -55,7 +67,41 @@ def spark_session(
             f"Spark does not start on {master!r}: {_first_line(error)}; check the master and the "
             "options, and 'shunter doctor' checks this machine"
         ) from error
+    importlib.import_module("shunter.flow.spark.history").register(session)
     return session
+
+
+@contextmanager
+def lent_session(master: str | None = None) -> Iterator[SparkSession]:
+    """Lend a session for one run, in a process that may do others later, on other masters.
+
+    Afterwards one on a cluster is stopped, for it holds cores there; one of this process is kept.
+    """
+    running: SparkSession | None = pyspark("pyspark.sql").SparkSession.getActiveSession()
+    if running is not None and running.sparkContext.master != (master or EMBEDDED):
+        stop_session(running)
+    session = spark_session(master)
+    try:
+        yield session
+    finally:
+        if not is_local(session):
+            stop_session(session)
+
+
+def stop_session(session: SparkSession) -> None:
+    """Stop a session and end its Java process, so that the next one may have other settings."""
+    spark_context = pyspark().SparkContext
+    gateway = spark_context._gateway
+    session.stop()
+    spark_context._gateway = spark_context._jvm = None
+    if (java := getattr(gateway, "proc", None)) is not None:
+        gateway.shutdown()
+        java.stdin.close()
+        try:
+            java.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            java.kill()
+            java.wait()
 
 
 def pyspark(module: str = "pyspark") -> Any:
@@ -71,7 +117,22 @@ def pyspark(module: str = "pyspark") -> Any:
 
 def is_local(session: SparkSession) -> bool:
     """Tell whether executors are on this machine and in this session's own process."""
-    return _is_embedded(str(session.sparkContext.master))
+    return not is_connect(session) and _is_embedded(str(session.sparkContext.master))
+
+
+def is_connect(session: Any) -> bool:
+    """Tell whether this is a session on a Spark Connect server, which has no SparkContext."""
+    return type(session).__module__.startswith("pyspark.sql.connect")
+
+
+def _remote_session(remote: str, master: str | None) -> SparkSession:
+    if master is not None:
+        raise FlowError(
+            f"there is a master, {master!r}, and a Spark Connect server, {remote}; name one of them"
+        )
+    from shunter.flow.spark.connect import connect_session
+
+    return connect_session(remote)
 
 
 def _started(settings: Mapping[str, str]) -> SparkSession:
@@ -96,6 +157,10 @@ def _is_embedded(master: str) -> bool:
     return re.fullmatch(r"local(\[.*\])?", master) is not None
 
 
+def _is_on_loopback(master: str) -> bool:
+    return _is_embedded(master) or re.match(r"spark://(127\.|localhost:)", master) is not None
+
+
 def _settings(master: str) -> dict[str, str]:
     settings = {
         "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}",
@@ -105,13 +170,13 @@ def _settings(master: str) -> dict[str, str]:
         "spark.sql.shuffle.partitions": str(max(2, os.cpu_count() or 2)),
         "spark.sql.adaptive.enabled": "false",
     }
-    if _is_embedded(master):
+    if _is_on_loopback(master):
         settings["spark.driver.host"] = settings["spark.driver.bindAddress"] = "127.0.0.1"
     return settings
 
 
 def _fitting(running: SparkSession, master: str | None) -> SparkSession:
-    found = running.sparkContext.master
+    found = "a Spark Connect server" if is_connect(running) else running.sparkContext.master
     if master not in (None, found):
         raise FlowError(
             f"this process has a Spark session on {found!r} already, so it can't have one on "
@@ -127,9 +192,16 @@ def _check_java() -> None:
     if java is None:
         where = f"in JAVA_HOME={home}" if home else "on the PATH"
         raise FlowError(f"Spark needs Java {OLDEST_JAVA}, and there is none {where}; {remedy}")
-    command = [java, "-version"]
-    said = subprocess.run(command, capture_output=True, text=True, check=False).stderr  # noqa: S603
-    found = _VERSION.search(said)
+    try:
+        told = subprocess.run(  # noqa: S603
+            [java, "-version"], capture_output=True, text=True, check=False, timeout=JAVA_SECONDS
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise FlowError(
+            f"Spark needs Java {OLDEST_JAVA}, and {java} can't be run ({error}); {remedy}, or let "
+            "JAVA_HOME name another one"
+        ) from error
+    found = _VERSION.search(told.stderr)
     if found is None or int(found[1]) < OLDEST_JAVA:
         version = found[1] if found else "of an unknown version"
         raise FlowError(

@@ -8,6 +8,7 @@ that name with another text forgets it.
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import importlib.abc
 import importlib.util
 import io
@@ -15,6 +16,7 @@ import linecache
 import pickle
 import sys
 import sysconfig
+import tempfile
 import zipfile
 from collections.abc import Iterable, Sequence
 from importlib.machinery import ModuleSpec
@@ -26,7 +28,7 @@ import msgspec
 
 from shunter.errors import FlowError
 from shunter.flow.places import is_ours
-from shunter.flow.spark.session import pyspark
+from shunter.flow.spark.session import is_connect, pyspark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -77,15 +79,38 @@ def parcel(thing: Any, modules: Iterable[str], *, what: str) -> Parcel:
 
 def send_package(session: SparkSession) -> None:
     """Give Shunter itself to executors on other hosts, once for a session."""
-    context = session.sparkContext
-    if any(_PACKAGE in path for path in context.listFiles):
+    if is_connect(session):
+        with tempfile.TemporaryDirectory(prefix="shunter-connect-") as folder:
+            session.addArtifacts(str(_named_by_contents(_zipped(Path(folder)))), pyfile=True)
         return
+    context = session.sparkContext
+    if not any(_PACKAGE in path for path in context.listFiles):
+        context.addPyFile(str(_zipped(Path(context._temp_dir))))
+
+
+def _zipped(where: Path) -> Path:
+    """Pack Shunter into a file there."""
     folder = Path(__file__).parents[2]
-    zipped = Path(context._temp_dir) / _PACKAGE
+    zipped = where / _PACKAGE
     with zipfile.ZipFile(zipped, "w", zipfile.ZIP_DEFLATED) as file:
-        for path in sorted(folder.rglob("*.py")):
-            file.write(path, path.relative_to(folder.parent))
-    context.addPyFile(str(zipped))
+        for path in sorted(folder.rglob("*")):
+            if path.suffix in {".py", ".sql"}:
+                file.write(path, path.relative_to(folder.parent))
+    return zipped
+
+
+def _named_by_contents(file: Path) -> Path:
+    """Rename a file, so that a Connect server takes it again, and another one beside it."""
+    digest = hashlib.sha256(file.read_bytes()).hexdigest()[:16]
+    return file.rename(file.with_stem(f"{file.stem}-{digest}"))
+
+
+def pin_package() -> None:
+    """Let Shunter be found from any folder, on executors that have it at a relative path."""
+    sys.path[:] = [str(Path(each).absolute()) for each in sys.path]
+    for name, module in list(sys.modules.items()):
+        if is_ours(name) and hasattr(module, "__path__"):
+            module.__path__ = [str(Path(each).absolute()) for each in module.__path__]
 
 
 # ---- packing

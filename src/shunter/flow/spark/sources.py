@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from shunter.errors import FlowError
-from shunter.flow.sources.arrow import arrow
+from shunter.flow.sources.arrow_rows import events_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+
+AT_ONCE = 8_192
+"""So many rows are made events at once, also where fewer were asked for: nobody waits for them."""
+
+TAKEN = "_taken"
+"""A column of results: how many events have gone into each, counted once in all windows."""
 
 
 class DataFrameSource:
@@ -19,6 +24,7 @@ class DataFrameSource:
 
     A row becomes a dict, or with `type` an object of a dataclass or msgspec Struct. Only Spark
     can read it. Stages behind it that have no state run in as many tasks as it has partitions.
+    `results_of` names a stage that Spark itself does, if these are its results with TAKEN.
     """
 
     def __init__(
@@ -26,12 +32,13 @@ class DataFrameSource:
         frame: Callable[[SparkSession], DataFrame],
         *,
         type: Any = None,  # noqa: A002
+        results_of: str = "",
     ) -> None:
-        self.frame, self._type = frame, type
+        self.frame, self.event_type, self._results_of = frame, type, results_of
 
     def rows(self) -> FrameRows:
         """Return what tasks need of it."""
-        return FrameRows(self._type)
+        return FrameRows(self.event_type, self._results_of)
 
     def open(self, position: Any | None) -> None:
         raise FlowError("a DataFrame can only be read on Spark; run the flow with --on spark")
@@ -47,10 +54,14 @@ class DataFrameSource:
 
 
 class FrameRows:
-    """Makes events of the batches of one partition."""
+    """Makes events of the batches of one partition.
 
-    def __init__(self, kind: Any) -> None:
-        self._kind = kind
+    Where they are results of a stage that Spark itself does, `taken` is what it has made them of.
+    """
+
+    def __init__(self, kind: Any, results_of: str = "") -> None:
+        self._kind, self.results_of = kind, results_of
+        self.taken = self.given = 0
         self._batches: Iterator[Any] = iter(())
         self._waiting: Iterator[list[Any]] = iter(())
 
@@ -65,10 +76,14 @@ class FrameRows:
         while (events := next(self._waiting, None)) is None:
             if (batch := next(self._batches, None)) is None:
                 return None
-            self._waiting = self._events_in(batch, limit)
+            self._waiting = self._events_in(batch, max(limit, AT_ONCE))
         return events
 
     def _events_in(self, batch: Any, limit: int) -> Iterator[list[Any]]:
+        if self.results_of:
+            self.taken += sum(batch.column(TAKEN).to_pylist())
+            self.given += batch.num_rows
+            batch = batch.drop_columns([TAKEN])
         for at in range(0, batch.num_rows, limit):
             yield events_of(batch.slice(at, limit), self._kind)
 
@@ -77,27 +92,3 @@ class FrameRows:
 
     def close(self) -> None:
         return
-
-
-def events_of(batch: Any, kind: Any = None) -> list[Any]:
-    """Make events of a batch of Arrow's, column by column."""
-    names: Sequence[str] = batch.schema.names
-    columns = [_values(column) for column in batch.columns]
-    rows = [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
-    if kind is None:
-        return rows
-    try:
-        return msgspec.convert(rows, list[kind])
-    except msgspec.ValidationError as error:
-        raise FlowError(
-            f"a row is no {kind.__name__}: {error}; let the columns be its fields"
-        ) from error
-
-
-def _values(column: Any) -> list[Any]:
-    """Return the values of a column; numbers without gaps come by the fast way."""
-    types = arrow("pyarrow.types")
-    is_number = types.is_integer(column.type) or types.is_floating(column.type)
-    if is_number and not column.null_count:
-        return column.to_numpy(zero_copy_only=False).tolist()  # type: ignore[no-any-return]
-    return column.to_pylist()  # type: ignore[no-any-return]

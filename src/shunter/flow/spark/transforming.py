@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from copy import copy
-from dataclasses import dataclass, replace
-from itertools import chain as joined
 from typing import TYPE_CHECKING, Any
 
 from shunter.errors import FlowError
 from shunter.flow.checking import POLICIES
-from shunter.flow.codec import Codec
 from shunter.flow.event_types import users_modules
-from shunter.flow.graph import Edge, Flow, Kind, Stage
-from shunter.flow.instructions import END_OF_STREAM, Instruction
-from shunter.flow.sinks.records import records_of
-from shunter.flow.sources.arrow import arrow
-from shunter.flow.spark.compiling import CompiledFlow
-from shunter.flow.spark.envelopes import Clock, EnvelopeInbox, rows_in
-from shunter.flow.spark.faults import marked_faults
+from shunter.flow.graph import Flow, Kind
+from shunter.flow.spark.column_rows import ColumnSink, EnvelopesToColumns
+from shunter.flow.spark.columnar import ColumnPlan
+from shunter.flow.spark.envelopes import Tallies
+from shunter.flow.spark.rewriting import loose, rebuilt
 from shunter.flow.spark.session import pyspark
-from shunter.flow.spark.shipping import Parcel, parcel
+from shunter.flow.spark.shipping import parcel
+from shunter.flow.spark.slots import nodes_of
 from shunter.flow.spark.sources import DataFrameSource
 
 if TYPE_CHECKING:
@@ -43,45 +37,20 @@ def transform(
     """
     session = frame.sparkSession
     given = _reading(flow, DataFrameSource(lambda _: frame, type=type))
-    compiled = CompiledFlow(
-        given, session, nodes or session.sparkContext.defaultParallelism, keeps=False
-    )
-    compiled.compile()
+    plan = ColumnPlan(given, session, nodes or nodes_of(session), keeps=False, writes=False)
+    plan.compiled.compile()
     types = pyspark("pyspark.sql.types")
     wanted = types.StructType.fromDDL(schema) if isinstance(schema, str) else schema
     arrow_schema = pyspark("pyspark.sql.pandas.types").to_arrow_schema(wanted)
-    sent = parcel(flow.types, users_modules(flow), what=f"flow {flow.name!r}")
-    [sink] = compiled.sinks
-    return compiled.input_of(sink).mapInArrow(_RowsOut(flow.name, sent, arrow_schema), wanted)
+    [sink] = plan.compiled.sinks
+    [stage] = sink.stages
+    rows = ColumnSink(stage.name, stage.where, (), arrow_schema, wanted, _nobody)
+    sent = parcel((flow.types, rows), users_modules(flow), what=f"flow {flow.name!r}")
+    return plan.compiled.input_of(sink).mapInArrow(EnvelopesToColumns(flow.name, sent), wanted)
 
 
-@dataclass
-class _RowsOut:
-    """Makes rows of the user's of envelopes."""
-
-    flow: str
-    types: Parcel
-    schema: Any
-
-    def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
-        with marked_faults(self.flow):
-            rows = joined.from_iterable(map(rows_in, batches))
-            inbox = EnvelopeInbox(rows, Codec(self.types.opened()), Clock())
-            while True:
-                events = inbox.take(0)
-                if not isinstance(events, Instruction):
-                    yield self._batch(events)
-                elif events.name == END_OF_STREAM:
-                    return
-
-    def _batch(self, events: list[Any]) -> Any:
-        try:
-            return arrow().RecordBatch.from_pylist(records_of(events), schema=self.schema)
-        except (arrow().ArrowException, TypeError) as error:
-            raise FlowError(
-                f"flow {self.flow!r}: what it gives does not fit the schema: {error}; it is "
-                f"{', '.join(f'{each.name} {each.type}' for each in self.schema)}"
-            ) from error
+def _nobody(_: Tallies) -> None:
+    """Nobody asks how much a DataFrame has counted."""
 
 
 def _reading(flow: Flow, source: DataFrameSource) -> Flow:
@@ -104,17 +73,8 @@ def _reading(flow: Flow, source: DataFrameSource) -> Flow:
 
 def _rewired(flow: Flow, source: DataFrameSource) -> Flow:
     """Copy the graph, with a source that has one worker in the plan."""
-    made = copy(flow)
-    stages: dict[Stage, Stage] = {}
-    for stage in flow.stages:
-        is_source = stage.kind is Kind.SOURCE
-        what, workers = (source, 1) if is_source else (stage.what, stage.workers)
-        stages[stage] = replace(stage, flow=made, what=what, workers=workers, inputs=[], outputs=[])
-    made.stages, made.edges = list(stages.values()), []
-    for edge in flow.edges:
-        up, down = stages[edge.upstream], stages[edge.downstream]
-        again = Edge(edge.number, up, down, edge.route, edge.where)
-        made.edges.append(again)
-        up.outputs.append(again)
-        down.inputs.append(again)
-    return made
+    changes = {Kind.SOURCE: {"what": source, "workers": 1}}
+    stages = {stage: loose(stage, **changes.get(stage.kind, {})) for stage in flow.stages}
+    return rebuilt(
+        flow, [(edge, stages[edge.upstream], stages[edge.downstream]) for edge in flow.edges]
+    )

@@ -145,6 +145,16 @@ class Connection:
             )
 
 
+async def is_shunters(url: str, *, patience: float = 5.0) -> bool:
+    """Tell whether a database is one of ours, without making it so."""
+    connection = Connection(url, patience=patience)
+    try:
+        found = await connection.patiently(lambda: connection._schema.find_one({"_id": "shunter"}))
+        return found is not None
+    finally:
+        await connection.close()
+
+
 def public_name(url: str) -> str:
     """The URL without user, password and options, as messages show it; raises ValueError."""
     scheme, _, rest = url.partition("://")

@@ -1,0 +1,121 @@
+"""`shunter report`: what became of the jobs that have ended, as a page, a table or JSON."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import typer
+from rich import box
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from shunter.cli.spark_runs import run_and_show
+from shunter.flow.running import run_here
+from shunter.flow.since import moment_of
+from shunter.flow.sources.job_history import JobHistory, history
+from shunter.flow.spark.history import finished_jobs
+from shunter.flow.spark.sources import DataFrameSource
+from shunter.reporting.document import HistoryReport, Spread, slice_seconds
+from shunter.reporting.flow import report_flow
+from shunter.reporting.sink import WriteReport
+from shunter.reporting.wording import share_of, span_of
+from shunter.settings_sources import load_settings
+
+DEFAULT_OUTPUT = Path("report.html")
+
+
+class ReportsOn(StrEnum):
+    """What the report's flow runs on."""
+
+    SPARK = "spark"
+    LOCAL = "local"
+
+
+def report(
+    store: Annotated[
+        str | None, typer.Option("--store", help="Where jobs are kept: a URL; else store.url.")
+    ] = None,
+    since: Annotated[
+        str, typer.Option(help="Jobs that ended from then on: 90m, 24h, 7d, or a date.")
+    ] = "24h",
+    output: Annotated[
+        Path | None, typer.Option(help="Where the page goes; report.html, if nothing is said.")
+    ] = None,
+    on: Annotated[ReportsOn, typer.Option(help="On Spark, or in this process.")] = ReportsOn.SPARK,
+    master: Annotated[
+        str | None, typer.Option(help="Spark's master: spark://HOST:PORT; else Spark runs here.")
+    ] = None,
+    config_file: Annotated[
+        Path | None,
+        typer.Option("--config", help="A TOML file; ./shunter.toml is used where there is one."),
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print JSON; a page only where --output names one.")
+    ] = False,
+) -> None:
+    """Write a page about finished jobs: throughput, times, failures, workers' use."""
+    settings = load_settings(config_file, os.environ, {"store.url": store}).settings
+    url = _absolute(settings.store.url)
+    now = time.time()
+    begin = moment_of(since, now=now)
+    with history(url):
+        pass  # what is wrong with the store is said before Spark starts
+    path = output if as_json or output else DEFAULT_OUTPUT
+    sink = WriteReport(path, made=now, since=begin)
+    seconds = slice_seconds(now - begin)
+    if on is ReportsOn.LOCAL:
+        run_here(report_flow(JobHistory(url, since=begin), sink, slice_seconds=seconds))
+    else:
+        jobs = DataFrameSource(finished_jobs(url, since=repr(begin)))
+        flow = report_flow(jobs, sink, slice_seconds=seconds)
+        run_and_show(flow, master=master, is_shown=not as_json)
+    assert sink.report is not None, "the flow has ended"
+    if as_json:
+        sys.stdout.write(msgspec.json.format(msgspec.json.encode(sink.report)).decode() + "\n")
+    else:
+        _show(sink.report, since, path)
+
+
+def _absolute(url: str) -> str:
+    """Return the URL of a store with the whole path of its file: Spark may be elsewhere."""
+    scheme, separator, path = url.partition(":///")
+    return f"{scheme}:///{os.path.abspath(path)}" if scheme == "sqlite" and separator else url
+
+
+def _show(report: HistoryReport, since: str, path: Path | None) -> None:
+    console = Console()
+    if report.jobs:
+        console.print(_table(report))
+        console.print(
+            f"{report.jobs:,} finished jobs since {since}: {report.completed:,} completed, "
+            f"{report.failed:,} failed ({share_of(report.failed, report.jobs)}), "
+            f"{report.cancelled:,} cancelled, on {len(report.workers):,} workers",
+            highlight=False,
+            soft_wrap=True,
+        )
+    else:
+        console.print(f"no finished jobs since {since}", highlight=False)
+    if path is not None:
+        console.print(f"the page: {escape(str(path.absolute()))}", soft_wrap=True, highlight=False)
+
+
+def _table(report: HistoryReport) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    table.add_column("type", overflow="fold")
+    for name in ("jobs", "failed", "waited p50", "p95", "ran p50", "p95"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for each in report.types:
+        row = [escape(each.type), f"{each.jobs:,}", f"{each.failed:,}" if each.failed else ""]
+        table.add_row(*row, *_both(each.waiting), *_both(each.run))
+    return table
+
+
+def _both(spread: Spread | None) -> tuple[str, str]:
+    return ("", "") if spread is None else (span_of(spread.p50), span_of(spread.p95))

@@ -1,0 +1,92 @@
+"""A flow that streams on Spark, as somebody at a terminal sees it: a table that batches change."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+
+import typer
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.text import Text
+
+from shunter.cli.stages import stage_table
+from shunter.errors import FlowError
+from shunter.flow.graph import Flow
+from shunter.flow.progress import Pace, StageProgress
+from shunter.flow.report import StageReport
+from shunter.flow.spark.session import spark_session
+from shunter.flow.spark.slots import nodes_of
+from shunter.flow.spark.streaming import MAX_EVENTS, stream_on_spark
+from shunter.flow.stall import Stall
+
+INTERRUPTED = 130
+
+
+def stream_and_show(
+    flow: Flow,
+    *,
+    master: str | None,
+    checkpoints: str | None,
+    every: float | None,
+    max_events: int | None,
+    is_shown: bool,
+) -> tuple[list[StageReport], int]:
+    """Stream until the sources end; return what the stages have done, and on how many nodes."""
+    if checkpoints is None or "://" in checkpoints:
+        raise FlowError(
+            "--stream needs a folder from which a later run can go on; say --checkpoints FOLDER, "
+            "and on a cluster one that all its hosts see"
+        )
+    console = Console(stderr=True)
+    waiting: AbstractContextManager[object] = (
+        console.status("starting Spark") if is_shown else nullcontext()
+    )
+    with waiting:
+        session = spark_session(master)
+        nodes = nodes_of(session)
+    table = _LiveTable(flow, nodes)
+    live = Live(get_renderable=table.render, console=console, transient=True)
+    try:
+        with live if is_shown else nullcontext():
+            stages = stream_on_spark(
+                flow,
+                session,
+                checkpoints=checkpoints,
+                every=every,
+                max_events=max_events or MAX_EVENTS,
+                progress=table.show,
+            )
+    except KeyboardInterrupt:
+        again = shlex.join(["shunter", *sys.argv[1:]])
+        console.print(f"stopped; every batch that was committed counts. To go on: {again}")
+        raise typer.Exit(INTERRUPTED) from None
+    return stages, nodes
+
+
+class _LiveTable:
+    """Where the stages stand after the last batch, and for how long no batch has come."""
+
+    def __init__(self, flow: Flow, nodes: int) -> None:
+        self._name, self._began = flow.name, time.monotonic()
+        self._pace = Pace(flow, nodes, now=self._began)
+        self._stall = Stall()
+        self._stages: Sequence[StageProgress] = ()
+        self._marks: tuple[tuple[int, int], ...] = ()
+        self._batches = 0
+
+    def show(self, reports: Sequence[StageReport]) -> None:
+        self._batches += 1
+        self._stages = self._pace.of(reports, now=time.monotonic())
+        self._marks = tuple((stage.taken, stage.given) for stage in reports)
+
+    def render(self) -> RenderableType:
+        now = time.monotonic()
+        still = self._stall.seen(now, self._marks)
+        said = f"{self._batches:,} batches; Ctrl-C stops it"
+        if still is not None:
+            said = f"no progress for {still:.0f} s: no source gives anything, or a batch hangs"
+        return Group(stage_table(self._name, self._stages, now - self._began), Text(said))

@@ -1,0 +1,88 @@
+"""What a flow job tells while it runs, and as its result."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from msgspec import Struct, json
+
+from shunter.context import Context
+from shunter.flow.graph import Flow
+from shunter.flow.progress import Pace, StageProgress, events_read
+from shunter.flow.report import StageReport
+from shunter.flow.stall import Stall
+
+if TYPE_CHECKING:
+    from shunter.flow.spark.tagged_jobs import TasksDone
+
+
+class FlowProgress(Struct, frozen=True):
+    """How far a run has come; at its end, when it is the job's result, rates are of all of it.
+
+    Counts and seconds are of this try: what came before the checkpoint that it began at is not in.
+    A batch on Spark counts events at its end alone, and until then tells of Spark's `tasks`, how
+    many are done and how many there are. `still` is for how many seconds nothing has moved, where
+    that is long.
+    """
+
+    flow: str
+    seconds: float
+    stages: list[StageProgress]
+    tasks: tuple[int, int] | None = None
+    still: float | None = None
+
+
+class Told:
+    """Tells the context of a job about its run, on so many nodes, which begins now."""
+
+    def __init__(
+        self,
+        ctx: Context,
+        flow: Flow,
+        nodes: int,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._ctx, self._flow, self._nodes, self._clock = ctx, flow, nodes, clock
+        self._began = clock()
+        self._pace = Pace(flow, nodes, now=self._began)
+        self._stall = Stall()
+
+    def stages(self, reports: Sequence[StageReport]) -> None:
+        """Tell what the stages have done so far."""
+        now = self._clock()
+        stages = self._pace.of(reports, now=now)
+        still = self._stall.seen(now, tuple((each.taken, each.given) for each in reports))
+        self._note(now, stages, still, events_read(stages))
+
+    def tasks(self, tasks: TasksDone) -> None:
+        """Tell how far Spark is with its tasks, where it can't be seen into them."""
+        now = self._clock()
+        still = self._stall.seen(now, (tasks.done, tasks.active, tasks.total))
+        self._note(now, [], still, tasks.done, tasks.total)
+
+    def end(self, reports: Sequence[StageReport]) -> FlowProgress:
+        """Tell the last counts; return them with the rates of the whole run."""
+        self.stages(reports)
+        now = self._clock()
+        stages = Pace(self._flow, self._nodes, now=self._began).of(reports, now=now)
+        return FlowProgress(self._flow.name, round(now - self._began, 3), stages)
+
+    def _note(
+        self,
+        now: float,
+        stages: list[StageProgress],
+        still: float | None,
+        done: int,
+        total: int | None = None,
+    ) -> None:
+        found = FlowProgress(
+            self._flow.name,
+            round(now - self._began, 3),
+            stages,
+            tasks=None if total is None else (done, total),
+            still=None if still is None else round(still, 1),
+        )
+        self._ctx.progress(done, total, note=json.encode(found).decode())

@@ -1,0 +1,40 @@
+"""The examples write the same on Spark as in one process, as a batch and as a stream."""
+
+from __future__ import annotations
+
+from contextlib import chdir
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from shunter.flow.loading import load
+from shunter.flow.local import run
+from shunter.flow.spark.streaming import stream_on_spark
+from system.flow.test_examples import KEYS, by_key, flow_file, written
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@pytest.mark.parametrize("example", KEYS)
+def test_an_example_writes_the_same_on_spark(
+    example: str, spark: SparkSession, tmp_path: Path
+) -> None:
+    folders = [tmp_path / name for name in ("here", "batch", "stream")]
+    for folder in folders:
+        folder.mkdir()
+    here, batch, stream = folders
+
+    with chdir(here):
+        run(load(flow_file(example)))
+    with chdir(batch):
+        load(flow_file(example)).run(on=spark)
+    with chdir(stream):
+        flow = load(flow_file(example))
+        stream_on_spark(flow, spark, checkpoints=tmp_path / "kept", max_events=600)
+
+    expected = by_key(example, written(example, here))
+    assert expected
+    assert by_key(example, written(example, batch)) == expected
+    assert by_key(example, written(example, stream)) == expected

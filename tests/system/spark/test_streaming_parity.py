@@ -1,0 +1,80 @@
+"""The flows of `flow_cases.py` have the same output as streams on Spark as in one process.
+
+All of them with SHUNTER_LONG=1; else one of each kind, for each takes some seconds.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+import flow_cases
+from shunter.flow.local import LocalRun
+from shunter.flow.report import StageReport
+from shunter.flow.spark.streaming import stream_on_spark
+from system.flow.test_parity import flow_of, output_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+EVENTS_AT_ONCE = {
+    "in_a_row": 60,
+    "nothing_at_all": 10,
+    "to_all_of_two_workers": 60,
+    "a_running_sum_by_key": 400,
+    "a_key_for_each_event": 6_000,
+    "equal_keys_of_different_types": 40,
+    "a_snapshot_of_its_own": 1_600,
+    "one_worker_with_state": 33,
+    "several_outputs": 70,
+    "several_sources": 120,
+    "an_instruction_in_the_middle": 450,
+    "an_instruction_behind_balanced_workers": 5_001,
+    "an_instruction_by_two_ways": 301,
+    "instructions_of_two_sources": 6,
+    "bad_events_left_out": 60,
+    "bad_events_in_letters": 60,
+    "everything_mixed": 400,
+    "a_file_in_parts": 400,
+    "every_aggregate_by_a_field": 400,
+    "windows_that_close_in_time": 400,
+    "late_events": 400,
+    "a_watermark_in_the_middle": 5,
+    "events_that_come_again": 150,
+}
+"""For the short run: how many events a batch has, so that most flows need two or three."""
+
+CASES = flow_cases.CASES if os.environ.get("SHUNTER_LONG") else EVENTS_AT_ONCE
+
+
+def counts(stages: list[StageReport]) -> list[tuple[str, int, int, int]]:
+    return [(stage.name, stage.taken, stage.given, stage.failed) for stage in stages]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_flow_has_the_same_output_as_a_stream(
+    case: str, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folders = [tmp_path / name for name in ("here", "as_a_stream")]
+    for folder in folders:
+        folder.mkdir()
+    monkeypatch.setenv("FLOW_CASES", str(folders[0]))
+    told = LocalRun(flow_of(case), nodes=2).run().stages
+
+    monkeypatch.setenv("FLOW_CASES", str(folders[1]))
+    told_by_stream = stream_on_spark(
+        flow_of(case),
+        spark,
+        checkpoints=tmp_path / "checkpoint",
+        nodes=2,
+        max_events=EVENTS_AT_ONCE.get(case, 1_500),
+    )
+
+    expected, found = (output_of(case, folder) for folder in folders)
+    assert expected.events.total() == flow_cases.CASES[case]
+    assert found.events == expected.events
+    assert found.by_key == expected.by_key
+    assert counts(told_by_stream) == counts(told)
