@@ -22,6 +22,7 @@ class Account:
         self.told = 0  # what it was told last
         self.bound = 0  # the most that it may believe it was told
         self.held = 0  # what it gave and is not done with; never too low
+        self.was_filled = False  # it has used all that it was given, not long ago
         self.granted = 0  # when it last got credit after it had none: a number that rises
         self.tried_at: float | None = None  # when it had learnt of that, and could use it
         self.rested_at: float | None = None  # when it was last seen not to
@@ -48,8 +49,14 @@ class Account:
         """Begin anew: nothing that was said on an older connection counts."""
         self.is_live = False
         self.told = self.bound = self.held = 0
+        self.was_filled = False
         self._granted_beat = self.tried_at = None
         self._lowered.clear()
+
+    def took(self, jobs: int) -> None:
+        """Note jobs that came from it."""
+        self.held += jobs
+        self.was_filled = self.was_filled or self.is_full
 
     def tell(self, window: int, beat: int | None) -> None:
         if self.told == 0 < window:

@@ -21,10 +21,10 @@ from shunter.worker.shares import Shares
 class Credits:
     """Divides one worker's window among its dispatchers, each of which has an account."""
 
-    def __init__(self, accounts: int, *, heartbeat: float) -> None:
+    def __init__(self, accounts: int, *, heartbeat: float, seed: int = 0) -> None:
         self.accounts = tuple(Account() for _ in range(accounts))
         self.is_blocked = False
-        self._shares = Shares(heartbeat)
+        self._shares = Shares(heartbeat, seed=seed)
         self._gone = 0
         self._grants = 0
 
@@ -54,7 +54,7 @@ class Credits:
     def took(self, account: Account, jobs: int) -> None:
         """Note jobs that came from a dispatcher."""
         if account.is_live:
-            account.held += jobs
+            account.took(jobs)
         else:
             self._gone += jobs
 

@@ -83,7 +83,11 @@ class Host:
         self._lease = WorkerLease(settings.lease, now=time.monotonic())
         self._outbox = Outbox()
         self._origins = Origins()
-        self._credits = Credits(len(settings.dispatchers), heartbeat=settings.lease.heartbeat)
+        self._credits = Credits(
+            len(settings.dispatchers),
+            heartbeat=settings.lease.heartbeat,
+            seed=secrets.randbelow(1 << 16),
+        )
         self._connections: list[Connection] = []
         self._last_beat = 0
         self._max_result_bytes = sys.maxsize

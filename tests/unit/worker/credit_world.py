@@ -124,10 +124,10 @@ class Station:
 class World:
     """One worker with some dispatchers."""
 
-    def __init__(self, stores: str, limit: int) -> None:
+    def __init__(self, stores: str, limit: int, *, seed: int = 0) -> None:
         self.limit = limit
         self.now = 0.0
-        self.credits = Credits(len(stores), heartbeat=HEARTBEAT)
+        self.credits = Credits(len(stores), heartbeat=HEARTBEAT, seed=seed)
         self.origins = Origins()
         self.stations = [Station(place, store) for place, store in enumerate(stores)]
         self.lines = [Line() for _ in stores]

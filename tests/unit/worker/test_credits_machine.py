@@ -11,22 +11,25 @@ from hypothesis.stateful import (
     rule,
 )
 
-from unit.worker.credit_world import World
+from shunter.worker.shares import PLENTY
+from unit.worker.credit_world import HEARTBEAT, World
 
 PLACES = st.integers(0, 2)
 MANY = 10**6
+ENOUGH_FOR_A_CARRIER = 3 * PLENTY
 
 
 class CreditsMachine(RuleBasedStateMachine):
     """Anything may happen, in any order."""
 
     @initialize(
-        stores=st.sampled_from(["a", "aa", "ab", "aab", "abc"]),
-        limit=st.integers(1, 5),
+        stores=st.sampled_from(["a", "aa", "ab", "aab", "aaa", "abc"]),
+        limit=st.integers(1, 5) | st.just(ENOUGH_FOR_A_CARRIER),
         is_calm=st.booleans(),
+        seed=st.integers(0, 2),
     )
-    def begin(self, stores: str, limit: int, is_calm: bool) -> None:
-        self.world = World(stores, limit)
+    def begin(self, stores: str, limit: int, is_calm: bool, seed: int) -> None:
+        self.world = World(stores, limit, seed=seed)
         self.ceiling = limit
         if is_calm:
             self.world.flow()
@@ -91,7 +94,7 @@ class CreditsMachine(RuleBasedStateMachine):
     def all_is_well_for_a_moment(self) -> None:
         self.world.flow()
 
-    @rule(limit=st.integers(0, 6))
+    @rule(limit=st.integers(0, 6) | st.just(ENOUGH_FOR_A_CARRIER))
     def the_window_changes(self, limit: int) -> None:
         self.world.limit = limit
 
@@ -107,7 +110,7 @@ class CreditsMachine(RuleBasedStateMachine):
         assert len(self.world.at_work) <= self.ceiling
 
     def teardown(self) -> None:
-        """After all that, everybody who has work gets it done."""
+        """After all that, every store's work gets done, and that of anybody who alone has some."""
         if not hasattr(self, "world"):
             return
         world = self.world
@@ -117,6 +120,11 @@ class CreditsMachine(RuleBasedStateMachine):
         world.run(12.0, job_seconds=0.3)
         served = {station.store for station in world.stations if station.given}
         assert served == {station.store for station in world.stations}
+        for busy in world.stations:
+            for station in world.stations:
+                station.given, station.backlog = 0, MANY if station is busy else 0
+            world.run((len(world.stations) + 1) * HEARTBEAT, job_seconds=0.3)
+            assert busy.given
 
 
 TestCredits = CreditsMachine.TestCase

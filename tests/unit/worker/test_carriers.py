@@ -1,0 +1,199 @@
+"""A busy store has one carrier among its dispatchers; an idle one has none."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import accumulate
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shunter.worker.account import Account
+from shunter.worker.shares import PLENTY, Carriers, Shares
+from unit.worker.credit_world import HEARTBEAT, World
+
+MANY = 10**6
+JOB_SECONDS = 0.15
+
+
+def busy_world(stores: str, *, seed: int = 0) -> World:
+    """A worker with places in plenty, and dispatchers that all have work for it."""
+    world = World(stores, PLENTY * len(stores), seed=seed)
+    for station in world.stations:
+        station.backlog = MANY
+    world.run(2 * HEARTBEAT, job_seconds=JOB_SECONDS)
+    return world
+
+
+def told(world: World) -> list[int]:
+    return [account.told for account in world.credits.accounts]
+
+
+def carriers(world: World) -> list[int]:
+    """Those that may have jobs here."""
+    return [place for place, places in enumerate(told(world)) if places]
+
+
+@pytest.mark.parametrize("stores", ["aa", "aaaa"])
+def test_one_dispatcher_over_a_busy_store_has_all_places(stores: str) -> None:
+    world = busy_world(stores)
+
+    assert sorted(told(world)) == [0] * (len(stores) - 1) + [world.limit]
+    assert len(world.at_work) == world.limit
+
+
+def test_workers_with_different_seeds_choose_different_carriers() -> None:
+    chosen = {tuple(carriers(busy_world("aaa", seed=seed))) for seed in range(3)}
+
+    assert chosen == {(0,), (1,), (2,)}
+
+
+@pytest.mark.parametrize("job_seconds", [JOB_SECONDS, 1.7 * HEARTBEAT])
+def test_a_carrier_that_fills_its_places_stays(job_seconds: float) -> None:
+    world = busy_world("aaa")
+    before = carriers(world)
+
+    for _ in range(20):
+        world.run(HEARTBEAT, job_seconds=job_seconds)
+        assert carriers(world) == before
+
+
+def test_a_carrier_that_has_no_more_work_is_followed_by_one_that_has() -> None:
+    world = busy_world("aaa")
+    [first] = carriers(world)
+    world.stations[first].backlog = 0
+
+    world.run(HEARTBEAT, job_seconds=JOB_SECONDS)
+
+    [second] = carriers(world)
+    assert second != first
+    assert told(world)[second] == world.limit
+
+
+def test_when_nobody_is_busy_any_more_all_have_places_for_a_lone_job() -> None:
+    world = busy_world("aaaa")
+    for station in world.stations:
+        station.backlog = 0
+
+    world.run(2 * HEARTBEAT, job_seconds=JOB_SECONDS)
+
+    assert told(world) == [PLENTY] * 4
+
+
+def test_a_lone_job_makes_nobody_the_carrier() -> None:
+    world = World("aa", 2 * PLENTY)
+    world.run(HEARTBEAT)
+    world.stations[1].backlog = 1
+
+    world.run(HEARTBEAT, job_seconds=99.0)
+
+    assert len(world.at_work) == 1
+    assert told(world) == [PLENTY, PLENTY]
+
+
+@pytest.mark.parametrize("stores", ["aa", "aaaa"])
+def test_where_the_carrier_is_stuck_the_others_have_all_once_its_connection_is_given_up(
+    stores: str,
+) -> None:
+    world = busy_world(stores)
+    [stuck] = carriers(world)
+
+    world.restart(stuck)
+    world.open(stuck)
+    world.lines[stuck].out.clear()  # nobody reads there
+    for job in list(world.at_work):
+        world.at_work.pop(job)
+        world.origins.reported([job])
+        world.origins.confirmed([job])
+    world.run(HEARTBEAT, job_seconds=99.0)
+
+    assert stuck not in world.at_work.values()
+    assert len(world.at_work) == world.limit
+
+
+def test_with_fewer_places_the_busy_ones_share_alike() -> None:
+    world = World("aa", 2 * PLENTY - 2)
+    for station in world.stations:
+        station.backlog = MANY
+
+    world.run(3 * HEARTBEAT, job_seconds=JOB_SECONDS)
+
+    assert told(world) == [PLENTY - 1, PLENTY - 1]
+
+
+def test_a_carrier_takes_nothing_from_other_stores() -> None:
+    world = busy_world("aabc")
+
+    assert told(world)[:2].count(0) == 1
+    assert min(told(world)[2:]) >= PLENTY
+    assert sum(told(world)) == world.limit
+
+
+# ---- whatever they hold
+
+
+def account(store: str, told: int, held: int, was_filled: bool) -> Account:
+    made = Account()
+    made.is_live, made.store = True, store
+    made.told = made.bound = told
+    made.held, made.was_filled = min(told, held), was_filled
+    return made
+
+
+ACCOUNTS = st.lists(
+    st.builds(
+        account, st.sampled_from("ab"), st.integers(0, 40), st.integers(0, 40), st.booleans()
+    ),
+    min_size=1,
+    max_size=4,
+)
+
+
+@given(
+    accounts=ACCOUNTS,
+    spare=st.integers(0, 99),
+    seed=st.integers(0, 9),
+    pauses=st.lists(st.sampled_from([0.1, 0.3, 1.0]), min_size=1, max_size=4),
+)
+def test_shares_add_up_to_the_places(
+    accounts: list[Account], spare: int, seed: int, pauses: list[float]
+) -> None:
+    places = sum(account.told for account in accounts) + spare
+    shares = Shares(1.0, seed=seed)
+
+    for now in accumulate(pauses):
+        shares.allot(accounts, places, now=now)
+
+        assert sum(account.share for account in accounts) == places
+
+
+@given(accounts=ACCOUNTS, places=st.integers(0, 99), seed=st.integers(0, 9))
+def test_only_a_store_with_several_dispatchers_and_work_has_a_carrier_and_only_one(
+    accounts: list[Account], places: int, seed: int
+) -> None:
+    is_busy = {account: account.was_filled or account.is_full for account in accounts}
+
+    chosen = Carriers(look_every=1.0, seed=seed).choose(accounts, places, now=0.0)
+
+    fellows = Counter(account.store for account in accounts)
+    busy_stores = {account.store for account in accounts if is_busy[account]}
+    expected = {store for store in busy_stores if fellows[store] > 1}
+    assert all(is_busy[carrier] for carrier in chosen)
+    assert sorted(carrier.store for carrier in chosen) == sorted(
+        expected if places >= PLENTY * len(accounts) else ()
+    )
+
+
+@given(accounts=ACCOUNTS, seed=st.integers(0, 9))
+def test_who_never_fills_its_places_is_not_the_carrier_after_two_looks(
+    accounts: list[Account], seed: int
+) -> None:
+    carriers = Carriers(look_every=0.25, seed=seed)
+    first = carriers.choose(accounts, 10**4, now=0.0)
+    for account in first:
+        account.told, account.held = 100, 1
+
+    carriers.choose(accounts, 10**4, now=0.25)
+
+    assert not set(first) & set(carriers.choose(accounts, 10**4, now=0.5))
