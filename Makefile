@@ -10,7 +10,7 @@ run: $(READY)  ## the main job: a dispatcher, two workers, a few thousand jobs
 	@.venv/bin/python examples/primes/run.py
 
 test: $(READY)  ## all tests, three files at a time, Spark's in a row
-	@.venv/bin/python -m pytest -n 3 --dist loadgroup
+	@.venv/bin/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
 
 setup: $(READY)  ## leaves .venv/bin/shunter
 

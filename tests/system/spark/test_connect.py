@@ -96,7 +96,7 @@ def test_a_run_is_cancelled(said: dict[str, Any]) -> None:
 def test_the_session_is_that_of_the_process(said: dict[str, Any]) -> None:
     assert said["again"] is True
     assert "has a Spark session on 'a Spark Connect server' already" in said["classic"]
-    assert "name one of them" in said["both"]
+    assert "stands in for --master" in said["both"]
 
 
 def test_what_connect_has_not_got_is_refused(said: dict[str, Any]) -> None:
@@ -126,9 +126,12 @@ def test_the_command_runs_a_flow_there(server: LocalConnectServer, tmp_path: Pat
             "'spark://h:1' is no address of Spark Connect",
         ),
         (["--on", "spark", "--remote", "sc://127.0.0.1:1"], "sc://127.0.0.1:1 can't be reached"),
-        (["--on", "spark", "--remote", "sc://h:1", "--master", "local[1]"], "name one of them"),
+        (
+            ["--on", "spark", "--remote", "sc://h:1", "--master", "local[1]"],
+            "stands in for --master",
+        ),
         (["--on", "spark", "--remote", "sc://h:1", "--stream"], "does batch runs alone"),
-        (["--on", "local", "--remote", "sc://h:1"], "does batch runs alone"),
+        (["--on", "local", "--remote", "sc://h:1"], "--remote is for --on spark"),
     ],
 )
 def test_a_wrong_word_is_explained(words: list[str], message: str, tmp_path: Path) -> None:

@@ -229,7 +229,7 @@ def test_the_command_streams_and_says_what_it_needs(tmp_path: Path) -> None:
     )
 
     assert "say --checkpoints FOLDER" in str(lost.exception)
-    assert "--stream is for Spark" in str(misplaced.exception)
+    assert "--stream is for --on spark" in str(misplaced.exception)
     assert done.exit_code == 0, done.output
     stages = json.loads(done.stdout)["stages"]
     assert [(stage["taken"], stage["given"]) for stage in stages] == [(0, 5), (5, 5), (5, 0)]
