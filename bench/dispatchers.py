@@ -72,7 +72,7 @@ def _run(count: int, store: str, jobs: int) -> dict[str, Any]:
 
 
 def main() -> None:
-    chosen = sizes(__doc__ or "", stores=",".join(STORES), sqlite=30_000, mongodb=12_000, rounds=3)
+    chosen = sizes(__doc__ or "", stores=",".join(STORES), sqlite=60_000, mongodb=24_000, rounds=5)
     kinds = chosen.stores.split(",")
     found: dict[str, Any] = {}
     total, done = len(kinds) * chosen.rounds * len(COUNTS), 0
