@@ -30,7 +30,7 @@ _SIZES = {
     "udp": ("bench.tasks", ("--tasks", "20000", "--trips", "1000", "--rounds", "3")),
     "idle": ("bench.idling", ("--workers", "1000", "--seconds", "31")),
     "flows": ("bench.flows", ("--events", "1000000", "--many", "10000000", "--rounds", "3")),
-    "spark": ("bench.spark", ("--events", "10000000", "--rounds", "3")),
+    "spark": ("bench.spark", ("--events", "10000000", "--rounds", "5")),
     "streaming": ("bench.spark_streaming", ("--batches", "40", "--rounds", "3")),
     "procrastinate": ("bench.jobs", (*_ON_MONGODB, "--jobs", "20000")),
 }

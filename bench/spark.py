@@ -32,7 +32,6 @@ from shunter.flow.spark.session import spark_session
 
 KEYS = 10_000
 FILES = 4
-WARMING = 100_000
 
 
 def with_functions(events: Path, out: Path, _: int) -> Flow:
@@ -90,10 +89,13 @@ def _by_flow(session: SparkSession, name: str, events: Path, out: Path, count: i
     return time.perf_counter() - began
 
 
-def _by_hand(session: SparkSession, name: str, events: Path, out: Path) -> float:
+def _by_hand(session: SparkSession, name: str, events: Path, out: Path, _: int) -> float:
     began = time.perf_counter()
     WAYS[name][1](session, str(events)).write.mode("overwrite").parquet(str(out))
     return time.perf_counter() - began
+
+
+WHO = {"flow": _by_flow, "hand": _by_hand}
 
 
 def _check(name: str, folder: Path) -> None:
@@ -110,7 +112,7 @@ def _check(name: str, folder: Path) -> None:
 
 
 def main() -> None:
-    chosen = sizes(__doc__ or "", events=10_000_000, rounds=3)
+    chosen = sizes(__doc__ or "", events=10_000_000, rounds=5)
     cores = os.cpu_count() or 2
     runs: dict[str, list[float]] = {}
     total, done = len(WAYS) * 2 * (chosen.rounds + 1) + 1, 0
@@ -120,22 +122,20 @@ def main() -> None:
         session = spark_session(f"local[{cores}]", options={"spark.driver.memory": "2g"})
         session.range(1).count()
         session_seconds = time.perf_counter() - began
-        folders = {
-            count: _make_events(stage.folder / f"events-{count}", count)
-            for count in {WARMING, chosen.events}
-        }
+        count = chosen.events
+        events = _make_events(stage.folder / "events", count)
         for number in range(chosen.rounds + 1):
-            count = chosen.events if number else WARMING
             for name in WAYS:
                 out = stage.folder / name
                 out.mkdir(exist_ok=True)
                 say(name, done, total)
-                ours = _by_flow(session, name, folders[count], out / "flow", count)
-                theirs = _by_hand(session, name, folders[count], out / "hand")
+                took = {}
+                for way in ("flow", "hand") if number % 2 else ("hand", "flow"):
+                    took[way] = WHO[way](session, name, events, out / way, count)
                 _check(name, out)
-                if number:
-                    runs.setdefault(f"{name}_flow", []).append(count / ours)
-                    runs.setdefault(f"{name}_hand", []).append(count / theirs)
+                if number:  # the first round warms Java up
+                    for way, seconds in took.items():
+                        runs.setdefault(f"{name}_{way}", []).append(count / seconds)
                 done += 2
         session.stop()
     conclude(

@@ -105,8 +105,12 @@ def _between(done: Sequence[float]) -> list[float]:
 def _cpu_seconds() -> float:
     """What this process and its children, Spark and its Python workers, have used so far."""
     me = psutil.Process()
-    times = [each.cpu_times() for each in (me, *me.children(recursive=True))]
-    return sum(each.user + each.system for each in times)
+    seconds = 0.0
+    for each in (me, *me.children(recursive=True)):
+        with suppress(psutil.NoSuchProcess):  # Python workers come and go
+            times = each.cpu_times()
+            seconds += times.user + times.system
+    return seconds
 
 
 def main() -> None:
