@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from shunter.errors import FlowError
+from shunter.flow.spark.java_noise import without_noise
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -147,10 +148,9 @@ def _started(settings: Mapping[str, str]) -> SparkSession:
 
 
 def _pass_on(errors: BinaryIO) -> None:
-    """Let through what Java and users' functions say, but for what Java says each time."""
-    for line in errors:
-        if not line.startswith(b"WARNING: Using incubator modules"):
-            os.write(2, line)
+    """Let through what is worth reading of what Java and users' functions say."""
+    for line in without_noise(errors):
+        os.write(2, line)
 
 
 def _is_embedded(master: str) -> bool:
