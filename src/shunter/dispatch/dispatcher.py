@@ -43,7 +43,7 @@ from shunter.dispatch.timings import Timings
 from shunter.dispatch.verdict import is_run_of
 from shunter.errors import JobError, StoreError, UniqueKeyTaken
 from shunter.model.job import FINAL, Job, ReplyTo, Status
-from shunter.store.port import Claim, Store
+from shunter.store.port import Batch, Claim, Committed, Store
 from shunter.wire.messages import Advance, Held, Receipt, Report, Submission
 
 T = TypeVar("T")
@@ -97,6 +97,7 @@ class Dispatcher:
         self._wishes_waiting = 0
         self._wake = asyncio.Event()
         self._drained: list[Callable[[], None]] = []
+        self._untold: Callable[[], None] = _nothing
 
     # ---- what gateways and sweeps tell; nothing here waits
 
@@ -243,25 +244,48 @@ class Dispatcher:
     # ---- turns
 
     async def run(self) -> None:
-        """Take turns for ever."""
-        while True:
-            if not self.has_work:
-                self._wake.clear()
-                await self._wake.wait()
-            if not await self.turn() and not self._inbox:
-                await asyncio.sleep(IDLE_SECONDS)
+        """Take turns for ever; what follows from one is told while the next is being written."""
+        try:
+            while True:
+                if not self.has_work:
+                    self._tell()
+                    self._wake.clear()
+                    if not self.has_work:
+                        await self._wake.wait()
+                if not await self._settle_turn(self._commit_and_tell) and not self._inbox:
+                    self._tell()
+                    await asyncio.sleep(IDLE_SECONDS)
+        finally:
+            self._tell()
 
     async def turn(self) -> bool:
         """Decide on all that has arrived, commit it, and perform what follows from it.
 
         Return whether there was anything to commit: a claim may have to wait for its cooldown.
         """
+        is_written = await self._settle_turn(self.store.commit)
+        self._tell()
+        return is_written
+
+    async def _commit_and_tell(self, batch: Batch) -> Committed:
+        commit = asyncio.ensure_future(self.store.commit(batch))
+        await asyncio.sleep(0)  # now the store has it
+        self._tell()
+        return await commit
+
+    def _tell(self) -> None:
+        """Send what follows from the last turn, which is in the store."""
+        tell, self._untold = self._untold, _nothing
+        tell()
+
+    async def _settle_turn(self, commit: Callable[[Batch], Awaitable[Committed]]) -> bool:
+        """Decide and commit, and know what became of it; who is to hear of it is noted."""
         arrivals = self._take_inbox()
         stored = await self._patiently(lambda: self._read(arrivals))
         plan = self._planner.plan(arrivals, stored, now=self.now())
         self.callbacks.plan(arrivals.called_back, stored, plan)
         batch = plan.batch()
-        committed = await self._patiently(lambda: self.store.commit(batch))
+        committed = await self._patiently(lambda: commit(batch))
         self.turns += 1
         lost_races: set[str] = set()
         started: defaultdict[str, list[Job]] = defaultdict(list)
@@ -280,13 +304,17 @@ class Dispatcher:
             receipts.append((insertion.answer, plan.outcome_of(insertion, stored_now)))
         for claim, jobs in zip(plan.claims, committed.claimed, strict=True):
             self._claimed(claim, jobs, started, ended)
-        self._confirm(plan, arrivals, lost_races)
-        self._perform(plan, started, receipts, ended)
         for delivery, was_written in zip(plan.deliveries, committed.delivered, strict=True):
             if (again := self.callbacks.settle(delivery, was_written)) is not None:
                 self._inbox.called_back.append(again)
         self.callbacks.offer(ended, now=plan.now)
-        self._answer_cancels(plan, lost_races)
+
+        def tell() -> None:
+            self._confirm(plan, arrivals, lost_races)
+            self._perform(plan, started, receipts, ended)
+            self._answer_cancels(plan, lost_races)
+
+        self._untold = tell
         is_written = plan.changes or plan.insertions or plan.claims or plan.deliveries
         return bool(is_written or arrivals)
 
@@ -501,6 +529,10 @@ class Dispatcher:
             resume, self._drained = self._drained, []
             for call in resume:
                 call()
+
+
+def _nothing() -> None:
+    """Nobody is to hear of anything."""
 
 
 def heed_cancellation() -> None:

@@ -96,7 +96,7 @@ def test_a_run_is_cancelled(said: dict[str, Any]) -> None:
 def test_the_session_is_that_of_the_process(said: dict[str, Any]) -> None:
     assert said["again"] is True
     assert "has a Spark session on 'a Spark Connect server' already" in said["classic"]
-    assert "stands in for --master" in said["both"]
+    assert "name one of them" in said["both"]
 
 
 def test_what_connect_has_not_got_is_refused(said: dict[str, Any]) -> None:
