@@ -8,6 +8,7 @@ where there was no other the result is None, or 0 where it is a number of things
 from __future__ import annotations
 
 import importlib
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -25,7 +26,7 @@ SKETCH_SIZE = 12
 _CODEC = Codec({})
 
 
-class Aggregate:
+class Aggregate(ABC):
     """One accumulator. `field` is the name of a field, or a function of the event."""
 
     def __init__(self, field: Field) -> None:
@@ -40,8 +41,9 @@ class Aggregate:
     def start(self) -> Any:
         return None
 
+    @abstractmethod
     def add(self, state: Any, value: Any) -> Any:
-        raise NotImplementedError
+        """Return the state that a value leads to."""
 
     def result(self, state: Any) -> Any:
         return state

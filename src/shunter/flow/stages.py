@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -31,7 +32,7 @@ class Kind(StrEnum):
     SINK = "sink"
 
 
-class Outlet:
+class Outlet(ABC):
     """What a next stage can be attached to: a stage, a stage with a route, or several of them."""
 
     flow: Flow
@@ -135,9 +136,9 @@ class Outlet:
         """Send each event to all workers."""
         return self._routed(TO_ALL)
 
+    @abstractmethod
     def ends(self) -> tuple[End, ...]:
         """Return the stages that feed what will be attached here."""
-        raise NotImplementedError
 
     def _followed_by(self, kind: Kind, what: Any, name: str | None, workers: int | None) -> Stage:
         return self.flow.add(kind, what, name=name, workers=workers, ends=self.ends())

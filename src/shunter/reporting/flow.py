@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import Any
 
@@ -84,11 +85,12 @@ def brief(message: str | None) -> str:
     return line if len(line) <= LONGEST_MESSAGE else f"{line[: LONGEST_MESSAGE - 1]}…"
 
 
-class _Summary:
+class _Summary(ABC):
     """Says what it has seen when the end has come."""
 
+    @abstractmethod
     def summary(self) -> dict[str, Any]:
-        raise NotImplementedError
+        """Return it as plain values."""
 
     def on_instruction(self, instruction: Instruction) -> Iterator[dict[str, Any]]:
         if instruction.name == END_OF_STREAM:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from shunter.errors import FlowError
 from shunter.flow.sources.arrow_rows import events_of
@@ -41,13 +41,16 @@ class DataFrameSource:
         return FrameRows(self.event_type, self._results_of)
 
     def open(self, position: Any | None) -> None:
-        raise FlowError("a DataFrame can only be read on Spark; run the flow with --on spark")
+        self._refuse()
 
     def read(self, limit: int) -> list[Any] | None:
-        raise NotImplementedError
+        self._refuse()
 
     def position(self) -> Any:
-        raise NotImplementedError
+        self._refuse()
+
+    def _refuse(self) -> NoReturn:
+        raise FlowError("a DataFrame can only be read on Spark; run the flow with --on spark")
 
     def close(self) -> None:
         return
