@@ -342,6 +342,8 @@ class Dispatcher:
         workers = {arrival.worker.id for arrival in arrivals.introduced}
         workers.update(arrival.worker_id for arrival in arrivals.unasked)
         arrivals.held_in_store.clear()
+        if workers or ids:
+            self._tell()  # a store that is slow to answer must not hold back what it has taken
         if workers:
             for job in await self.store.held_by(workers):
                 assert job.execution.worker_id is not None

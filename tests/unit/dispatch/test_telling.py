@@ -6,7 +6,7 @@ import asyncio
 from contextlib import suppress
 from typing import Any
 
-from shunter.wire.messages import Receipt, Submission
+from shunter.wire.messages import Receipt, Report, Submission
 
 
 class SlowStore:
@@ -82,19 +82,52 @@ def test_where_nothing_follows_it_is_told_at_once(scene: Any, monkeypatch: Any) 
     asyncio.run(asyncio.wait_for(story(), 10))
 
 
+def test_a_store_that_does_not_answer_holds_nothing_back(scene: Any, monkeypatch: Any) -> None:
+    """The next turn reads about a job that the dispatcher does not know."""
+    receipts: list[Receipt] = []
+
+    async def story() -> None:
+        reads = asyncio.Event()
+
+        async def get(_: Any) -> Any:
+            reads.set()
+            await asyncio.Event().wait()
+
+        monkeypatch.setattr(scene.store, "get", get)
+        store = SlowStore(scene, monkeypatch)
+        run = asyncio.create_task(scene.dispatcher.run())
+        scene.dispatcher.submit(wish("j-1"), None, receipts.extend)
+        await store.has_begun(1)
+        scene.dispatcher.report("w-1", [Report("j-9", 1, result=b"\x01")], batch=1)
+        store.let_through()
+        await reads.wait()
+        assert [receipt.job_id for receipt in receipts] == ["j-1"]
+        await ended(run)
+
+    asyncio.run(asyncio.wait_for(story(), 10))
+
+
 def test_a_dispatcher_that_is_stopped_tells_what_is_committed(scene: Any, monkeypatch: Any) -> None:
+    """It is stopped just when the store has got the next turn."""
     receipts: list[Receipt] = []
 
     async def story() -> None:
         store = SlowStore(scene, monkeypatch)
+        slow = scene.store.commit
+
+        async def commit(batch: Any) -> Any:
+            if store.begun == 1:
+                run.cancel()
+            return await slow(batch)
+
+        monkeypatch.setattr(scene.store, "commit", commit)
         run = asyncio.create_task(scene.dispatcher.run())
         scene.dispatcher.submit(wish("j-1"), None, receipts.extend)
         await store.has_begun(1)
         scene.dispatcher.submit(wish("j-2"), None, lambda _: None)
         store.let_through()
-        while store.begun < 2:
-            await asyncio.sleep(0)
-        await ended(run)
+        with suppress(asyncio.CancelledError):
+            await run
 
     asyncio.run(asyncio.wait_for(story(), 10))
 
