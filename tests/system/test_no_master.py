@@ -108,15 +108,17 @@ def test_a_frozen_worker_wakes_up_and_its_late_results_are_refused(
     assert (story.status, story.attempt, story.losses) == (Status.COMPLETED, 2, 1)
 
 
+@pytest.mark.parametrize("seconds", [0.0, 0.05], ids=["many places", "a place for each slot"])
 def test_a_client_and_a_worker_move_to_another_dispatcher_within_three_seconds(
-    yard: Yard, some_stations: list[Station]
+    yard: Yard, some_stations: list[Station], seconds: float
 ) -> None:
+    """Jobs that take longer leave the dispatcher that has them all places of the worker."""
     yard.worker(*some_stations)
     client = yard.client(*some_stations)
 
     def seconds_for_a_job() -> float:
         begun = time.monotonic()
-        assert client.submit("attempt_of", 0.0).result(PATIENCE) == 1
+        assert client.submit("attempt_of", seconds).result(PATIENCE) == 1
         return time.monotonic() - begun
 
     seconds_for_a_job()

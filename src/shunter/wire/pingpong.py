@@ -40,20 +40,29 @@ class BrokerWatch:
 
     def __init__(self, *, broker_timeout: float, n_timeouts: int, ping_every: float = 1.0) -> None:
         self._lost_after = broker_timeout * n_timeouts
+        self._missed_after = ping_every + broker_timeout
         self._ping_every = ping_every
-        self._heard_at = self._pinged_at = 0.0
+        self._pinged_at = 0.0
+        self.heard_at = 0.0
 
     def opened(self, *, now: float) -> list[SendReady]:
-        self._heard_at = self._pinged_at = now
+        self.heard_at = self._pinged_at = now
         return [SendReady()]
 
     def heard(self, *, now: float) -> None:
         """Any message from the broker shows that it lives."""
-        self._heard_at = now
+        self.heard_at = now
 
-    def tick(self, *, now: float) -> list[SendPing | Reopen]:
-        silent_for = now - self._heard_at
-        if silent_for >= self._lost_after:
+    def tick(self, *, now: float, fellow_heard_at: float = 0.0) -> list[SendPing | Reopen]:
+        """Let time pass; a fellow is another broker that can do all that this one does.
+
+        One unanswered PING is enough where a fellow has spoken since then: it is not the
+        worker that is cut off, nor the store that is slow.
+        """
+        silent_for = now - self.heard_at
+        is_outlived = fellow_heard_at - self.heard_at >= self._ping_every
+        is_missed = is_outlived and silent_for >= self._missed_after
+        if is_missed or silent_for >= self._lost_after:
             return [Reopen(silent_for)]
         if now - self._pinged_at >= self._ping_every:
             self._pinged_at = now

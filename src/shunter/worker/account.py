@@ -45,7 +45,7 @@ class Account:
         """It was told of its smaller share by a beat that it has not answered yet."""
         return bool(self._lowered) and self._lowered[-1][1] <= self.share
 
-    def opened(self) -> None:
+    def lost(self) -> None:
         """Begin anew: nothing that was said on an older connection counts."""
         self.is_live = False
         self.told = self.bound = self.held = 0

@@ -30,6 +30,7 @@ class Connection:
         account: Account,
         *,
         on_open: Callable[[Connection], None],
+        on_loss: Callable[[Connection], None],
         on_message: Callable[[Connection, Kind, bytes], None],
         on_fault: Callable[[Connection, str], None],
         jitter: Callable[[], float],
@@ -41,20 +42,29 @@ class Connection:
         self._context = context
         self._watch = watch
         self._on_open = on_open
+        self._on_loss = on_loss
         self._on_message = on_message
         self._on_fault = on_fault
         self._jitter = jitter
         self._socket: LoopSocket | None = None
         self._open_at = 0.0
 
-    def tick(self) -> bool:
-        """Let time pass; True where it is time for a heartbeat."""
+    @property
+    def heard_at(self) -> float:
+        """When the dispatcher last spoke."""
+        return self._watch.heard_at
+
+    def tick(self, fellow_heard_at: float) -> bool:
+        """Let time pass; True where it is time for a heartbeat.
+
+        A fellow is another dispatcher over the same store.
+        """
         now = time.monotonic()
         if self._socket is None:
             if now >= self._open_at:
                 self._open(now)
             return False
-        for effect in self._watch.tick(now=now):
+        for effect in self._watch.tick(now=now, fellow_heard_at=fellow_heard_at):
             match effect:
                 case SendPing():
                     return True
@@ -70,6 +80,7 @@ class Connection:
     def reopen(self) -> None:
         """Open a new socket: whatever is still on its way on the old one never arrives."""
         self.close()
+        self._on_loss(self)
         self._open_at = time.monotonic() + self._jitter()
 
     def close(self) -> None:

@@ -30,10 +30,10 @@ class Credits:
 
     # ---- what happens
 
-    def opened(self, account: Account) -> None:
-        """Note a new connection; what was on its way on the old one never arrives."""
+    def lost(self, account: Account) -> None:
+        """Note that a connection was closed; what was on its way there never arrives."""
         self._gone += account.committed
-        account.opened()
+        account.lost()
 
     def forgotten(self, account: Account) -> None:
         """Note that the dispatcher asks who we are: it may be another than the one before."""

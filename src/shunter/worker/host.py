@@ -14,7 +14,7 @@ import secrets
 import socket
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeVar
 
 import structlog
@@ -125,7 +125,8 @@ class Host:
     def _tick(self) -> None:
         now = time.monotonic()
         for connection in self._connections:
-            if connection.tick():
+            heard_at = max((c.heard_at for c in self._fellows(connection)), default=0.0)
+            if connection.tick(heard_at):
                 self._beat(connection, now)
         self._share_out(now)
         for batch, reports in self._outbox.stale(now=now):
@@ -167,6 +168,8 @@ class Host:
         self._origins.clear()
         self._lease.restart(now=now)
         for connection in self._connections:
+            connection.close()
+        for connection in self._connections:
             connection.reopen()
 
     # ---- to dispatchers
@@ -183,21 +186,29 @@ class Host:
             address,
             watch,
             account,
-            on_open=self._opened,
+            on_open=self._say_ready,
+            on_loss=self._lost,
             on_message=self._receive,
             on_fault=self._note_fault,
             jitter=lambda: random.uniform(0.05, 0.5),  # noqa: S311
         )
 
-    def _opened(self, connection: Connection) -> None:
+    def _lost(self, connection: Connection) -> None:
+        """Give its places to others, and tell those over its store what is here.
+
+        What it had started here, but not sent, they learn of by a READY only.
+        """
         was_live = connection.account.is_live
-        self._credits.opened(connection.account)
-        self._origins.opened(connection.account)
-        self._say_ready(connection)
-        for other in self._connections if was_live else ():
-            # What it had started here, but not sent, its fellows learn of by a READY only.
-            if other.is_alive and other.store == connection.store:
-                self._say_ready(other)
+        self._credits.lost(connection.account)
+        self._origins.lost(connection.account)
+        for fellow in self._fellows(connection) if was_live else ():
+            self._say_ready(fellow)
+
+    def _fellows(self, connection: Connection) -> Iterator[Connection]:
+        """Yield the other dispatchers over the same store that answer."""
+        for other in self._connections:
+            if other is not connection and other.is_alive and other.store == connection.store:
+                yield other
 
     def _say_ready(self, connection: Connection) -> None:
         self._credits.measured(self._origins.counts())
@@ -269,8 +280,7 @@ class Host:
         origin = next(c for c in self._connections if c.account is account)
         if origin.is_alive:
             return origin
-        store = origin.store
-        return next((c for c in self._connections if c.is_alive and c.store == store), origin)
+        return next(self._fellows(origin), origin)
 
     def _give_back(self, jobs: Sequence[Held], reason: str) -> None:
         for connection, mine in self._by_home(jobs):

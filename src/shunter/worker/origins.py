@@ -68,7 +68,7 @@ class Origins:
                 r for r in self._returned if r.account is not account or r.beat >= beat
             ]
 
-    def opened(self, account: Account) -> None:
+    def lost(self, account: Account) -> None:
         """What was sent to a dispatcher on its old connection may never have arrived."""
         self._returned = [r for r in self._returned if r.account is not account]
 

@@ -75,7 +75,7 @@ def test_a_run_that_was_stopped_and_wakes_up_after_its_successor_does_no_harm(
     station = yard.dispatcher(**lease)
     first = worker(yard, station, "first")
     client = yard.client(station)
-    job = client.with_options(run="november").submit("watched", str(folder), 4000, 0.1, url)
+    job = client.with_options(run="november").submit("watched", str(folder), 4000, 3.0, url)
     until(lambda: client.job(job.id).progress, what="the first run has begun")
     children = psutil.Process(first.pid).children()
     for process in (psutil.Process(first.pid), *children):

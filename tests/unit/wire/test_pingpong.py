@@ -56,6 +56,15 @@ def test_any_message_shows_that_the_broker_lives() -> None:
     assert watch.tick(now=5.5) == [Reopen(3.0)]
 
 
+def test_one_unanswered_ping_is_enough_where_a_fellow_has_spoken_since() -> None:
+    watch = BrokerWatch(broker_timeout=0.5, n_timeouts=6)
+    watch.opened(now=0.0)
+
+    assert watch.tick(now=1.4, fellow_heard_at=1.3) == [SendPing()]
+    assert watch.tick(now=1.6, fellow_heard_at=0.9) == []
+    assert watch.tick(now=1.6, fellow_heard_at=1.3) == [Reopen(1.6)]
+
+
 def test_ready_registers_and_is_answered_pong() -> None:
     assert workers().received(W, READY, now=0.0) == [JoinedQueue(W), SendPong(W)]
 

@@ -156,8 +156,8 @@ class World:
         self.lines[place] = Line()
         for said in self.stations[place].inbox:
             said.is_known = False  # it counts on nobody's having read it
-        self.credits.opened(self.account(place))
-        self.origins.opened(self.account(place))
+        self.credits.lost(self.account(place))
+        self.origins.lost(self.account(place))
         self.say_ready(place)
 
     def say_ready(self, place: int) -> None:

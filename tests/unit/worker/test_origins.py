@@ -42,7 +42,7 @@ def test_a_job_given_back_on_a_connection_that_is_gone_counts_no_more() -> None:
     origins.took(["j-1"], one)
     origins.returned(["j-1"], one, after=7)
 
-    origins.opened(one)
+    origins.lost(one)
 
     assert origins.counts() == {}
 
