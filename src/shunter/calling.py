@@ -3,22 +3,21 @@
 One way for all of them: JSON out, no redirects, a time limit on the whole call, and no more of the
 answer kept than an error message needs. Addresses are resolved once a call, and only those that
 `may_call` lets through are connected to, so that a name can't lead elsewhere than was checked.
+The library for it is imported with the first call: most dispatchers never make one.
 """
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Callable, Mapping
 from ipaddress import ip_address
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import aiohttp
 import msgspec
-from aiohttp.abc import AbstractResolver, ResolveResult
-from aiohttp.resolver import ThreadedResolver
-from yarl import URL
 
 from shunter.errors import ShunterError
+
+if TYPE_CHECKING:
+    import aiohttp
 
 KEPT_BYTES = 64 * 1024
 """How much of an answer is read; the connection is closed on one that is longer."""
@@ -77,6 +76,10 @@ class Caller:
         headers: Mapping[str, str] | None = None,
     ) -> Answer:
         """Return the answer, whatever its status, or raise CallFailed."""
+        import aiohttp
+
+        from shunter.checked_names import Forbidden
+
         session = self._open()
         self._check(url)
         sent = dict(headers or {})
@@ -90,7 +93,7 @@ class Caller:
                 return Answer(response.status, await _beginning(response))
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
             cause = getattr(error, "os_error", None)
-            if isinstance(cause, _Forbidden):
+            if isinstance(cause, Forbidden):
                 raise CallForbidden(_cause(cause)) from None
             raise CallFailed(f"can't connect to {_place(url)}: {_cause(error)}", was_sent=False)\
                 from None  # fmt: skip
@@ -104,6 +107,8 @@ class Caller:
 
     def _check(self, url: str) -> None:
         """Refuse what can't be called; a host that is an address is never resolved."""
+        from yarl import URL
+
         try:
             host = URL(url).host or ""
             ip_address(host)
@@ -118,10 +123,14 @@ class Caller:
             self._session = None
 
     def _open(self) -> aiohttp.ClientSession:
+        import aiohttp
+
+        from shunter.checked_names import CheckedNames
+
         if self._session is None:
             connector = aiohttp.TCPConnector(
                 limit=self._at_once,
-                resolver=_CheckedResolver(self._may_call),
+                resolver=CheckedNames(self._may_call),
                 use_dns_cache=False,
                 keepalive_timeout=60.0,
             )
@@ -133,31 +142,6 @@ class Caller:
                 auto_decompress=False,
             )
         return self._session
-
-
-class _Forbidden(OSError):
-    """A name leads only to addresses that may not be called."""
-
-
-class _CheckedResolver(AbstractResolver):
-    """Resolves names, and lets through only addresses that may be called."""
-
-    def __init__(self, may_call: Callable[[str, str], bool]) -> None:
-        self._may_call = may_call
-        self._resolver = ThreadedResolver()
-
-    async def resolve(
-        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
-    ) -> list[ResolveResult]:
-        found = await self._resolver.resolve(host, port, family)
-        allowed = [result for result in found if self._may_call(host, result["host"])]
-        if not allowed:
-            addresses = ", ".join(result["host"] for result in found)
-            raise _Forbidden(None, f"{host} is at {addresses}, which may not be called")
-        return allowed
-
-    async def close(self) -> None:
-        await self._resolver.close()
 
 
 async def _beginning(response: aiohttp.ClientResponse) -> bytes:

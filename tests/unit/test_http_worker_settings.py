@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from shunter.cli.serving import http_host_settings, worker_flags
+from shunter.cli.working import http_host_settings, worker_flags
 from shunter.errors import SettingsError
 from shunter.settings import Settings
 from shunter.settings_sources import load_settings

@@ -12,7 +12,8 @@ from rich.markup import escape
 
 from shunter.app import load_app
 from shunter.cli.inspecting import ANSWER_SECONDS
-from shunter.cli.serving import crew_settings, run_until_signalled, set_up_logging
+from shunter.cli.lasting import run_until_signalled, set_up_logging
+from shunter.cli.working import crew_settings
 from shunter.client import UdpClient
 from shunter.client.udp_client import task_value
 from shunter.errors import AppError, JobFailed, SettingsError

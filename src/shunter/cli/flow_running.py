@@ -22,7 +22,8 @@ from shunter.flow.engine.network import LOOPBACK
 from shunter.flow.graph import Flow
 from shunter.flow.progress import Pace
 from shunter.flow.report import StageReport
-from shunter.flow.running import On, run_here, run_on_engines
+from shunter.flow.running import run_here, run_on_engines
+from shunter.flow.terms import On
 
 ENGINES = 2
 EVERY_SECONDS = 5.0

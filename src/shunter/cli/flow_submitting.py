@@ -18,7 +18,7 @@ from shunter.client import Client, SubmittedJob
 from shunter.client.handle import value_of
 from shunter.errors import JobCancelled, JobFailed, ResultTimeout
 from shunter.flow.job_progress import FlowProgress
-from shunter.flow.jobs import FLOW_JOB
+from shunter.flow.terms import FLOW_JOB
 from shunter.model.job import Job
 from shunter.wire.messages import Outcome
 

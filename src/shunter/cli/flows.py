@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -14,20 +13,9 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from shunter.app import payload_of
-from shunter.cli import flow_submitting
-from shunter.cli.flow_running import RunOptions, run_and_print
-from shunter.cli.serving import set_up_logging
-from shunter.cli.submitting import options_from
 from shunter.errors import AppError, FlowError
-from shunter.flow.drawing import as_mermaid, as_svg, as_text
-from shunter.flow.engine.engine import Engine
-from shunter.flow.graph import Flow, Kind
-from shunter.flow.jobs import FOLDER_VARIABLE, MOST_ENGINES
-from shunter.flow.loading import load
-from shunter.flow.running import On
+from shunter.flow.terms import FOLDER_VARIABLE, MOST_ENGINES, On
 from shunter.settings_sources import load_settings
-from shunter.worker.procfs import die_with_parent
 
 app = typer.Typer(
     name="flow",
@@ -48,13 +36,6 @@ class Shape(StrEnum):
     TEXT = "text"
     MERMAID = "mermaid"
     SVG = "svg"
-
-
-_DRAWN: dict[Shape, Callable[[Flow], str]] = {
-    Shape.TEXT: as_text,
-    Shape.MERMAID: as_mermaid,
-    Shape.SVG: as_svg,
-}
 
 
 @app.command()
@@ -118,6 +99,9 @@ def run(
     as_json: JsonOption = False,
 ) -> None:
     """Run a flow to its end, and say what each stage has done."""
+    from shunter.cli.flow_running import RunOptions, run_and_print
+    from shunter.flow.loading import load
+
     options = RunOptions(
         on=on,
         master=master,
@@ -179,6 +163,10 @@ def submit(
     as_json: JsonOption = False,
 ) -> None:
     """Submit a flow run as a job, for a worker with --flows, and watch it if you like."""
+    from shunter.app import payload_of
+    from shunter.cli import flow_submitting
+    from shunter.cli.submitting import options_from
+
     loaded = load_settings(config_file, os.environ, {"client.dispatchers": dispatchers})
     if on is not On.SPARK and (master or stream):
         raise FlowError("--master and --stream are for Spark; say --on spark")
@@ -206,6 +194,9 @@ def submit(
 @app.command()
 def check(flow: FlowArgument) -> None:
     """Load a flow and say whether it can run."""
+    from shunter.flow.graph import Kind
+    from shunter.flow.loading import load
+
     loaded = load(flow)
     loaded.check()
     console = Console()
@@ -223,7 +214,11 @@ def graph(
     shape: Annotated[Shape, typer.Option("--as", help="How to draw it.")] = Shape.TEXT,
 ) -> None:
     """Draw a flow."""
-    sys.stdout.write(_DRAWN[shape](load(flow)).rstrip("\n") + "\n")
+    from shunter.flow.drawing import as_mermaid, as_svg, as_text
+    from shunter.flow.loading import load
+
+    drawn = {Shape.TEXT: as_text, Shape.MERMAID: as_mermaid, Shape.SVG: as_svg}[shape]
+    sys.stdout.write(drawn(load(flow)).rstrip("\n") + "\n")
 
 
 def engine(
@@ -237,6 +232,10 @@ def engine(
     parent: Annotated[int | None, typer.Option(hidden=True)] = None,
 ) -> None:
     """Run an engine, which takes part in flows."""
+    from shunter.cli.lasting import set_up_logging
+    from shunter.flow.engine.engine import Engine
+    from shunter.worker.procfs import die_with_parent
+
     if parent is not None:
         die_with_parent(parent)
     set_up_logging()

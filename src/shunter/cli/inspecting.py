@@ -14,7 +14,7 @@ from rich.table import Table
 from shunter.cli.stages import table_of_job
 from shunter.client import Client
 from shunter.errors import SettingsError
-from shunter.flow.jobs import FLOW_JOB
+from shunter.flow.terms import FLOW_JOB
 from shunter.model.job import Callback, Job, Status
 
 ANSWER_SECONDS = 5.0

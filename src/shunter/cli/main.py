@@ -1,5 +1,8 @@
 """The `shunter` command: what people type, and which module answers.
 
+Each command imports what it needs when it is called: `shunter jobs` should not wait for a web
+server and three databases to be read from disk.
+
 Exit codes: 0 all went well; 1 a job failed or was cancelled, or something needed is missing;
 2 the command or a setting is wrong; 3 no dispatcher answers; 4 the wait was over before the job.
 """
@@ -16,7 +19,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from shunter.cli import by_udp, config, doctor, flows, inspecting, reporting, serving, submitting
+from shunter.cli import flows
 from shunter.errors import (
     AppError,
     JobRefused,
@@ -42,6 +45,13 @@ class Protocol(StrEnum):
 
     ZMQ = "zmq"
     UDP = "udp"
+
+
+class ReportsOn(StrEnum):
+    """What the report's flow runs on."""
+
+    SPARK = "spark"
+    LOCAL = "local"
 
 
 EXIT_CODES: list[tuple[type[ShunterError], int]] = [
@@ -85,6 +95,8 @@ def up(
     config_file: ConfigOption = None,
 ) -> None:
     """Run a dispatcher and workers here, with the embedded store."""
+    from shunter.cli import serving
+
     flags = {"worker.max_jobs": max_jobs, "store.url": store}
     loaded = load_settings(config_file, os.environ, flags)
     raise typer.Exit(serving.up(loaded, app_spec=app_spec, workers=workers))
@@ -100,6 +112,8 @@ def dispatcher(
     http_port: Annotated[int | None, typer.Option(help="Where HTTP listens.")] = None,
 ) -> None:
     """Run a dispatcher."""
+    from shunter.cli import serving
+
     flags = {
         "store.url": store,
         "zmq.frontend": frontend,
@@ -132,10 +146,12 @@ def worker(
     config_file: ConfigOption = None,
 ) -> None:
     """Run a worker that does the jobs of an app, or runs flows."""
+    from shunter.cli import working
+
     app_spec = flows.app_or_flows(app_spec, flows_folder)
-    flags = serving.worker_flags(dispatchers, max_jobs, http=http, listen=listen)
+    flags = working.worker_flags(dispatchers, max_jobs, http=http, listen=listen)
     loaded = load_settings(config_file, os.environ, flags)
-    raise typer.Exit(serving.worker(loaded.settings, app_spec, http=http, parent=parent))
+    raise typer.Exit(working.worker(loaded.settings, app_spec, http=http, parent=parent))
 
 
 @app.command()
@@ -149,6 +165,8 @@ def calculator(
     config_file: ConfigOption = None,
 ) -> None:
     """Run a worker over UDP: a calculator for each slot."""
+    from shunter.cli import by_udp
+
     flags = {"worker.max_jobs": max_jobs, **by_udp.address_flags(dispatchers)}
     loaded = load_settings(config_file, os.environ, flags)
     raise typer.Exit(by_udp.calculator(loaded.settings, app_spec, parent=parent))
@@ -184,6 +202,8 @@ def submit(
     as_json: JsonOption = False,
 ) -> None:
     """Submit a job, and wait for it if you like."""
+    from shunter.cli import by_udp, submitting
+
     is_udp = via is Protocol.UDP
     flags = by_udp.address_flags(dispatchers) if is_udp else {"client.dispatchers": dispatchers}
     loaded = load_settings(config_file, os.environ, flags)
@@ -236,6 +256,8 @@ def jobs(
     as_json: JsonOption = False,
 ) -> None:
     """List jobs, newest first, and count them."""
+    from shunter.cli import inspecting
+
     loaded = load_settings(config_file, os.environ, {"client.dispatchers": dispatchers})
     raise typer.Exit(
         inspecting.jobs(
@@ -258,6 +280,8 @@ def job(
     as_json: JsonOption = False,
 ) -> None:
     """Tell a job's whole story: who, when, attempts, log."""
+    from shunter.cli import inspecting
+
     loaded = load_settings(config_file, os.environ, {"client.dispatchers": dispatchers})
     raise typer.Exit(inspecting.job(loaded.settings.client_dispatchers, job_id, as_json=as_json))
 
@@ -270,6 +294,8 @@ def cancel(
     as_json: JsonOption = False,
 ) -> None:
     """Stop jobs: waiting ones at once, running ones by request, SIGTERM, SIGKILL."""
+    from shunter.cli import inspecting
+
     loaded = load_settings(config_file, os.environ, {"client.dispatchers": dispatchers})
     raise typer.Exit(
         inspecting.cancel(loaded.settings.client_dispatchers, job_ids, as_json=as_json)
@@ -283,24 +309,63 @@ def workers(
     as_json: JsonOption = False,
 ) -> None:
     """List workers, what they do and what they hold."""
+    from shunter.cli import inspecting
+
     loaded = load_settings(config_file, os.environ, {"client.dispatchers": dispatchers})
     raise typer.Exit(inspecting.workers(loaded.settings.client_dispatchers, as_json=as_json))
 
 
 app.add_typer(flows.app)
 app.command()(flows.engine)
-app.command()(reporting.report)
+
+
+@app.command()
+def report(
+    store: Annotated[
+        str | None, typer.Option("--store", help="Where jobs are kept: a URL; else store.url.")
+    ] = None,
+    since: Annotated[
+        str, typer.Option(help="Jobs that ended from then on: 90m, 24h, 7d, or a date.")
+    ] = "24h",
+    output: Annotated[
+        Path | None, typer.Option(help="Where the page goes; report.html, if nothing is said.")
+    ] = None,
+    on: Annotated[ReportsOn, typer.Option(help="On Spark, or in this process.")] = ReportsOn.SPARK,
+    master: Annotated[
+        str | None, typer.Option(help="Spark's master: spark://HOST:PORT; else Spark runs here.")
+    ] = None,
+    config_file: ConfigOption = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print JSON; a page only where --output names one.")
+    ] = False,
+) -> None:
+    """Write a page about finished jobs: throughput, times, failures, workers' use."""
+    from shunter.cli import reporting
+
+    loaded = load_settings(config_file, os.environ, {"store.url": store})
+    reporting.report(
+        loaded.settings,
+        since=since,
+        output=output,
+        is_on_spark=on is ReportsOn.SPARK,
+        master=master,
+        as_json=as_json,
+    )
 
 
 @app.command("config")
 def show_config(config_file: ConfigOption = None, as_json: JsonOption = False) -> None:
     """Print every setting, its value, and where it came from."""
+    from shunter.cli import config
+
     raise typer.Exit(config.show(config_file, environ=os.environ, as_json=as_json))
 
 
 @app.command("doctor")
 def examine(config_file: ConfigOption = None, as_json: JsonOption = False) -> None:
     """Look what is missing on this machine, and say how to get it."""
+    from shunter.cli import doctor
+
     raise typer.Exit(doctor.run(config_file, environ=os.environ, as_json=as_json))
 
 

@@ -5,12 +5,9 @@ from __future__ import annotations
 import os
 import sys
 import time
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
 
 import msgspec
-import typer
 from rich import box
 from rich.console import Console
 from rich.markup import escape
@@ -26,42 +23,21 @@ from shunter.reporting.document import HistoryReport, Spread, slice_seconds
 from shunter.reporting.flow import report_flow
 from shunter.reporting.sink import WriteReport
 from shunter.reporting.wording import share_of, span_of
-from shunter.settings_sources import load_settings
+from shunter.settings import Settings
 
 DEFAULT_OUTPUT = Path("report.html")
 
 
-class ReportsOn(StrEnum):
-    """What the report's flow runs on."""
-
-    SPARK = "spark"
-    LOCAL = "local"
-
-
 def report(
-    store: Annotated[
-        str | None, typer.Option("--store", help="Where jobs are kept: a URL; else store.url.")
-    ] = None,
-    since: Annotated[
-        str, typer.Option(help="Jobs that ended from then on: 90m, 24h, 7d, or a date.")
-    ] = "24h",
-    output: Annotated[
-        Path | None, typer.Option(help="Where the page goes; report.html, if nothing is said.")
-    ] = None,
-    on: Annotated[ReportsOn, typer.Option(help="On Spark, or in this process.")] = ReportsOn.SPARK,
-    master: Annotated[
-        str | None, typer.Option(help="Spark's master: spark://HOST:PORT; else Spark runs here.")
-    ] = None,
-    config_file: Annotated[
-        Path | None,
-        typer.Option("--config", help="A TOML file; ./shunter.toml is used where there is one."),
-    ] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print JSON; a page only where --output names one.")
-    ] = False,
+    settings: Settings,
+    *,
+    since: str,
+    output: Path | None,
+    is_on_spark: bool,
+    master: str | None,
+    as_json: bool,
 ) -> None:
-    """Write a page about finished jobs: throughput, times, failures, workers' use."""
-    settings = load_settings(config_file, os.environ, {"store.url": store}).settings
+    """Run the report's flow, write the page, and print the table."""
     url = _absolute(settings.store.url)
     now = time.time()
     begin = moment_of(since, now=now)
@@ -70,12 +46,12 @@ def report(
     path = output if as_json or output else DEFAULT_OUTPUT
     sink = WriteReport(path, made=now, since=begin)
     seconds = slice_seconds(now - begin)
-    if on is ReportsOn.LOCAL:
-        run_here(report_flow(JobHistory(url, since=begin), sink, slice_seconds=seconds))
-    else:
+    if is_on_spark:
         jobs = DataFrameSource(finished_jobs(url, since=repr(begin)))
         flow = report_flow(jobs, sink, slice_seconds=seconds)
         run_and_show(flow, master=master, is_shown=not as_json)
+    else:
+        run_here(report_flow(JobHistory(url, since=begin), sink, slice_seconds=seconds))
     assert sink.report is not None, "the flow has ended"
     if as_json:
         sys.stdout.write(msgspec.json.format(msgspec.json.encode(sink.report)).decode() + "\n")

@@ -10,8 +10,8 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 
 from shunter.flow.job_progress import FlowProgress
-from shunter.flow.jobs import FLOW_JOB
 from shunter.flow.progress import StageProgress
+from shunter.flow.terms import FLOW_JOB
 from shunter.model.job import Job
 
 

@@ -28,17 +28,11 @@ from shunter.flow.job_progress import FlowProgress, Told
 from shunter.flow.loading import load
 from shunter.flow.places import is_ours
 from shunter.flow.report import StageReport
-from shunter.flow.running import On, run_here, run_on_engines
+from shunter.flow.running import run_here, run_on_engines
+from shunter.flow.terms import FLOW_JOB, FOLDER_VARIABLE, MOST_ENGINES, On
 from shunter.model.identity import NAME_RULE, is_name
 
-FLOW_JOB = "shunter.flow"
-"""The type of these jobs."""
-
-FOLDER_VARIABLE = "SHUNTER_FLOWS"
-"""The environment variable that names the folder for the app of this module."""
-
 CHECKPOINTS = ".checkpoints"
-MOST_ENGINES = 64
 
 Engines = Annotated[int, Meta(ge=1, le=MOST_ENGINES)]
 Seconds = Annotated[float, Meta(gt=0)]

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
 from shunter.errors import FlowError
 from shunter.flow.assembly import Assembly, Snapshots, inbox_of
-from shunter.flow.engine.checkpoints import Kept, fitting
+from shunter.flow.engine.checkpoints import KeepsCheckpoints, Kept, fitting
 from shunter.flow.frames import check_no_frames
 from shunter.flow.graph import Flow
 from shunter.flow.inbox import LIMIT
 from shunter.flow.plan import planned
 from shunter.flow.report import Report
-
-if TYPE_CHECKING:
-    from shunter.flow.engine.checkpoint_stores import KeepsCheckpoints
 
 IDLE_SECONDS = 0.001
 

@@ -6,31 +6,23 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from shunter.errors import FlowError
 from shunter.flow import local
-from shunter.flow.engine.checkpoint_stores import KeepsCheckpoints
+from shunter.flow.engine.checkpoints import KeepsCheckpoints
 from shunter.flow.engine.deployer import FlowRun, Progress, Stopped
 from shunter.flow.engine.local_engines import LocalEngines
 from shunter.flow.engine.network import LOOPBACK
 from shunter.flow.graph import Flow
 from shunter.flow.report import Report, StageReport
+from shunter.flow.terms import On
 
 if TYPE_CHECKING:
     from shunter.flow.spark.placement import SparkEngines
 
 LOOK_SECONDS = 0.5
-
-
-class On(StrEnum):
-    """What a flow runs on."""
-
-    LOCAL = "local"
-    ENGINES = "engines"
-    SPARK = "spark"
 
 
 def run_flow(flow: Flow, on: Any) -> list[StageReport]:

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from shunter.errors import FlowError
-from shunter.flow.engine.checkpoint_stores import KeepsCheckpoints, checkpoints_at
-from shunter.flow.engine.checkpoints import Kept, fitting
+from shunter.flow.engine.checkpoint_stores import checkpoints_at
+from shunter.flow.engine.checkpoints import KeepsCheckpoints, Kept, fitting
 from shunter.testing.mongod import LocalMongod
 
 Opened = Callable[[str], KeepsCheckpoints]

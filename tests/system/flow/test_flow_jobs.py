@@ -14,7 +14,8 @@ import pytest
 
 from shunter.client import Client
 from shunter.errors import JobFailed
-from shunter.flow.jobs import CHECKPOINTS, FLOW_JOB
+from shunter.flow.jobs import CHECKPOINTS
+from shunter.flow.terms import FLOW_JOB
 from shunter.model.job import Job, Status
 from system.flow.engines import COUNTING, is_complete, numbers_file, sums_in
 from system.yard import PATIENCE, QUICK_LEASE, Process, Station, Yard, until

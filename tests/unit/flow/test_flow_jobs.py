@@ -8,7 +8,8 @@ import pytest
 
 from shunter import App
 from shunter.errors import FlowError
-from shunter.flow.jobs import FLOW_JOB, FOLDER_VARIABLE, checkpoints_in, flow_in, flow_jobs
+from shunter.flow.jobs import checkpoints_in, flow_in, flow_jobs
+from shunter.flow.terms import FLOW_JOB, FOLDER_VARIABLE
 from shunter.testing import Sandbox
 
 FLOW = "from shunter import Flow\nflow = Flow('f')\nflow.source([1, 2]).sink(print)\n"

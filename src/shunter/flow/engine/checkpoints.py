@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
@@ -38,6 +38,19 @@ def decoded(body: bytes, name: str) -> Kept:
         raise FlowError(
             f"the checkpoint {name} can't be read: {error}; delete it to go on from the one before"
         ) from error
+
+
+class KeepsCheckpoints(Protocol):
+    """Where the checkpoints of one flow are."""
+
+    def keep(self, kept: Kept) -> None:
+        """Keep one more, and drop those that are too old."""
+
+    def latest(self) -> Kept | None:
+        """Return the newest, or None where there is none."""
+
+    def clear(self) -> None:
+        """Forget all: the run is over."""
 
 
 class Checkpoints:

@@ -18,8 +18,7 @@ import zmq
 
 from shunter.errors import FlowError
 from shunter.flow.engine import messages
-from shunter.flow.engine.checkpoint_stores import KeepsCheckpoints
-from shunter.flow.engine.checkpoints import Kept, fitting
+from shunter.flow.engine.checkpoints import KeepsCheckpoints, Kept, fitting
 from shunter.flow.engine.messages import Answer, Happened
 from shunter.flow.engine.network import LOOPBACK, Address
 from shunter.flow.frames import check_no_frames

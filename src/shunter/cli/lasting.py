@@ -1,0 +1,47 @@
+"""What processes that stay have in common: how they log, and how they end."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import sys
+from collections.abc import Callable
+from typing import Protocol
+
+import structlog
+
+
+class _Runs(Protocol):
+    async def run(self) -> None: ...
+
+    def stop(self) -> None: ...
+
+
+async def run_until_signalled(make: Callable[[], _Runs]) -> int:
+    """Make what is to be served in the loop, and run it until SIGTERM or SIGINT."""
+    loop = asyncio.get_running_loop()
+    served = make()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, served.stop)
+    await served.run()
+    return 0
+
+
+def set_up_logging() -> None:
+    """Log to standard error: for people on a terminal, as JSON lines elsewhere."""
+    renderer: structlog.typing.Processor = (
+        structlog.dev.ConsoleRenderer()
+        if sys.stderr.isatty()
+        else structlog.processors.JSONRenderer()
+    )
+    structlog.configure(
+        processors=[
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso"),
+            structlog.processors.format_exc_info,
+            renderer,
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+    )

@@ -1,0 +1,100 @@
+"""`shunter worker`: over ZeroMQ, or called over HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from typing import TYPE_CHECKING
+
+from shunter.app import load_app
+from shunter.cli.lasting import run_until_signalled, set_up_logging
+from shunter.errors import SettingsError
+from shunter.settings import Settings
+from shunter.settings_sources import shown
+from shunter.worker.crew import CrewSettings
+from shunter.worker.host import Host, HostSettings
+from shunter.worker.procfs import die_with_parent
+
+if TYPE_CHECKING:
+    from shunter.worker.http.host import HttpHostSettings
+
+
+def worker(
+    settings: Settings, app_spec: str, *, http: bool = False, parent: int | None = None
+) -> int:
+    """Serve as a worker until a signal comes, then resign; die with `parent` if it is given."""
+    if parent is not None:
+        die_with_parent(parent)
+    set_up_logging()
+    app = load_app(app_spec)
+    if http:
+        from shunter.worker.http.host import HttpHost
+
+        by_http = http_host_settings(settings)
+        return asyncio.run(run_until_signalled(lambda: HttpHost(app_spec, app, by_http)))
+    chosen = host_settings(settings)
+    return asyncio.run(run_until_signalled(lambda: Host(app_spec, app, chosen)))
+
+
+def worker_flags(
+    dispatchers: list[str] | None, max_jobs: int | None, *, http: bool, listen: str | None
+) -> dict[str, object]:
+    """Say which settings the flags of a worker stand for."""
+    flags: dict[str, object] = {"worker.max_jobs": max_jobs}
+    if listen is not None:
+        host, colon, port = listen.rpartition(":")
+        if not http or not colon:
+            allowed = "host:port, such as 127.0.0.1:9000, beside --http"
+            raise SettingsError("--listen", "worker.http.port", shown(listen), allowed)
+        flags["worker.http.host"] = host.removeprefix("[").removesuffix("]")
+        flags["worker.http.port"] = port
+    flags["worker.http.dispatchers" if http else "worker.dispatchers"] = dispatchers
+    return flags
+
+
+def host_settings(settings: Settings) -> HostSettings:
+    """Take from the settings what a worker goes by."""
+    chosen = settings.worker
+    return HostSettings(
+        dispatchers=settings.worker_dispatchers,
+        broker_timeout=chosen.broker_timeout,
+        n_timeouts=chosen.n_timeouts,
+        grace=chosen.grace_seconds,
+        lease=settings.lease,
+        crew=crew_settings(settings),
+    )
+
+
+def http_host_settings(settings: Settings) -> HttpHostSettings:
+    """Take from the settings what a worker behind HTTP goes by."""
+    from shunter.worker.http.host import HttpHostSettings
+
+    chosen = settings.worker.http
+    if not chosen.dispatchers and settings.http.port == 0:
+        raise SettingsError(
+            "the settings",
+            "worker.http.dispatchers",
+            "none, and http.port = 0, which tells no address",
+            "--dispatcher http://host:port for each dispatcher",
+        )
+    return HttpHostSettings(
+        dispatchers=settings.http_dispatchers,
+        host=chosen.host,
+        port=chosen.port,
+        hostname=chosen.hostname,
+        grace=settings.worker.grace_seconds,
+        max_message_bytes=settings.zmq.max_message_bytes,
+        crew=crew_settings(settings),
+    )
+
+
+def crew_settings(settings: Settings) -> CrewSettings:
+    """Take from the settings what a crew goes by, whoever leads it."""
+    chosen = settings.worker
+    return CrewSettings(
+        slots=chosen.max_jobs,
+        grace=chosen.kill_grace_seconds,
+        max_jobs_per_child=chosen.max_jobs_per_child or sys.maxsize,
+        max_child_megabytes=chosen.max_child_megabytes or None,
+        result_limit=settings.zmq.max_message_bytes,
+    )
