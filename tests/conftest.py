@@ -13,17 +13,15 @@ settings.register_profile("patient", deadline=None, suppress_health_check=[Healt
 settings.load_profile("patient")
 
 TESTS = Path(__file__).parent
-LONGEST = [TESTS / "system" / "spark", TESTS / "system"]
-ON_ONE_SESSION = "tests/system/spark/"
+ON_ONE_SESSION = TESTS / "system" / "spark"
 
 
 class Together(LoadFileScheduling):
-    """The tests of a file run in one process, and so do all that share the Spark session."""
+    """The tests of a file run in one process, and so do all that share a Spark session."""
 
     def _split_scope(self, nodeid: str) -> str:
-        if nodeid.startswith(ON_ONE_SESSION):
-            return ON_ONE_SESSION
-        return str(super()._split_scope(nodeid))
+        folder = (TESTS.parent / nodeid.partition("::")[0]).parent
+        return str(folder if folder == ON_ONE_SESSION else super()._split_scope(nodeid))
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Together:
@@ -32,4 +30,5 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Together:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Let the longest begin."""
-    items.sort(key=lambda item: [not item.path.is_relative_to(each) for each in LONGEST])
+    longest = ["spark/test_", "spark/", "system/"]
+    items.sort(key=lambda item: [each not in item.nodeid for each in longest])

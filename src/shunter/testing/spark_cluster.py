@@ -22,12 +22,12 @@ from typing import Any, Self
 
 from shunter.errors import ShunterError
 from shunter.testing.launching import free_port, launch
+from shunter.testing.quick_java import BRIEF
 
 START_SECONDS = 60.0
 
 _DAEMONS = "org.apache.spark.deploy"
-_QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-KEPT = ("PATH", "HOME", "JAVA_HOME", "TMPDIR", "LANG")
+KEPT = ("PATH", "HOME", "JAVA_HOME", "JAVA_TOOL_OPTIONS", "TMPDIR", "LANG")
 
 
 class SparkClusterFailed(ShunterError):
@@ -115,15 +115,18 @@ class LocalSparkCluster:
         folder = self._folder / name
         folder.mkdir(parents=True, exist_ok=True)
         environ = {key: os.environ[key] for key in KEPT if key in os.environ}
-        environ |= {
-            "SPARK_HOME": str(home),
-            "SPARK_CONF_DIR": str(folder),
-            "SPARK_LOCAL_IP": "127.0.0.1",
-            "SPARK_LOCAL_DIRS": str(folder),
-            "SPARK_DAEMON_MEMORY": "256m",
-            "SPARK_DAEMON_JAVA_OPTS": _QUICK_START,
-            **self._environ,
-        }
+        environ = (
+            {"JAVA_TOOL_OPTIONS": BRIEF}
+            | environ
+            | {
+                "SPARK_HOME": str(home),
+                "SPARK_CONF_DIR": str(folder / "none"),
+                "SPARK_LOCAL_IP": "127.0.0.1",
+                "SPARK_LOCAL_DIRS": str(folder),
+                "SPARK_DAEMON_MEMORY": "256m",
+                **self._environ,
+            }
+        )
         with open(self._log_of(name), "ab") as log:
             return self._parent.submit(
                 launch,

@@ -17,12 +17,12 @@ from pathlib import Path
 from typing import Self
 
 from shunter.testing.launching import free_port, launch
+from shunter.testing.quick_java import BRIEF
 from shunter.testing.spark_cluster import KEPT, SparkClusterFailed, spark_home
 
 START_SECONDS = 90.0
 
 _SERVER = "org.apache.spark.sql.connect.service.SparkConnectServer"
-_QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
 class LocalConnectServer:
@@ -51,7 +51,7 @@ class LocalConnectServer:
             "spark.ui.enabled": "false",
         }
         words = [str(spark_home() / "bin" / "spark-submit"), "--class", _SERVER]
-        words += ["--master", "local[2]", "--driver-java-options", _QUICK_START]
+        words += ["--master", "local[2]"]
         for name, value in settings.items():
             words += ["--conf", f"{name}={value}"]
         with open(self._log, "ab") as log:
@@ -85,13 +85,17 @@ class LocalConnectServer:
 
     def _environ(self) -> dict[str, str]:
         environ = {key: os.environ[key] for key in KEPT if key in os.environ}
-        return environ | {
-            "SPARK_HOME": str(spark_home()),
-            "SPARK_CONF_DIR": str(self._folder),
-            "SPARK_LOCAL_IP": "127.0.0.1",
-            "SPARK_LOCAL_DIRS": str(self._folder),
-            "PYSPARK_PYTHON": sys.executable,
-        }
+        return (
+            {"JAVA_TOOL_OPTIONS": BRIEF}
+            | environ
+            | {
+                "SPARK_HOME": str(spark_home()),
+                "SPARK_CONF_DIR": str(self._folder / "none"),
+                "SPARK_LOCAL_IP": "127.0.0.1",
+                "SPARK_LOCAL_DIRS": str(self._folder),
+                "PYSPARK_PYTHON": sys.executable,
+            }
+        )
 
     def _await(self) -> None:
         assert self._process is not None, "started"

@@ -6,8 +6,10 @@ SparkContext, hence no streams of ours, whose sinks are fed in the driver, and n
 
 from __future__ import annotations
 
+import atexit
 import re
 import socket
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from shunter.errors import FlowError
@@ -28,7 +30,8 @@ def connect_session(remote: str) -> SparkSession:
     if found is None:
         raise FlowError(f"{remote!r} is no address of Spark Connect; write sc://HOST:PORT")
     sessions = pyspark("pyspark.sql").SparkSession
-    _check_process(sessions.getActiveSession(), remote)
+    running = sessions.getActiveSession()
+    _check_process(running, remote)
     for module in _NEEDED:
         _needed(module)
     _check_reachable(remote, found[1], int(found[2] or DEFAULT_PORT))
@@ -41,6 +44,8 @@ def connect_session(remote: str) -> SparkSession:
             f"the Spark Connect server {remote} takes no session ({said}); see that it is of Spark "
             f"{pyspark().__version__}, and that the address has what it asks for"
         ) from error
+    if session is not running:
+        atexit.register(_end, session)
     return session
 
 
@@ -51,6 +56,15 @@ def needs_classic(session: Any, what: str) -> None:
             f"{what} needs a driver of its own, which Spark Connect has not got; use --master, or "
             "a SparkSession without remote()"
         )
+
+
+def _end(session: SparkSession) -> None:
+    """Let the server forget the session, and its client end before Python's threads do.
+
+    A client that is closed later waits forever for a call that was still under way.
+    """
+    with suppress(Exception):
+        session.stop()
 
 
 def _check_process(running: Any, remote: str) -> None:

@@ -28,7 +28,7 @@ def finished_jobs(store: str, **options: str) -> Callable[[SparkSession], DataFr
 
 
 def register(session: SparkSession) -> None:
-    """Let a session read the format "shunter"; our own sessions can by themselves."""
+    """Let a session read the format "shunter"; those that Shunter starts can by themselves."""
     pyspark()
     from shunter.flow.spark.history_reader import JobsDataSource
 

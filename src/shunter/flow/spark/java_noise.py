@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-EACH_TIME = b"WARNING: Using incubator modules"
+EACH_TIME = (b"WARNING: Using incubator modules", b"Picked up JAVA_TOOL_OPTIONS")
 STOPPED_STREAM = b'Exception in thread "stream execution thread for shunter-'
 OF_A_TRACE = (b"\tat ", b"\t...", b"Caused by: ")
 

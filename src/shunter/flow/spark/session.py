@@ -11,11 +11,12 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from shunter.errors import FlowError
+from shunter.flow.spark.home import home_without_zip
 from shunter.flow.spark.java_noise import without_noise
 
 if TYPE_CHECKING:
@@ -68,7 +69,9 @@ def spark_session(
             f"Spark does not start on {master!r}: {_first_line(error)}; check the master and the "
             "options, and 'shunter doctor' checks this machine"
         ) from error
-    importlib.import_module("shunter.flow.spark.history").register(session)
+    if not is_local(session):
+        # Here `pyspark_shunter` is found when needed; executors elsewhere have to be given it.
+        importlib.import_module("shunter.flow.spark.history").register(session)
     return session
 
 
@@ -138,8 +141,12 @@ def _remote_session(remote: str, master: str | None) -> SparkSession:
 
 def _started(settings: Mapping[str, str]) -> SparkSession:
     conf = pyspark().SparkConf().setAll(list(settings.items()))
-    piped = {"stderr": subprocess.PIPE}
-    gateway = pyspark("pyspark.java_gateway").launch_gateway(conf, popen_kwargs=piped)
+    installed = Path(pyspark().__file__).parent
+    is_ours = _is_embedded(settings["spark.master"])
+    with home_without_zip(installed, settings) if is_ours else nullcontext():
+        gateway = pyspark("pyspark.java_gateway").launch_gateway(
+            conf, popen_kwargs={"stderr": subprocess.PIPE}
+        )
     if (java := getattr(gateway, "proc", None)) is not None:
         threading.Thread(target=_pass_on, args=(java.stderr,), daemon=True).start()
     pyspark().SparkContext(conf=conf, gateway=gateway)
@@ -169,6 +176,7 @@ def _settings(master: str) -> dict[str, str]:
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.sql.shuffle.partitions": str(max(2, os.cpu_count() or 2)),
         "spark.sql.adaptive.enabled": "false",
+        "spark.sql.python.filterPushdown.enabled": "true",
     }
     if _is_on_loopback(master):
         settings["spark.driver.host"] = settings["spark.driver.bindAddress"] = "127.0.0.1"

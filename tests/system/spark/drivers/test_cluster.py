@@ -25,8 +25,6 @@ pytestmark = pytest.mark.timeout(300)
 
 PATIENCE = 100.0
 
-QUICK_START = "spark.executor.extraJavaOptions -XX:TieredStopAtLevel=1 -XX:+UseSerialGC\n"
-
 FLOW = """
 from shunter import Flow
 from shunter.flow.sinks import WriteJsonLines
@@ -90,14 +88,13 @@ class Driver:
     def __init__(self, cluster: LocalSparkCluster, folder: Path, *words: str, **environ: str):
         self._log = folder / "driver.log"
         on = ("--on", "spark", "--master", cluster.url) if "--on" not in words else ()
-        (folder / "spark-defaults.conf").write_text(QUICK_START)
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "shunter", "flow", "run", *words, *on, "--json"],
                 cwd=folder,
                 stdout=log,
                 stderr=log,
-                env={**os.environ, **environ, "SPARK_CONF_DIR": str(folder)},
+                env={**os.environ, **environ},
             )
 
     def until(self, condition: Callable[[], Any], what: str) -> None:

@@ -12,16 +12,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from shunter.flow.spark.streaming import stream_on_spark
-from system.spark import streamed_flow
-from system.spark.streamed_flow import AT_ONCE, POINTS, flow_into, outputs, prepare
+from system.spark.drivers import streamed_flow
+from system.spark.drivers.streamed_flow import AT_ONCE, POINTS, flow_into, outputs, prepare
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-DRIVER = "from system.spark.streamed_flow import main; main()"
-
-QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""These live for seconds."""
+DRIVER = "from system.spark.drivers.streamed_flow import main; main()"
 
 
 @pytest.mark.timeout(600)
@@ -33,13 +30,13 @@ def test_the_output_is_that_of_a_run_without_faults_after_kills_at_every_point(
     for each in (faultless, folder):
         prepare(each)
     flow_into(faultless).run()
-    tests = str(Path(streamed_flow.__file__).parents[2])
+    tests = str(Path(streamed_flow.__file__).parents[3])
 
     for batch, point in enumerate(POINTS, start=1):
         command = [sys.executable, "-c", DRIVER, str(folder), point, str(batch)]
         done = subprocess.run(
             command,
-            env={**os.environ, "PYTHONPATH": tests, "JAVA_TOOL_OPTIONS": QUICK_JAVA},
+            env={**os.environ, "PYTHONPATH": tests},
             capture_output=True,
             text=True,
             timeout=200,

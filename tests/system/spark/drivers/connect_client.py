@@ -5,6 +5,7 @@ It prints what came of everything that it tried, as JSON.
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import sys
@@ -87,6 +88,7 @@ def a_flow() -> Flow:
 
 def a_foreign_flow(remote: str) -> Flow:
     other = SparkSession.builder.remote(remote).create()
+    atexit.register(other.stop)  # else its client may wait forever when Python ends
     frame = other.range(3)
     flow = Flow("foreign")
     flow.source(DataFrameSource(lambda _: frame), name="rows").sink(Collect())

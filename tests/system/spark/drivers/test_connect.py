@@ -19,12 +19,12 @@ from shunter.errors import FlowError
 from shunter.flow.spark.session import spark_session
 from shunter.store.sqlite import SQLiteStore
 from shunter.testing.spark_connect import LocalConnectServer
-from system.spark.connect_client import CASES
+from system.spark.drivers.connect_client import CASES
 
 ACTIVE = "pyspark.sql.SparkSession.getActiveSession"
 pytestmark = pytest.mark.timeout(240)
 
-TESTS = Path(__file__).parents[2]
+TESTS = Path(__file__).parents[3]
 FLOW = """
 from shunter import Flow
 from shunter.flow.sinks import WriteJsonLines
