@@ -73,7 +73,7 @@ class _Total:
 
 
 def _train() -> None:
-    """Run a flow as a batch and as a stream, and let Java go in its own time."""
+    """Run a flow as a stream, which uses what a batch does too, and let Java go in its own time."""
     flow = Flow("training")
     numbers = flow.source(range(30))
     numbers.map(lambda number: {"n": number}).sink(WriteParquet("numbers"), workers=1)
@@ -81,7 +81,6 @@ def _train() -> None:
     totals.sink(WriteJsonLines("totals.jsonl"), workers=1)
     session = spark_session("local[2]")
     java = pyspark().SparkContext._gateway.proc
-    flow.run(on=session)
     stream_on_spark(flow, session, checkpoints=Path("checkpoint"))
     session.stop()
     java.stdin.close()

@@ -161,11 +161,11 @@ def test_a_full_disk_is_told_and_whole_batches_alone_are_seen(
     flow.source(range(40)).map(lambda n: f"{n:04d}" * 1000).sink(WriteJsonLines(out))
 
     with pytest.raises(FlowError, match=r"can't be written \(No space left on device\)"):
-        stream_on_spark(flow, spark, checkpoints=tmp_path / "checkpoint", nodes=1, max_events=4)
+        stream_on_spark(flow, spark, checkpoints=tmp_path / "checkpoint", nodes=1, max_events=7)
 
     seen = [line[:4] for line in lines_of(out)]
     assert seen == [f"{n:04d}" for n in range(len(seen))]
-    assert len(seen) % 4 == 0 < len(seen) < 40
+    assert len(seen) % 7 == 0 < len(seen) < 40
     subprocess.run(["mount", "-o", "remount,size=1m", str(small_disk)], check=True)
     stream_on_spark(flow, spark, checkpoints=tmp_path / "checkpoint", max_events=20)
     assert [line[:4] for line in lines_of(out)] == [f"{n:04d}" for n in range(40)]

@@ -31,10 +31,8 @@ from system.flow.test_parity import flow_of, output_of
 
 CASES = (
     "several_outputs",
-    "a_running_sum_by_key",
     "an_instruction_in_the_middle",
     "bad_events_in_letters",
-    "nothing_at_all",
 )
 
 

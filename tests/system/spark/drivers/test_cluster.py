@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import sysconfig
@@ -64,6 +65,26 @@ def where_code_comes_from():
 """
 
 
+STREAM_THEN_ENGINES = """
+import sys
+from pathlib import Path
+from shunter.flow.engine.checkpoints import Checkpoints
+from shunter.flow.loading import load
+from shunter.flow.running import run_on_engines
+from shunter.flow.spark.session import spark_session
+from shunter.flow.spark.streaming import stream_on_spark
+
+master, bare_python = sys.argv[1:3]
+streamed, hosted = map(Path, sys.argv[3:])
+session = spark_session(master)
+stream_on_spark(load(f"{streamed}/counting.py"), session, checkpoints=streamed / "checkpoints")
+session.sparkContext.pythonExec = bare_python
+file = f"{hosted}/counting.py"
+kept = Checkpoints(hosted / "checkpoints")
+run_on_engines(load(file), file, hosts=master, checkpoints=kept, every=0.3)
+"""
+
+
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalSparkCluster]:
     with LocalSparkCluster(tmp_path_factory.mktemp("cluster")) as started:
@@ -83,14 +104,13 @@ def bare_python(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class Driver:
-    """`shunter flow run` on the cluster, in a folder."""
+    """A Python that drives the cluster, in a folder."""
 
-    def __init__(self, cluster: LocalSparkCluster, folder: Path, *words: str, **environ: str):
+    def __init__(self, folder: Path, *words: str, **environ: str):
         self._log = folder / "driver.log"
-        on = ("--on", "spark", "--master", cluster.url) if "--on" not in words else ()
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "shunter", "flow", "run", *words, *on, "--json"],
+                [sys.executable, *words],
                 cwd=folder,
                 stdout=log,
                 stderr=log,
@@ -112,35 +132,34 @@ class Driver:
         self._process.wait()
 
 
-def test_engines_in_executors_outlive_the_death_of_one(
+def test_a_stream_and_then_engines_in_executors_that_outlive_the_death_of_one(
     cluster: LocalSparkCluster, bare_python: Path, tmp_path: Path
 ) -> None:
-    kept = tmp_path / "checkpoints"
-    numbers_file(tmp_path, 10_000)
-    flow = tmp_path / "counting.py"
-    flow.write_text(Path(COUNTING).read_text().replace('"FLOW_PAUSE", "0"', '"FLOW_PAUSE", "0.05"'))
-    words = ("counting.py", "--on", "engines", "--hosts", cluster.url)
-    words += ("--checkpoints", str(kept), "--every", "0.3")
-    with Driver(cluster, tmp_path, *words, PYSPARK_PYTHON=str(bare_python)) as driver:
-        driver.until(lambda: list(kept.glob("*")), "a checkpoint")
+    """Both on one session, for each more would be three Java processes more."""
+    streamed, hosted = tmp_path / "streamed", tmp_path / "hosted"
+    for folder, count in ((streamed, 2_000), (hosted, 10_000)):
+        folder.mkdir()
+        numbers_file(folder, count)
+        (folder / "counting.py").write_text(counting_in(folder))
+    (tmp_path / "program.py").write_text(STREAM_THEN_ENGINES)
+    kept = hosted / "checkpoints"
+    words = ("program.py", cluster.url, str(bare_python), str(streamed), str(hosted))
+    with Driver(tmp_path, *words) as driver:
+        driver.until(lambda: list(kept.glob("*.checkpoint")), "a checkpoint of engines")
         offspring = psutil.Process(cluster.workers[1].pid).children()
         [executor] = [each for each in offspring if each.name() == "java"]
 
         executor.kill()
         driver.end()
 
-    assert is_complete(sums_in(tmp_path), 10_000)
+    assert is_complete(sums_in(streamed), 2_000)
+    assert is_complete(sums_in(hosted), 10_000)
 
 
-def test_a_stream_over_the_cluster(cluster: LocalSparkCluster, tmp_path: Path) -> None:
-    numbers_file(tmp_path, 2_000)
-    (tmp_path / "counting.py").write_text(Path(COUNTING).read_text())
-    words = ("counting.py", "--stream", "--checkpoints", str(tmp_path / "checkpoints"))
-
-    with Driver(cluster, tmp_path, *words) as driver:
-        driver.end()
-
-    assert is_complete(sums_in(tmp_path), 2_000)
+def counting_in(folder: Path) -> str:
+    """Write the counting flow for data in a folder, wherever it is loaded."""
+    text = Path(COUNTING).read_text().replace('"FLOW_PAUSE", "0"', '"FLOW_PAUSE", "0.05"')
+    return re.sub(r"^FOLDER = .*$", f"FOLDER = Path({str(folder)!r})", text, flags=re.MULTILINE)
 
 
 def test_executors_have_the_code_from_the_driver_and_one_that_dies_changes_nothing(
@@ -149,7 +168,8 @@ def test_executors_have_the_code_from_the_driver_and_one_that_dies_changes_nothi
     (tmp_path / "flow.py").write_text(FLOW)
     busy = tmp_path / "busy"
     (tmp_path / "beside.py").write_text(f"BUSY = {str(busy)!r}\n{BESIDE}")
-    with Driver(cluster, tmp_path, "flow.py", PYSPARK_PYTHON=str(bare_python)) as driver:
+    words = ("-m", "shunter", "flow", "run", "flow.py", "--master", cluster.url, "--json")
+    with Driver(tmp_path, *words, PYSPARK_PYTHON=str(bare_python)) as driver:
         driver.until(lambda: busy.exists() and busy.read_text(), "a task")
 
         cluster.kill_worker(0 if "worker-0" in busy.read_text() else 1)
