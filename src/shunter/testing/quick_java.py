@@ -1,25 +1,23 @@
 """A Java that starts in half its time, for the many Spark processes of tests that live for seconds.
 
 It is content with its first compiler, and reads Spark's classes from an archive in place of some
-hundred jars (class data sharing). The archive is made once, by a run that uses what flows use:
+hundred jars (class data sharing). The archive is made once, by a run that uses what flows use,
+with `python -m shunter.testing.quick_java FOLDER`. Then
 
     os.environ["JAVA_TOOL_OPTIONS"] = quick_java(folder)
 
-Every Java process from then on has it. One that the archive does not fit goes without by itself.
+gives it to every Java process. Where there is none, or it does not fit, Java goes without.
 """
 
 from __future__ import annotations
 
-import fcntl
 import os
-import subprocess
 import sys
 from contextlib import chdir
 from importlib.metadata import version
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from shunter.errors import ShunterError
 from shunter.flow.graph import Flow
 from shunter.flow.sinks import WriteJsonLines, WriteParquet
 from shunter.flow.spark.session import pyspark, spark_session
@@ -28,39 +26,27 @@ from shunter.flow.spark.streaming import stream_on_spark
 BRIEF = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """Options of a Java that need not be fast in the long run."""
 
-TRAINING_SECONDS = 240.0
-
-
-class TrainingFailed(ShunterError):
-    """The archive could not be made."""
-
 
 def quick_java(folder: Path) -> str:
-    """Return Java's options, after making the archive where `folder` has none for this Spark."""
-    archive = folder / f"spark-{version('pyspark')}.jsa"
-    with (folder / "spark.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not archive.exists():
-            _have_made(archive)
-    return f"{BRIEF} -XX:SharedArchiveFile={archive} -Xlog:disable"
+    """Return options for Java, with the archive in `folder`."""
+    return f"{BRIEF} -XX:SharedArchiveFile={_archive_in(folder)} -Xlog:disable"
 
 
-def _have_made(archive: Path) -> None:
-    partly = archive.with_suffix(".part")
-    partly.unlink(missing_ok=True)
-    saving = f"{BRIEF} -XX:ArchiveClassesAtExit={partly} -Xlog:disable"
-    environ = {key: value for key, value in os.environ.items() if key != "JAVA_TOOL_OPTIONS"}
-    told = subprocess.run(  # noqa: S603  all ours
-        [sys.executable, "-m", __name__],
-        env={**environ, "SPARK_SUBMIT_OPTS": saving},
-        capture_output=True,
-        text=True,
-        timeout=TRAINING_SECONDS,
-        check=False,
-    )
-    if told.returncode or not partly.exists():
-        raise TrainingFailed(f"no archive of Spark's classes: {told.stderr or told.stdout}")
-    partly.rename(archive)
+def make_archive(folder: Path) -> None:
+    """Make the archive of this Spark's classes, unless it is there."""
+    archive = _archive_in(folder.resolve())
+    if archive.exists():
+        return
+    staged = archive.with_suffix(".part")
+    staged.unlink(missing_ok=True)
+    os.environ["SPARK_SUBMIT_OPTS"] = f"{BRIEF} -XX:ArchiveClassesAtExit={staged} -Xlog:disable"
+    with TemporaryDirectory() as somewhere, chdir(somewhere):
+        _train()
+    staged.rename(archive)
+
+
+def _archive_in(folder: Path) -> Path:
+    return folder / f"spark-{version('pyspark')}.jsa"
 
 
 class _Total:
@@ -88,5 +74,4 @@ def _train() -> None:
 
 
 if __name__ == "__main__":
-    with TemporaryDirectory() as folder, chdir(folder):
-        _train()
+    make_archive(Path(sys.argv[1]))

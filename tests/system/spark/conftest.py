@@ -6,15 +6,10 @@ import os
 import sys
 from pathlib import Path
 
-import pytest
-
 from shunter.testing.quick_java import quick_java
 from shunter.testing.spark import spark
 
 __all__ = ["spark"]
 
-
-@pytest.fixture(scope="session", autouse=True)
-def _java_starts_quickly() -> None:
-    """Give this session's Java, and that of all drivers which tests start, an archive."""
-    os.environ.setdefault("JAVA_TOOL_OPTIONS", quick_java(Path(sys.prefix)))
+# For this session's Java, and that of all drivers which tests start.
+os.environ.setdefault("JAVA_TOOL_OPTIONS", quick_java(Path(sys.prefix)))
