@@ -17,7 +17,7 @@ def pyspark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     installed = tmp_path / "pyspark"
-    for name in ("bin", "jars", "python"):
+    for name in ("bin", "jars", "conf", "python"):
         (installed / name).mkdir(parents=True)
     return installed
 
@@ -33,6 +33,7 @@ def test_it_has_the_programs_and_not_the_zip(pyspark: Path) -> None:
     assert found is not None
     assert {each.name: each.resolve() for each in Path(found).iterdir()} == {
         "bin": pyspark / "bin",
+        "conf": pyspark / "conf",
         "jars": pyspark / "jars",
     }
     assert home(pyspark) == found
@@ -40,9 +41,13 @@ def test_it_has_the_programs_and_not_the_zip(pyspark: Path) -> None:
 
 
 def test_two_installations_have_two(pyspark: Path, tmp_path: Path) -> None:
-    other = pyspark.rename(tmp_path / "other")
+    (tmp_path / "other" / "jars").mkdir(parents=True)
 
-    assert home(other) != home(pyspark)
+    assert home(tmp_path / "other") != home(pyspark)
+
+
+def test_a_pyspark_without_a_spark_in_it_is_left_to_itself(tmp_path: Path, pyspark: Path) -> None:
+    assert home(tmp_path / "none") is None
 
 
 def test_a_chosen_spark_or_python_counts(pyspark: Path, monkeypatch: pytest.MonkeyPatch) -> None:

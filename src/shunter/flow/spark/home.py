@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
 
-NEEDED = ("bin", "jars")
+LINKED = ("bin", "jars", "conf")
 HOME, PYTHONS = "SPARK_HOME", ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON")
 
 
@@ -23,7 +23,8 @@ HOME, PYTHONS = "SPARK_HOME", ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON")
 def home_without_zip(pyspark: Path, settings: Mapping[str, str]) -> Iterator[None]:
     """Have Spark started from there, unless somebody chose a Spark or a Python."""
     is_chosen = HOME in os.environ or "spark.pyspark.python" in settings
-    if is_chosen or any(os.environ.get(name, sys.executable) != sys.executable for name in PYTHONS):
+    is_ours = all(os.environ.get(name, sys.executable) == sys.executable for name in PYTHONS)
+    if is_chosen or not is_ours or not (pyspark / "jars").is_dir():
         yield
         return
     with suppress(OSError):
@@ -39,7 +40,8 @@ def _linked(pyspark: Path) -> Path:
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     folder = cache / "shunter" / f"spark-{sha256(bytes(pyspark)).hexdigest()[:12]}"
     folder.mkdir(parents=True, exist_ok=True)
-    for name in NEEDED:
-        with suppress(FileExistsError):
-            (folder / name).symlink_to(pyspark / name)
+    for name in LINKED:
+        if (pyspark / name).is_dir():
+            with suppress(FileExistsError):
+                (folder / name).symlink_to(pyspark / name)
     return folder
