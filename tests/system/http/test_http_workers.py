@@ -122,7 +122,7 @@ def test_a_result_may_arrive_before_the_202_is_read(web: Web, peers: Peers) -> N
     job = web.when(web.submit("hasty")["id"], "c")
 
     assert (job["result"], job["attempt"]) == ("early", 1)
-    assert worker.reports == [(job["id"], 200)]
+    until(lambda: worker.reports == [(job["id"], 200)])
 
 
 @pytest.mark.parametrize("status", [409, 503])
