@@ -18,6 +18,7 @@ from importlib.metadata import version
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from shunter.errors import ShunterError
 from shunter.flow.graph import Flow
 from shunter.flow.sinks import WriteJsonLines, WriteParquet
 from shunter.flow.spark.session import pyspark, spark_session
@@ -74,4 +75,7 @@ def _train() -> None:
 
 
 if __name__ == "__main__":
-    make_archive(Path(sys.argv[1]))
+    try:
+        make_archive(Path(sys.argv[1]))
+    except ShunterError as error:
+        sys.exit(f"there is no archive of Spark's classes: {error}")

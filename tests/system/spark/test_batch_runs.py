@@ -305,6 +305,16 @@ def test_code_gets_to_executors_that_have_not_the_users_files(
     assert {type(each) for each in flows.got} == {flows.Event}
 
 
+def test_python_processes_import_pyspark_as_it_is_installed(spark: SparkSession) -> None:
+    flow = Flow("imported")
+    got: list[str] = []
+    flow.source([0]).balanced().map(lambda _: __import__("pyspark").__file__).sink(Collect(got))
+
+    run_on_spark(flow, spark, nodes=1)
+
+    assert "pyspark.zip" not in got[0]
+
+
 def test_what_a_script_defines_goes_by_value(tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text(
         dedent("""
