@@ -54,7 +54,7 @@ class LocalConnectServer:
         words += ["--master", "local[2]"]
         for name, value in settings.items():
             words += ["--conf", f"{name}={value}"]
-        with open(self._log, "ab") as log:
+        with open(self.log, "ab") as log:
             self._process = self._parent.submit(
                 launch,
                 words,
@@ -80,7 +80,7 @@ class LocalConnectServer:
         self._parent.shutdown()
 
     @property
-    def _log(self) -> Path:
+    def log(self) -> Path:
         return self._folder / "connect.log"
 
     def _environ(self) -> dict[str, str]:
@@ -105,5 +105,5 @@ class LocalConnectServer:
                 socket.create_connection(("127.0.0.1", self._port), timeout=1.0).close()
                 return
             time.sleep(0.1)
-        said = self._log.read_text()[-1000:]
+        said = self.log.read_text()[-1000:]
         raise SparkClusterFailed(f"Spark Connect's server does not answer; its log ends: {said}")

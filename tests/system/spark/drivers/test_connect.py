@@ -20,10 +20,12 @@ from shunter.flow.spark.session import spark_session
 from shunter.store.sqlite import SQLiteStore
 from shunter.testing.spark_connect import LocalConnectServer
 from system.spark.drivers.connect_client import CASES
+from system.yard import until
 
 ACTIVE = "pyspark.sql.SparkSession.getActiveSession"
 pytestmark = pytest.mark.timeout(240)
 
+SESSION_ENDED = "Closing session"
 TESTS = Path(__file__).parents[3]
 FLOW = """
 from shunter import Flow
@@ -107,9 +109,11 @@ def test_what_connect_has_not_got_is_refused(said: dict[str, Any]) -> None:
 def test_the_command_runs_a_flow_there(server: LocalConnectServer, tmp_path: Path) -> None:
     (tmp_path / "flow.py").write_text(FLOW)
     words = ["-m", "shunter", "flow", "run", "flow.py", "--on", "spark", "--remote", server.url]
+    ended = server.log.read_text().count(SESSION_ENDED)
     told = without_java(words, tmp_path)
 
     assert told.returncode == 0, told.stderr
+    until(lambda: server.log.read_text().count(SESSION_ENDED) > ended, within=5)
     assert "doubled" in told.stdout
     lines = (tmp_path / "out.jsonl").read_text().split()
     assert list(map(int, lines)) == [2 * number for number in range(50)]
