@@ -24,9 +24,9 @@ import psutil
 
 from bench import peers
 from bench.stage import REPOSITORY, Stage, conclude, listen, percentile, say, sizes
-from shunter.flow.engine.deployer import FlowRun
-from shunter.flow.engine.local_engines import LocalEngines
 from shunter.flow.loading import load
+from shunter.flow.runners.engines.deployer import FlowRun
+from shunter.flow.runners.engines.local_engines import LocalEngines
 
 FLOW = str(REPOSITORY / "bench" / "flow_of_sums.py")
 ENGINES = 2

@@ -22,13 +22,13 @@ from pyspark.sql import DataFrame, SparkSession
 from bench import spark_by_hand as by_hand
 from bench.spark_events import Reading, Totals, WithInstruction, is_wanted, priced
 from bench.stage import Stage, conclude, say, sizes
-from shunter.flow.aggregates import Count, Sum
-from shunter.flow.graph import Flow
-from shunter.flow.instructions import END_OF_STREAM
+from shunter.flow.flow import Flow
+from shunter.flow.graph.aggregates import Count, Sum
+from shunter.flow.graph.instructions import END_OF_STREAM
+from shunter.flow.runners.spark.batch.run import run_on_spark
+from shunter.flow.runners.spark.session.spark_session import spark_session
 from shunter.flow.sinks import WriteParquet
 from shunter.flow.sources import ParquetRows
-from shunter.flow.spark.batch import run_on_spark
-from shunter.flow.spark.session import spark_session
 
 KEYS = 10_000
 FILES = 4

@@ -9,7 +9,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession, functions
 
 from bench.spark_events import Reading, Totals, is_wanted, priced
-from shunter.flow.instructions import END_OF_STREAM, Instruction
+from shunter.flow.graph.instructions import END_OF_STREAM, Instruction
 
 
 def with_functions(session: SparkSession, path: str) -> DataFrame:

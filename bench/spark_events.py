@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from shunter.flow.instructions import Instruction
+from shunter.flow.graph.instructions import Instruction
 from shunter.flow.sources import ParquetRows
 
 

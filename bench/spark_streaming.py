@@ -22,10 +22,10 @@ import psutil
 from bench import stream_by_hand
 from bench.stage import Stage, conclude, say, sizes
 from shunter import Flow
-from shunter.flow.engine.deployer import Stopped
+from shunter.flow.runners.port import Stopped
+from shunter.flow.runners.spark.session.spark_session import spark_session
+from shunter.flow.runners.spark.stream.run import stream_on_spark
 from shunter.flow.sinks import WriteJsonLines
-from shunter.flow.spark.session import spark_session
-from shunter.flow.spark.streaming import stream_on_spark
 
 NODES = stream_by_hand.NODES
 FEW_KEYS = 1_000

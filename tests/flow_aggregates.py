@@ -8,10 +8,10 @@ from typing import Any
 
 from flow_witness import CASES, Total, case, witness
 from shunter import Flow
-from shunter.flow.aggregates import ApproxDistinct, Count, Max, Mean, Min, Sum
-from shunter.flow.instructions import WATERMARK, Instruction
+from shunter.flow.graph.aggregates import ApproxDistinct, Count, Max, Mean, Min, Sum
+from shunter.flow.graph.instructions import WATERMARK, Instruction
+from shunter.flow.graph.windows import Window
 from shunter.flow.sources import Watermarked
-from shunter.flow.windows import Window
 
 
 def itself(event: Any) -> Any:

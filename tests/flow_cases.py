@@ -33,7 +33,7 @@ from flow_witness import (
     witness,
 )
 from shunter import Flow
-from shunter.flow.instructions import FLUSH, Instruction
+from shunter.flow.graph.instructions import FLUSH, Instruction
 from shunter.flow.sources import CsvRows, JsonLines
 
 EXAMPLES = Path(__file__).parents[1] / "examples"

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from shunter import Flow
-from shunter.flow.instructions import END_OF_STREAM, FLUSH
-from shunter.flow.stages import Outlet
+from shunter.flow.graph.instructions import END_OF_STREAM, FLUSH
+from shunter.flow.graph.stages import Outlet
 
 CASES: dict[str, int] = {}
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from shunter import Flow
-from shunter.flow.instructions import Instruction
+from shunter.flow import Instruction
 from shunter.flow.sinks import WriteCsv, WriteJsonLines
 
 ORDERS = Path(__file__).with_name("orders.csv")

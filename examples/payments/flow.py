@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from shunter import Flow
-from shunter.flow.aggregates import Count, Sum
+from shunter.flow import Count, Sum
 from shunter.flow.sinks import WriteCsv, WriteJsonLines
 from shunter.flow.sources import CsvRows
 

@@ -25,10 +25,9 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from shunter import Client, ShunterError, SubmittedJob, UdpClient
+from shunter import Client, Flow, ShunterError, SubmittedJob, UdpClient
 from shunter.client.handle import value_of
-from shunter.flow.loading import load
-from shunter.flow.spark.session import spark_session
+from shunter.flow import spark_session
 
 APP = Path(__file__).with_name("app.py")
 FLOW = Path(__file__).parents[1] / "temperatures" / "flow.py"
@@ -171,7 +170,7 @@ def run_flow(console: Console, folder: str) -> bool:
         spark = spark_session("local[2]")
     began = time.monotonic()
     with chdir(folder), console.status("a flow on Spark"):
-        stages = load(str(FLOW)).run(on=spark)
+        stages = Flow.load(str(FLOW)).run(on=spark)
         changes = [json.loads(line) for line in Path("changes.jsonl").read_text().splitlines()]
     took = time.monotonic() - began
     spark.stop()

@@ -13,10 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from shunter import Flow
-from shunter.flow.aggregates import ApproxDistinct, Count, Max, Mean
+from shunter.flow import ApproxDistinct, Count, Max, Mean, Window
 from shunter.flow.sinks import WriteJsonLines
-from shunter.flow.sources import JsonLines
-from shunter.flow.windows import Watermarked, Window
+from shunter.flow.sources import JsonLines, Watermarked
 
 VISITS = Path(__file__).with_name("visits.jsonl")
 MINUTE = 60

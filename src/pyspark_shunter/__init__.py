@@ -1,8 +1,8 @@
 """The format "shunter" for Spark, which looks for formats in packages whose names begin like this.
 
-It is what `shunter.flow.spark.history` describes, and is found when a format is first asked for.
+`shunter.flow.runners.spark.history` describes it. Spark finds it when the format is first used.
 """
 
-from shunter.flow.spark.history_reader import JobsDataSource as DefaultSource
+from shunter.flow.runners.spark.history_reader import JobsDataSource as DefaultSource
 
 __all__ = ["DefaultSource"]

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
         ShunterError,
         Unreachable,
     )
-    from shunter.flow.graph import Flow
-    from shunter.flow.instructions import Instruction
+    from shunter.flow.flow import Flow
+    from shunter.flow.graph.instructions import Instruction
     from shunter.model.job import Job, Status
     from shunter.model.retry import Retry
 
@@ -92,8 +92,8 @@ _HOMES = {
         "ShunterError",
         "Unreachable",
     ),
-    "shunter.flow.graph": ("Flow",),
-    "shunter.flow.instructions": ("Instruction",),
+    "shunter.flow.flow": ("Flow",),
+    "shunter.flow.graph.instructions": ("Instruction",),
     "shunter.model.job": ("Job", "Status"),
     "shunter.model.retry": ("Retry",),
 }

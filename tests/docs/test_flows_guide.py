@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from docs.pages import Block, blocks_in, expectations, printed_by
-from shunter.flow.drawing import as_svg
 from shunter.flow.loading import load
+from shunter.flow.pictures.drawing import as_svg
 
 PROJECT = Path(__file__).parents[2]
 PAGE = PROJECT / "docs" / "guide" / "flows.md"

@@ -17,20 +17,16 @@ from shunter.cli.spark_runs import run_and_show
 from shunter.cli.stages import stage_table
 from shunter.cli.stream_runs import stream_and_show
 from shunter.errors import FlowError
-from shunter.flow.engine.checkpoint_stores import checkpoints_at
-from shunter.flow.engine.network import LOOPBACK
-from shunter.flow.graph import Flow
-from shunter.flow.progress import Pace
-from shunter.flow.report import StageReport
-from shunter.flow.running import run_here, run_on_engines
+from shunter.flow.graph.flow_graph import FlowGraph
+from shunter.flow.runners.port import ENGINES, LOOPBACK, Progress, RunOptions, TasksDone
+from shunter.flow.runners.registry import runner
+from shunter.flow.runtime.progress import Pace
+from shunter.flow.runtime.report import StageReport
 from shunter.flow.terms import On
-
-ENGINES = 2
-EVERY_SECONDS = 5.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunOptions:
+class TypedOptions:
     """What was typed; None and () where nothing was said."""
 
     on: On
@@ -83,7 +79,7 @@ class RunOptions:
         ]
 
 
-def run_and_print(flow: Flow, spec: str, options: RunOptions, *, as_json: bool) -> None:
+def run_and_print(flow: FlowGraph, spec: str, options: TypedOptions, *, as_json: bool) -> None:
     """Run a flow to its end, and print what its stages have done and where its output is."""
     began = time.monotonic()
     stages, nodes = _run(flow, spec, options, is_shown=not as_json)
@@ -104,7 +100,7 @@ def run_and_print(flow: Flow, spec: str, options: RunOptions, *, as_json: bool) 
 
 
 def _run(
-    flow: Flow, spec: str, options: RunOptions, *, is_shown: bool
+    flow: FlowGraph, spec: str, options: TypedOptions, *, is_shown: bool
 ) -> tuple[list[StageReport], int]:
     """Return what stages have done, and on how many nodes."""
     if options.is_stream:
@@ -119,33 +115,23 @@ def _run(
     if options.on is On.SPARK:
         return run_and_show(flow, master=options.master, remote=options.remote, is_shown=is_shown)
     with _Display(flow, options.nodes, is_shown=is_shown) as display:
-        return _run_without_spark(flow, spec, options, display), options.nodes
-
-
-def _run_without_spark(
-    flow: Flow, spec: str, options: RunOptions, display: _Display
-) -> list[StageReport]:
-    kept = checkpoints_at(options.checkpoints, flow.name) if options.checkpoints else None
-    every = options.every or EVERY_SECONDS
-    if options.on is On.LOCAL:
-        return run_here(flow, checkpoints=kept, every=every, progress=display.show)
-    return run_on_engines(
-        flow,
-        spec,
-        count=options.nodes,
-        addresses=options.addresses,
-        hosts=options.hosts,
-        network=options.network or LOOPBACK,
-        checkpoints=kept,
-        every=every,
-        progress=display.show,
-    )
+        how = RunOptions(
+            spec=spec,
+            nodes=options.nodes,
+            addresses=options.addresses,
+            hosts=options.hosts,
+            network=options.network or LOOPBACK,
+            checkpoints=options.checkpoints,
+            every=options.every,
+        )
+        report = runner(options.on).run(flow, how, display.show, lambda: False)
+        return report.stages, report.nodes
 
 
 class _Display:
     """A table that changes while a flow runs, from its second second on."""
 
-    def __init__(self, flow: Flow, nodes: int, *, is_shown: bool) -> None:
+    def __init__(self, flow: FlowGraph, nodes: int, *, is_shown: bool) -> None:
         self._flow = flow
         self._began = time.monotonic()
         self._pace = Pace(flow, nodes, now=self._began)
@@ -160,7 +146,8 @@ class _Display:
         if self._live is not None:
             self._live.stop()
 
-    def show(self, reports: Sequence[StageReport]) -> None:
+    def show(self, reports: Progress) -> None:
+        assert not isinstance(reports, TasksDone), "told by Spark alone"
         now = time.monotonic()
         stages, took = self._pace.of(reports, now=now), now - self._began
         if self._live is not None and took > 1.0:

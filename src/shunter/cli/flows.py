@@ -99,10 +99,10 @@ def run(
     as_json: JsonOption = False,
 ) -> None:
     """Run a flow to its end, and say what each stage has done."""
-    from shunter.cli.flow_running import RunOptions, run_and_print
+    from shunter.cli.flow_running import TypedOptions, run_and_print
     from shunter.flow.loading import load
 
-    options = RunOptions(
+    options = TypedOptions(
         on=on,
         master=master,
         remote=remote,
@@ -194,15 +194,15 @@ def submit(
 @app.command()
 def check(flow: FlowArgument) -> None:
     """Load a flow and say whether it can run."""
-    from shunter.flow.graph import Kind
+    from shunter.flow.graph.stages import StageKind
     from shunter.flow.loading import load
 
     loaded = load(flow)
     loaded.check()
     console = Console()
     console.print(f"flow {loaded.name!r}: {len(loaded.stages)} stages, nothing wrong")
-    if any(stage.kind in (Kind.AGGREGATE, Kind.FRAME) for stage in loaded.stages):
-        from shunter.flow.spark.explaining import explained
+    if any(stage.kind in (StageKind.AGGREGATE, StageKind.FRAME) for stage in loaded.stages):
+        from shunter.flow.runners.spark.columns.explanation import explained
 
         for line in explained(loaded):
             console.print(f"on Spark, {line}", highlight=False)
@@ -214,8 +214,8 @@ def graph(
     shape: Annotated[Shape, typer.Option("--as", help="How to draw it.")] = Shape.TEXT,
 ) -> None:
     """Draw a flow."""
-    from shunter.flow.drawing import as_mermaid, as_svg, as_text
     from shunter.flow.loading import load
+    from shunter.flow.pictures.drawing import as_mermaid, as_svg, as_text
 
     drawn = {Shape.TEXT: as_text, Shape.MERMAID: as_mermaid, Shape.SVG: as_svg}[shape]
     sys.stdout.write(drawn(load(flow)).rstrip("\n") + "\n")
@@ -233,7 +233,7 @@ def engine(
 ) -> None:
     """Run an engine, which takes part in flows."""
     from shunter.cli.lasting import set_up_logging
-    from shunter.flow.engine.engine import Engine
+    from shunter.flow.runners.engines.engine import Engine
     from shunter.worker.procfs import die_with_parent
 
     if parent is not None:

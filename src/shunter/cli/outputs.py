@@ -9,7 +9,8 @@ from pathlib import Path
 from msgspec import Struct
 from rich.filesize import decimal
 
-from shunter.flow.graph import Flow, Kind
+from shunter.flow.graph.flow_graph import FlowGraph
+from shunter.flow.graph.stages import StageKind
 from shunter.flow.sinks.growing_file import parts_of
 
 
@@ -21,9 +22,9 @@ class Output(Struct, frozen=True):
     bytes: int
 
 
-def outputs_of(flow: Flow) -> list[Output]:
+def outputs_of(flow: FlowGraph) -> list[Output]:
     """Return what the sinks of a flow have written into files."""
-    sinks = [(stage.name, stage.what) for stage in flow.stages if stage.kind is Kind.SINK]
+    sinks = [(stage.name, stage.what) for stage in flow.stages if stage.kind is StageKind.SINK]
     named = [*sinks, ("dead letters", flow.on_error)]
     return [
         Output(name, str(path), _size(path))

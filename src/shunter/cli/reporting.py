@@ -14,11 +14,11 @@ from rich.markup import escape
 from rich.table import Table
 
 from shunter.cli.spark_runs import run_and_show
-from shunter.flow.running import run_here
-from shunter.flow.since import moment_of
+from shunter.flow.runners import local
+from shunter.flow.runners.spark.dataframe_source import DataFrameSource
+from shunter.flow.runners.spark.history import finished_jobs
 from shunter.flow.sources.job_history import JobHistory, history
-from shunter.flow.spark.history import finished_jobs
-from shunter.flow.spark.sources import DataFrameSource
+from shunter.flow.sources.since import parse_since
 from shunter.reporting.document import HistoryReport, Spread, slice_seconds
 from shunter.reporting.flow import report_flow
 from shunter.reporting.sink import WriteReport
@@ -40,7 +40,7 @@ def report(
     """Run the report's flow, write the page, and print the table."""
     url = _absolute(settings.store.url)
     now = time.time()
-    begin = moment_of(since, now=now)
+    begin = parse_since(since, now=now)
     with history(url):
         pass  # what is wrong with the store is said before Spark starts
     path = output if as_json or output else DEFAULT_OUTPUT
@@ -51,7 +51,7 @@ def report(
         flow = report_flow(jobs, sink, slice_seconds=seconds)
         run_and_show(flow, master=master, is_shown=not as_json)
     else:
-        run_here(report_flow(JobHistory(url, since=begin), sink, slice_seconds=seconds))
+        local.run(report_flow(JobHistory(url, since=begin), sink, slice_seconds=seconds))
     assert sink.report is not None, "the flow has ended"
     if as_json:
         sys.stdout.write(msgspec.json.format(msgspec.json.encode(sink.report)).decode() + "\n")

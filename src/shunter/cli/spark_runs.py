@@ -7,16 +7,17 @@ from contextlib import AbstractContextManager, nullcontext
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from shunter.flow.graph import Flow
-from shunter.flow.report import StageReport
-from shunter.flow.spark.batch import run_on_spark
-from shunter.flow.spark.session import spark_session
-from shunter.flow.spark.slots import nodes_of
-from shunter.flow.spark.tagged_jobs import TasksDone
+from shunter.flow.graph.flow_graph import FlowGraph
+from shunter.flow.runners.port import Progress as RunProgress
+from shunter.flow.runners.port import RunOptions, TasksDone
+from shunter.flow.runners.registry import runner
+from shunter.flow.runners.spark.session.slots import nodes_of
+from shunter.flow.runners.spark.session.spark_session import spark_session
+from shunter.flow.runtime.report import StageReport
 
 
 def run_and_show(
-    flow: Flow, *, master: str | None, is_shown: bool, remote: str | None = None
+    flow: FlowGraph, *, master: str | None, is_shown: bool, remote: str | None = None
 ) -> tuple[list[StageReport], int]:
     """Run a flow; return what its stages have done, and on how many nodes."""
     console = Console(stderr=True)
@@ -30,7 +31,8 @@ def run_and_show(
         nodes = nodes_of(session)
     bar = _Bar(console)
     with bar if is_shown else nullcontext():
-        return run_on_spark(flow, session, nodes=nodes, progress=bar.show), nodes
+        options = RunOptions(session=session, nodes=nodes)
+        return runner("spark").run(flow, options, bar.show, lambda: False).stages, nodes
 
 
 class _Bar:
@@ -47,7 +49,8 @@ class _Bar:
         )
         self._line = self._bar.add_task("", total=None)
 
-    def show(self, tasks: TasksDone) -> None:
+    def show(self, tasks: RunProgress) -> None:
+        assert isinstance(tasks, TasksDone), "told by streams and other runners"
         self._bar.update(self._line, completed=tasks.done, total=tasks.total or None)
 
     def __enter__(self) -> None:

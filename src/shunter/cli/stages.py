@@ -10,7 +10,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 
 from shunter.flow.job_progress import FlowProgress
-from shunter.flow.progress import StageProgress
+from shunter.flow.runtime.progress import StageProgress
 from shunter.flow.terms import FLOW_JOB
 from shunter.model.job import Job
 

@@ -15,19 +15,20 @@ from rich.text import Text
 
 from shunter.cli.stages import stage_table
 from shunter.errors import FlowError
-from shunter.flow.graph import Flow
-from shunter.flow.progress import Pace, StageProgress
-from shunter.flow.report import StageReport
-from shunter.flow.spark.session import spark_session
-from shunter.flow.spark.slots import nodes_of
-from shunter.flow.spark.streaming import MAX_EVENTS, stream_on_spark
+from shunter.flow.graph.flow_graph import FlowGraph
+from shunter.flow.runners.port import Progress, RunOptions, TasksDone
+from shunter.flow.runners.registry import runner
+from shunter.flow.runners.spark.session.slots import nodes_of
+from shunter.flow.runners.spark.session.spark_session import spark_session
+from shunter.flow.runtime.progress import Pace, StageProgress
+from shunter.flow.runtime.report import StageReport
 from shunter.flow.stall import Stall
 
 INTERRUPTED = 130
 
 
 def stream_and_show(
-    flow: Flow,
+    flow: FlowGraph,
     *,
     master: str | None,
     checkpoints: str | None,
@@ -52,25 +53,25 @@ def stream_and_show(
     live = Live(get_renderable=table.render, console=console, transient=True)
     try:
         with live if is_shown else nullcontext():
-            stages = stream_on_spark(
-                flow,
-                session,
+            options = RunOptions(
+                session=session,
+                stream=True,
                 checkpoints=checkpoints,
                 every=every,
-                max_events=max_events or MAX_EVENTS,
-                progress=table.show,
+                max_events=max_events,
             )
+            report = runner("spark").run(flow, options, table.show, lambda: False)
     except KeyboardInterrupt:
         again = shlex.join(["shunter", *sys.argv[1:]])
         console.print(f"stopped; every batch that was committed counts. To go on: {again}")
         raise typer.Exit(INTERRUPTED) from None
-    return stages, nodes
+    return report.stages, nodes
 
 
 class _LiveTable:
     """Where the stages stand after the last batch, and for how long no batch has come."""
 
-    def __init__(self, flow: Flow, nodes: int) -> None:
+    def __init__(self, flow: FlowGraph, nodes: int) -> None:
         self._name, self._began = flow.name, time.monotonic()
         self._pace = Pace(flow, nodes, now=self._began)
         self._stall = Stall()
@@ -78,7 +79,8 @@ class _LiveTable:
         self._marks: tuple[tuple[int, int], ...] = ()
         self._batches = 0
 
-    def show(self, reports: Sequence[StageReport]) -> None:
+    def show(self, reports: Progress) -> None:
+        assert not isinstance(reports, TasksDone), "told by batch runs alone"
         self._batches += 1
         self._stages = self._pace.of(reports, now=time.monotonic())
         self._marks = tuple((stage.taken, stage.given) for stage in reports)

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 from msgspec import Struct, json
 
 from shunter.context import Context
-from shunter.flow.graph import Flow
-from shunter.flow.progress import Pace, StageProgress, events_read
-from shunter.flow.report import StageReport
+from shunter.flow.graph.flow_graph import FlowGraph
+from shunter.flow.runners.port import Progress, TasksDone
+from shunter.flow.runtime.progress import Pace, StageProgress, events_read
+from shunter.flow.runtime.report import StageReport
 from shunter.flow.stall import Stall
-
-if TYPE_CHECKING:
-    from shunter.flow.spark.tagged_jobs import TasksDone
 
 
 class FlowProgress(Struct, frozen=True):
@@ -40,7 +37,7 @@ class Told:
     def __init__(
         self,
         ctx: Context,
-        flow: Flow,
+        flow: FlowGraph,
         nodes: int,
         *,
         clock: Callable[[], float] = time.monotonic,
@@ -49,6 +46,13 @@ class Told:
         self._began = clock()
         self._pace = Pace(flow, nodes, now=self._began)
         self._stall = Stall()
+
+    def progress(self, progress: Progress) -> None:
+        """Tell what a runner says of its progress."""
+        if isinstance(progress, TasksDone):
+            self.tasks(progress)
+        else:
+            self.stages(progress)
 
     def stages(self, reports: Sequence[StageReport]) -> None:
         """Tell what the stages have done so far."""

@@ -11,10 +11,9 @@ import contextlib
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 from urllib.parse import quote
 
 from msgspec import Meta
@@ -22,15 +21,17 @@ from msgspec import Meta
 from shunter.app import App, JobFunction
 from shunter.context import Context
 from shunter.errors import FlowError
-from shunter.flow.engine.checkpoints import Checkpoints
-from shunter.flow.graph import Flow
+from shunter.flow.graph.flow_graph import FlowGraph
+from shunter.flow.graph.source_line import is_ours
 from shunter.flow.job_progress import FlowProgress, Told
 from shunter.flow.loading import load
-from shunter.flow.places import is_ours
-from shunter.flow.report import StageReport
-from shunter.flow.running import run_here, run_on_engines
+from shunter.flow.runners.port import RunOptions
+from shunter.flow.runners.registry import runner
 from shunter.flow.terms import FLOW_JOB, FOLDER_VARIABLE, MOST_ENGINES, On
 from shunter.model.identity import NAME_RULE, is_name
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 CHECKPOINTS = ".checkpoints"
 
@@ -48,7 +49,7 @@ def flow_jobs(
     def run_flow(
         ctx: Context,
         flow: str,
-        on: On = On.LOCAL,
+        on: On = On.SPARK,
         engines: Engines = 2,
         checkpoints: str | None = None,
         every: Seconds = 5.0,
@@ -60,11 +61,20 @@ def flow_jobs(
         spec = flow_in(root, flow)
         place = checkpoints_in(root, checkpoints or ctx.job_id)
         with contextlib.chdir(root), _loaded(spec, root) as loaded:
-            told = Told(ctx, loaded, engines if on is On.ENGINES else 1)
-            asked = Asked(spec, engines, place, every, master, is_stream=stream)
-            reports = _RUNS[on](loaded, asked, told, ctx.cancelled)
+            nodes = engines if on is On.ENGINES else None
+            told = Told(ctx, loaded, nodes or 1)
+            with _session(on, master) as session:
+                options = RunOptions(
+                    spec=spec,
+                    nodes=nodes,
+                    checkpoints=None if on is On.SPARK and not stream else place,
+                    every=None if on is On.SPARK else every,
+                    stream=stream,
+                    session=session,
+                )
+                report = runner(on).run(loaded, options, told.progress, ctx.cancelled)
         _forget(place, is_named=checkpoints is not None)
-        return told.end(reports)
+        return told.end(report.stages)
 
     return run_flow
 
@@ -109,69 +119,16 @@ def _configured() -> Path:
     return Path(folder).resolve()
 
 
-@dataclass(frozen=True)
-class Asked:
-    """How a job wants its flow run; `place` is for checkpoints."""
+@contextlib.contextmanager
+def _session(on: On, master: str | None) -> Iterator[SparkSession | None]:
+    """Lend a Spark session for one run on Spark."""
+    if on is not On.SPARK:
+        yield None
+        return
+    from shunter.flow.runners.spark.session.spark_session import lent_session
 
-    spec: str
-    engines: int
-    place: Path
-    every: float
-    master: str | None
-    is_stream: bool
-
-
-def _run_here(
-    flow: Flow, asked: Asked, told: Told, should_stop: Callable[[], bool]
-) -> list[StageReport]:
-    return run_here(
-        flow,
-        checkpoints=Checkpoints(asked.place),
-        every=asked.every,
-        progress=told.stages,
-        should_stop=should_stop,
-    )
-
-
-def _run_on_engines(
-    flow: Flow, asked: Asked, told: Told, should_stop: Callable[[], bool]
-) -> list[StageReport]:
-    return run_on_engines(
-        flow,
-        asked.spec,
-        count=asked.engines,
-        checkpoints=Checkpoints(asked.place),
-        every=asked.every,
-        progress=told.stages,
-        should_stop=should_stop,
-    )
-
-
-def _run_on_spark(
-    flow: Flow, asked: Asked, told: Told, should_stop: Callable[[], bool]
-) -> list[StageReport]:
-    """Run a flow on Spark: a batch from scratch, for it publishes all or nothing."""
-    from shunter.flow.spark.batch import run_on_spark
-    from shunter.flow.spark.session import lent_session
-    from shunter.flow.spark.streaming import stream_on_spark
-
-    with lent_session(asked.master) as session:
-        if not asked.is_stream:
-            return run_on_spark(flow, session, progress=told.tasks, should_stop=should_stop)
-        return stream_on_spark(
-            flow,
-            session,
-            checkpoints=asked.place,
-            progress=told.stages,
-            should_stop=should_stop,
-        )
-
-
-_RUNS: dict[On, Callable[[Flow, Asked, Told, Callable[[], bool]], list[StageReport]]] = {
-    On.LOCAL: _run_here,
-    On.ENGINES: _run_on_engines,
-    On.SPARK: _run_on_spark,
-}
+    with lent_session(master) as session:
+        yield session
 
 
 def _forget(place: Path, *, is_named: bool) -> None:
@@ -183,7 +140,7 @@ def _forget(place: Path, *, is_named: bool) -> None:
 
 
 @contextlib.contextmanager
-def _loaded(spec: str, folder: Path) -> Iterator[Flow]:
+def _loaded(spec: str, folder: Path) -> Iterator[FlowGraph]:
     """Load a flow for one run, and forget its modules then: files may change until the next."""
     known = set(sys.modules)
     try:

@@ -17,11 +17,11 @@ from pathlib import Path
 from types import ModuleType
 
 from shunter.errors import FlowError
-from shunter.flow.event_types import users_modules
-from shunter.flow.graph import Flow
+from shunter.flow.graph.event_types import users_modules
+from shunter.flow.graph.flow_graph import FlowGraph
 
 
-def load(spec: str) -> Flow:
+def load(spec: str) -> FlowGraph:
     """Import the flow that `path/to/file.py:name` or `package.module:name` names.
 
     Without the name it is the only Flow in there. The current folder is put on `sys.path` for a
@@ -40,7 +40,7 @@ def load(spec: str) -> Flow:
     return flow
 
 
-def load_sent(module: str, name: str) -> Flow:
+def load_sent(module: str, name: str) -> FlowGraph:
     """Return a flow of a module that was sent here, as `origin` says of it where it was loaded."""
     try:
         return _flow_in(importlib.import_module(module), module, name)
@@ -136,12 +136,12 @@ def _is_users(file: str) -> bool:
     return Path(file).is_file() and not any(Path(file).is_relative_to(path) for path in libraries)
 
 
-def _flow_in(module: ModuleType, place: str, name: str) -> Flow:
-    flows = {key: value for key, value in vars(module).items() if isinstance(value, Flow)}
+def _flow_in(module: ModuleType, place: str, name: str) -> FlowGraph:
+    flows = {key: value for key, value in vars(module).items() if isinstance(value, FlowGraph)}
     there = f"flows in there: {', '.join(flows)}" if flows else "there is no Flow in there"
     if name:
         found = getattr(module, name, None)
-        if isinstance(found, Flow):
+        if isinstance(found, FlowGraph):
             return found
         fact = "is missing" if found is None else f"is a {type(found).__name__}, not a Flow"
         raise FlowError(f"{place}: {name!r} {fact}; {there}")
@@ -151,7 +151,7 @@ def _flow_in(module: ModuleType, place: str, name: str) -> Flow:
     raise FlowError(f"{place}: {there}; {remedy}")
 
 
-def _digests(flow: Flow, module: ModuleType) -> tuple[tuple[str, str], ...]:
+def _digests(flow: FlowGraph, module: ModuleType) -> tuple[tuple[str, str], ...]:
     """Digest the user's files that the flow is made of; folders may differ from host to host."""
     files = {getattr(sys.modules[name], "__file__", None) for name in users_modules(flow)}
     used = {file for file in files if file is not None and _is_users(file)}

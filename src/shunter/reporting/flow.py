@@ -14,8 +14,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from shunter.flow.graph import Flow
-from shunter.flow.instructions import END_OF_STREAM, Instruction
+from shunter.flow.flow import Flow
+from shunter.flow.graph.instructions import END_OF_STREAM, Instruction
 from shunter.reporting.document import covered
 
 LONGEST_MESSAGE = 160

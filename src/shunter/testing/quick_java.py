@@ -19,10 +19,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from shunter.errors import ShunterError
-from shunter.flow.graph import Flow
+from shunter.flow.flow import Flow
+from shunter.flow.runners.spark.session.kinds import pyspark
+from shunter.flow.runners.spark.session.spark_session import spark_session
+from shunter.flow.runners.spark.stream.run import stream_on_spark
 from shunter.flow.sinks import WriteJsonLines, WriteParquet
-from shunter.flow.spark.session import pyspark, spark_session
-from shunter.flow.spark.streaming import stream_on_spark
 
 BRIEF = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """Options of a Java that need not be fast in the long run."""

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from shunter.flow.spark.session import spark_session, stop_session
+from shunter.flow.runners.spark.session.spark_session import spark_session, stop_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from shunter.errors import FlowError
-from shunter.flow.engine.checkpoint_stores import checkpoints_at
-from shunter.flow.engine.checkpoints import KeepsCheckpoints, Kept, fitting
+from shunter.flow.runners.checkpoint_stores import checkpoints_at
+from shunter.flow.runtime.checkpoint import Checkpoint, CheckpointStore, check_fits
 from shunter.testing.mongod import LocalMongod
 
-Opened = Callable[[str], KeepsCheckpoints]
+Opened = Callable[[str], CheckpointStore]
 
 
 @pytest.fixture(params=["folder", "sqlite", "mongodb"])
@@ -26,8 +26,8 @@ def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Opened:
     return lambda flow: checkpoints_at(server.url(f"kept-{tmp_path.name[-20:]}"), flow)
 
 
-def kept(number: int, **snapshots: object) -> Kept:
-    return Kept(number, "fingerprint", 2, snapshots)
+def kept(number: int, **snapshots: object) -> Checkpoint:
+    return Checkpoint(number, "fingerprint", 2, snapshots)
 
 
 def test_the_newest_is_found_by_whoever_opens_it(opened: Opened) -> None:
@@ -57,13 +57,13 @@ def test_a_large_one_is_kept(opened: Opened) -> None:
 
 
 def test_a_checkpoint_must_be_of_this_flow_and_of_as_many_nodes() -> None:
-    fitting(kept(1), "fingerprint", 2)
+    check_fits(kept(1), "fingerprint", 2)
     with pytest.raises(FlowError, match="another version of this flow"):
-        fitting(kept(1), "another", 2)
+        check_fits(kept(1), "another", 2)
     with pytest.raises(FlowError, match=r"of 2 engines, not 3.*--engines 2"):
-        fitting(kept(1), "fingerprint", 3)
+        check_fits(kept(1), "fingerprint", 3)
     with pytest.raises(FlowError, match="version 99"):
-        fitting(Kept(1, "fingerprint", 2, {}, version=99), "fingerprint", 2)
+        check_fits(Checkpoint(1, "fingerprint", 2, {}, version=99), "fingerprint", 2)
 
 
 def test_what_can_not_be_opened_is_named(tmp_path: Path) -> None:

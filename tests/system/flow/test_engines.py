@@ -12,12 +12,13 @@ import pytest
 import zmq
 
 from shunter.errors import FlowError
-from shunter.flow.engine import messages
-from shunter.flow.engine.checkpoints import Checkpoints
-from shunter.flow.engine.deployer import EngineConnection, FlowRun, Stopped
-from shunter.flow.engine.local_engines import LocalEngines
-from shunter.flow.graph import Flow
+from shunter.flow.flow import Flow
 from shunter.flow.loading import load
+from shunter.flow.runners.checkpoint_folder import Checkpoints
+from shunter.flow.runners.engines import messages
+from shunter.flow.runners.engines.deployer import EngineConnection, FlowRun
+from shunter.flow.runners.engines.local_engines import LocalEngines
+from shunter.flow.runners.port import Stopped
 from system.elsewhere import elsewhere
 from system.flow.engines import (
     COUNTING,
@@ -186,9 +187,9 @@ def test_a_checkpoint_of_another_flow_is_refused_and_left_alone(folder: Path) ->
     checkpoints = Checkpoints(folder / "checkpoints")
     other = Flow("other")
     other.source([1]).sink(print)
-    from shunter.flow.engine.checkpoints import Kept
+    from shunter.flow.runtime.checkpoint import Checkpoint
 
-    checkpoints.keep(Kept(3, other.fingerprint(), 1, {}))
+    checkpoints.keep(Checkpoint(3, other.fingerprint(), 1, {}))
     with engines(folder, 1) as started:
         run = FlowRun(counting(), COUNTING, [started[0].endpoint], checkpoints=checkpoints)
         with pytest.raises(FlowError, match="another version of this flow"):
@@ -269,7 +270,7 @@ def test_a_bad_event_stops_the_run_with_the_users_line(
     [
         (b"\xc1", "not understood"),
         (messages.encoded({"do": "dance"}), "not understood"),
-        (messages.encoded(messages.Hello(version=99)), "version 99 and this engine 1"),
+        (messages.encoded(messages.EngineHello(version=99)), "version 99 and this engine 1"),
         (messages.encoded(messages.Start(run="no")), "run 'no' is not on node 0"),
     ],
     ids=["noise", "unknown", "version", "unknown run"],
@@ -283,9 +284,9 @@ def test_a_request_that_makes_no_sense_is_answered_and_the_engine_lives_on(
         engine.socket.send(message)
         assert engine.socket.poll(5000)
         answer = messages.reply(engine.socket.recv())
-        assert isinstance(answer, messages.Answer)
+        assert isinstance(answer, messages.EngineAnswer)
         assert reason in str(answer.error)
-        assert engine.ask(messages.Hello())["node"] == 0
+        assert engine.ask(messages.EngineHello())["node"] == 0
         engine.ask(messages.ShutDown())
         until(lambda: started[0].process.poll() is not None)
         engine.close()
@@ -322,7 +323,7 @@ def test_noise_at_an_inbox_is_refused_and_the_flow_goes_on(
 
 
 def _ipc_folder() -> Path:
-    from shunter.flow.engine.network import ipc_endpoint
+    from shunter.flow.runners.engines.network import ipc_endpoint
 
     return Path(ipc_endpoint("127.0.0.1", 1).removeprefix("ipc://")).parent
 
@@ -342,7 +343,7 @@ def test_a_flow_that_is_quiesced_ends_with_what_was_read(
         until(lambda: _is_under_way(run))
         connections = [EngineConnection(context, each.endpoint, 0) for each in started]
         for connection in connections:
-            run_id = connection.ask(messages.Status())["run"]
+            run_id = connection.ask(messages.EngineStatus())["run"]
             connection.ask(messages.Quiesce(run=run_id))
             connection.close()
         stages = {stage.name: stage for stage in background.outcome(30)}

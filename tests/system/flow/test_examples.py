@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
-from shunter.flow.engine.deployer import FlowRun
 from shunter.flow.loading import load
-from shunter.flow.local import run
+from shunter.flow.runners.engines.deployer import FlowRun
+from shunter.flow.runners.local import run
 from system.flow.engines import engines
 
 EXAMPLES = Path(__file__).parents[3] / "examples"

@@ -249,7 +249,7 @@ def test_what_is_not_a_flow_in_the_folder_is_refused(place: Place, tmp_path: Pat
     for spec in (str(outside), "../data/outside.py", "link.py", "link.py:flow"):
         with pytest.raises(JobFailed, match="not in this worker's folder of flows"):
             place.client.submit(FLOW_JOB, spec).result(PATIENCE)
-    for spec in ("missing.py", "shunter.flow.graph", "."):
+    for spec in ("missing.py", "shunter.flow.graph.flow_graph", "."):
         with pytest.raises(JobFailed, match="has no Python file"):
             place.client.submit(FLOW_JOB, spec).result(PATIENCE)
     with pytest.raises(JobFailed, match=r"refused.*engines"):

@@ -12,14 +12,15 @@ import pytest
 import zmq
 
 from shunter.errors import FlowError
-from shunter.flow.engine.checkpoints import Checkpoints, Kept
-from shunter.flow.engine.deployer import FlowRun
-from shunter.flow.engine.deployment import Deployment
-from shunter.flow.engine.links import Envelope, Receipt
-from shunter.flow.engine.network import LOOPBACK
-from shunter.flow.instructions import END_OF_STREAM, Instruction
+from shunter.flow.graph.instructions import END_OF_STREAM, Instruction
 from shunter.flow.loading import load
-from shunter.flow.plan import planned
+from shunter.flow.runners.checkpoint_folder import Checkpoints
+from shunter.flow.runners.engines.deployer import FlowRun
+from shunter.flow.runners.engines.deployment import Deployment
+from shunter.flow.runners.engines.links import LinkEnvelope, LinkReceipt
+from shunter.flow.runners.port import LOOPBACK
+from shunter.flow.runtime.checkpoint import Checkpoint
+from shunter.flow.runtime.plan import planned
 from system.flow.engines import engines
 
 CHANGING = """
@@ -100,7 +101,7 @@ class Noted(Checkpoints):
         super().__init__(folder)
         self.noted: list[tuple[int, int]] = []
 
-    def keep(self, kept: Kept) -> None:
+    def keep(self, kept: Checkpoint) -> None:
         super().keep(kept)
         snapshots: dict[str, Any] = msgspec.msgpack.decode(msgspec.msgpack.encode(kept.snapshots))
         states = [state for each in snapshots.values() for kept in each["states"] for state in kept]
@@ -137,12 +138,12 @@ def test_a_receipt_that_was_lost_at_the_very_end_is_told_again(tmp_path: Path) -
     deployment.start()
     socket = context.socket(zmq.DEALER)
     socket.connect(address.tcp)
-    end = Envelope(plan.worker("str.1").senders[0], 0, 1, 1, "", Instruction(END_OF_STREAM))
+    end = LinkEnvelope(plan.worker("str.1").senders[0], 0, 1, 1, "", Instruction(END_OF_STREAM))
     try:
         for _ in range(2):
             socket.send_multipart([msgspec.msgpack.encode(end), b""])
             assert socket.poll(5000)
-            assert msgspec.msgpack.decode(socket.recv(), type=Receipt).mark == 1
+            assert msgspec.msgpack.decode(socket.recv(), type=LinkReceipt).mark == 1
     finally:
         deployment.remove()
         socket.close()

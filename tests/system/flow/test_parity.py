@@ -19,10 +19,10 @@ import pytest
 
 import flow_cases
 from shunter.errors import FlowError
-from shunter.flow.engine.deployer import FlowRun
-from shunter.flow.graph import Flow
+from shunter.flow.flow import Flow
 from shunter.flow.loading import load
-from shunter.flow.local import LocalRun
+from shunter.flow.runners.engines.deployer import FlowRun
+from shunter.flow.runners.local import LocalRun
 from system.flow.engines import engines
 
 FILE = flow_cases.__file__

@@ -17,12 +17,12 @@ from typer.testing import CliRunner
 from shunter import Flow
 from shunter.cli.flows import app
 from shunter.errors import FlowError
-from shunter.flow.instructions import FLUSH, Instruction
-from shunter.flow.report import StageReport
+from shunter.flow.graph.instructions import FLUSH, Instruction
+from shunter.flow.runners.spark.batch.run import run_on_spark
+from shunter.flow.runners.spark.dataframe_source import DataFrameSource
+from shunter.flow.runners.spark.session.spark_session import spark_session
+from shunter.flow.runtime.report import StageReport
 from shunter.flow.sinks import Collect, WriteJsonLines
-from shunter.flow.spark.batch import run_on_spark
-from shunter.flow.spark.session import spark_session
-from shunter.flow.spark.sources import DataFrameSource
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -322,7 +322,7 @@ def test_what_a_script_defines_goes_by_value(tmp_path: Path) -> None:
         import msgspec
         from shunter import Flow
         from shunter.flow.sinks import Collect
-        from shunter.flow.spark.batch import run_on_spark
+        from shunter.flow.runners.spark.batch.run import run_on_spark
 
         class Base(msgspec.Struct, frozen=True):
             number: int

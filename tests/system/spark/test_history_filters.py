@@ -7,8 +7,8 @@ import datetime
 import pytest
 from pyspark.sql.datasource import EqualTo, Filter, GreaterThanOrEqual, In, IsNotNull
 
+from shunter.flow.runners.spark.history_reader import JobsReader
 from shunter.flow.sources.job_history import Wanted, wanted
-from shunter.flow.spark.history_reader import JobsReader
 from shunter.model.job import Status
 
 MOMENT = datetime.datetime(2026, 1, 31, 8, 0, 0, 500_000, tzinfo=datetime.UTC)

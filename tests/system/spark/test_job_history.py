@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from shunter.errors import FlowError
+from shunter.flow.runners.spark.batch.run import run_on_spark
+from shunter.flow.runners.spark.dataframe_source import DataFrameSource
+from shunter.flow.runners.spark.history import finished_jobs, register
 from shunter.flow.sources import JobHistory
-from shunter.flow.spark.batch import run_on_spark
-from shunter.flow.spark.history import finished_jobs, register
-from shunter.flow.spark.sources import DataFrameSource
 from shunter.reporting.document import HistoryReport
 from shunter.reporting.flow import report_flow
 from shunter.reporting.sink import WriteReport

@@ -14,15 +14,15 @@ import pytest
 
 from shunter import Flow
 from shunter.errors import FlowError
-from shunter.flow.aggregates import ApproxDistinct, Count, Max, Mean, Min, Sum
-from shunter.flow.local import LocalRun
-from shunter.flow.report import StageReport
+from shunter.flow.graph.aggregates import ApproxDistinct, Count, Max, Mean, Min, Sum
+from shunter.flow.graph.windows import Window
+from shunter.flow.runners.local import LocalRun
+from shunter.flow.runners.spark.batch.run import run_on_spark
+from shunter.flow.runners.spark.columns.column_plan import ColumnPlan
+from shunter.flow.runners.spark.dataframe_source import DataFrameSource
+from shunter.flow.runtime.report import StageReport
 from shunter.flow.sinks import Collect, WriteParquet
 from shunter.flow.sources import ParquetRows
-from shunter.flow.spark.batch import run_on_spark
-from shunter.flow.spark.columnar import ColumnPlan
-from shunter.flow.spark.sources import DataFrameSource
-from shunter.flow.windows import Window
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

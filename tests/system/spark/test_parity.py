@@ -9,9 +9,9 @@ import pytest
 
 import flow_cases
 from shunter.errors import FlowError
-from shunter.flow.local import LocalRun
-from shunter.flow.report import StageReport
-from shunter.flow.spark.batch import run_on_spark
+from shunter.flow.runners.local import LocalRun
+from shunter.flow.runners.spark.batch.run import run_on_spark
+from shunter.flow.runtime.report import StageReport
 from system.flow.test_parity import flow_of, output_of
 
 if TYPE_CHECKING:

@@ -17,14 +17,15 @@ import zmq
 
 import flow_cases
 from shunter.errors import FlowError
-from shunter.flow.engine import messages
-from shunter.flow.engine.checkpoints import Checkpoints
-from shunter.flow.engine.deployer import EngineConnection, FlowRun, Stopped
 from shunter.flow.loading import load
-from shunter.flow.local import LocalRun
-from shunter.flow.report import StageReport
-from shunter.flow.running import run_on_engines
-from shunter.flow.spark.placement import Placed, SparkEngines, _check_network
+from shunter.flow.runners.checkpoint_folder import Checkpoints
+from shunter.flow.runners.engines import messages
+from shunter.flow.runners.engines.deployer import EngineConnection, FlowRun
+from shunter.flow.runners.engines.runner import run_on_engines
+from shunter.flow.runners.local import LocalRun
+from shunter.flow.runners.port import Stopped
+from shunter.flow.runners.spark.hosted_engines import Placed, SparkEngines, _check_network
+from shunter.flow.runtime.report import StageReport
 from system.flow.engines import COUNTING, InBackground, is_complete, numbers_file, sums_in
 from system.flow.test_parity import flow_of, output_of
 from system.yard import until
@@ -52,7 +53,7 @@ def pid_of(endpoint: str) -> int:
     with zmq.Context() as context:
         engine = EngineConnection(context, endpoint, 0)
         try:
-            return int(engine.ask(messages.Hello())["pid"])
+            return int(engine.ask(messages.EngineHello())["pid"])
         finally:
             engine.close()
 

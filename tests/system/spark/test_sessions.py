@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from shunter.errors import FlowError
-from shunter.flow.spark import session as module
-from shunter.flow.spark.session import spark_session
+from shunter.flow.runners.spark.session import spark_session as module
+from shunter.flow.runners.spark.session.spark_session import spark_session
 
 FLOW = """
 from shunter import Flow

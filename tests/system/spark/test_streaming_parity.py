@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 import flow_cases
-from shunter.flow.local import LocalRun
-from shunter.flow.report import StageReport
-from shunter.flow.spark.streaming import stream_on_spark
+from shunter.flow.runners.local import LocalRun
+from shunter.flow.runners.spark.stream.run import stream_on_spark
+from shunter.flow.runtime.report import StageReport
 from system.flow.test_parity import flow_of, output_of
 
 if TYPE_CHECKING:

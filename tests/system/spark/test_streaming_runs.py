@@ -16,13 +16,13 @@ from typer.testing import CliRunner
 from shunter import Flow
 from shunter.cli.flows import app
 from shunter.errors import FlowError
-from shunter.flow.engine.deployer import Stopped
-from shunter.flow.instructions import END_OF_STREAM, Instruction
+from shunter.flow.graph.instructions import END_OF_STREAM, Instruction
+from shunter.flow.runners.port import Stopped
+from shunter.flow.runners.spark.dataframe_source import DataFrameSource
+from shunter.flow.runners.spark.stream.ledger import Ledger
+from shunter.flow.runners.spark.stream.run import stream_on_spark
 from shunter.flow.sinks import Collect, WriteJsonLines
 from shunter.flow.sources import Ticks
-from shunter.flow.spark.sources import DataFrameSource
-from shunter.flow.spark.streaming import stream_on_spark
-from shunter.flow.spark.streaming_ledger import Ledger
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from shunter import Flow
 from shunter.cli.outputs import Output, as_line, outputs_of
-from shunter.flow.local import run
+from shunter.flow.runners.local import run
 from shunter.flow.sinks import Collect, WriteJsonLines, WriteParquet
 
 

@@ -6,7 +6,9 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from shunter.flow.graph import Flow, Outlet, RouteKind, Stage
+from shunter.flow.flow import Flow
+from shunter.flow.graph.routes import RouteKind
+from shunter.flow.graph.stages import Outlet, Stage
 
 
 class Numbers:

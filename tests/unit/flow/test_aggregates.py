@@ -14,13 +14,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shunter import Flow, FlowError
-from shunter.flow.aggregates import Aggregate, ApproxDistinct, Count, Max, Mean, Min, Sum
-from shunter.flow.instructions import WATERMARK, Instruction
-from shunter.flow.local import LocalRun
+from shunter.flow.graph.aggregates import Aggregate, ApproxDistinct, Count, Max, Mean, Min, Sum
+from shunter.flow.graph.instructions import WATERMARK, Instruction
+from shunter.flow.graph.times import WRITERS, to_timestamp, writer_of
+from shunter.flow.graph.windows import Marks, Window
+from shunter.flow.runners.local import LocalRun
+from shunter.flow.runtime.aggregator import loaded_accumulator, saved_accumulator
 from shunter.flow.sinks import Collect
 from shunter.flow.sources import Items, Watermarked
-from shunter.flow.times import WRITERS, moment_of, writer_of
-from shunter.flow.windows import Marks, Window
 
 WHOLE = st.integers(-1000, 1000)
 VALUES = st.lists(st.none() | WHOLE)
@@ -30,8 +31,8 @@ def told(aggregate: Aggregate, values: list[Any]) -> Any:
     state = aggregate.start()
     for value in values:
         state = aggregate.add(state, value)
-        saved = msgspec.msgpack.decode(msgspec.msgpack.encode(aggregate.saved(state)))
-        state = aggregate.loaded(saved)
+        saved = msgspec.msgpack.decode(msgspec.msgpack.encode(saved_accumulator(aggregate, state)))
+        state = loaded_accumulator(aggregate, saved)
     return aggregate.result(state)
 
 
@@ -108,13 +109,13 @@ def test_an_event_is_in_all_windows_that_hold_its_time(
 @given(st.datetimes(datetime(1900, 1, 1), datetime(2200, 1, 1)), st.sampled_from([None, UTC]))
 def test_a_datetime_is_told_as_it_was(time: datetime, zone: Any) -> None:
     time = time.replace(tzinfo=zone)
-    assert WRITERS[writer_of(time)](moment_of(time)) == time
+    assert WRITERS[writer_of(time)](to_timestamp(time)) == time
 
 
 @pytest.mark.parametrize("time", [None, "12:00", True, timedelta(1)])
 def test_what_is_no_time_is_refused(time: Any) -> None:
     with pytest.raises(TypeError, match="let it be a number of seconds, or a datetime"):
-        moment_of(time)
+        to_timestamp(time)
 
 
 @pytest.mark.parametrize(

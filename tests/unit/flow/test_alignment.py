@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shunter.flow.alignment import Alignment
-from shunter.flow.instructions import CHECKPOINT, END_OF_STREAM, Instruction
+from shunter.flow.graph.instructions import CHECKPOINT, END_OF_STREAM, Instruction
+from shunter.flow.runtime.alignment import Alignment
 
 END = Instruction(END_OF_STREAM)
 

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shunter.errors import FlowError
-from shunter.flow.codec import MIXED, PLAIN, Codec
+from shunter.flow.runtime.codec import MIXED, PLAIN, Codec
 
 
 class Colour(Enum):

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shunter.errors import FlowError
-from shunter.flow.graph import Flow
+from shunter.flow.flow import Flow
 from shunter.flow.sinks import WriteDelta
 from unit.flow.io_steps import carried, write_all, write_with_a_kill
 

@@ -10,9 +10,9 @@ from xml.etree import ElementTree
 import pytest
 from hypothesis import given
 
-from shunter.flow.drawing import as_mermaid, as_svg, as_text
-from shunter.flow.graph import Flow
-from shunter.flow.layout import laid_out
+from shunter.flow.flow import Flow
+from shunter.flow.pictures.drawing import as_mermaid, as_svg, as_text
+from shunter.flow.pictures.layout import laid_out
 from unit.flow.flow_strategies import flows
 
 SVG = "{http://www.w3.org/2000/svg}"

@@ -15,7 +15,7 @@ import msgspec
 import pytest
 
 from shunter.errors import FlowError
-from shunter.flow.graph import Flow
+from shunter.flow.flow import Flow
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from shunter.flow.graph import Flow, Stage
+from shunter.flow.flow import Flow
+from shunter.flow.graph.stages import Stage
 
 
 def same(event: Any) -> Any:

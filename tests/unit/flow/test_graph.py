@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from shunter.errors import FlowError
-from shunter.flow.graph import Edge, Flow, Kind, Outlet, Route, RouteKind, Stage
-from shunter.flow.routes import LOCAL
+from shunter.flow.flow import Flow
+from shunter.flow.graph.routes import LOCAL, Route, RouteKind
+from shunter.flow.graph.stages import Edge, Outlet, Stage, StageKind
 
 
 def parse(event: Any) -> Any:
@@ -56,13 +57,13 @@ def test_a_flow_reads_as_the_way_of_its_events() -> None:
 
     flow.check()
     assert [(stage.name, stage.kind) for stage in flow.stages] == [
-        ("readings", Kind.SOURCE),
-        ("parse", Kind.MAP),
-        ("is_known", Kind.FILTER),
-        ("watch", Kind.STATEFUL),
-        ("changes", Kind.SINK),
-        ("list", Kind.FLAT_MAP),
-        ("print", Kind.SINK),
+        ("readings", StageKind.SOURCE),
+        ("parse", StageKind.MAP),
+        ("is_known", StageKind.FILTER),
+        ("watch", StageKind.STATEFUL),
+        ("changes", StageKind.SINK),
+        ("list", StageKind.FLAT_MAP),
+        ("print", StageKind.SINK),
     ]
     assert routes_into(flow.stage("parse")) == [("readings", RouteKind.LOCAL)]
     assert routes_into(flow.stage("watch")) == [("is_known", RouteKind.BY_KEY)]

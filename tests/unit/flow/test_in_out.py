@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shunter.flow.in_out import InOutBuffer, chained
+from shunter.flow.runtime.in_out import InOutBuffer, chained
 
 
 def buffer(*batches):

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shunter.errors import FlowError
-from shunter.flow.inbox import Inbox
-from shunter.flow.instructions import CHECKPOINT, END_OF_STREAM, FLUSH, Instruction
+from shunter.flow.graph.instructions import CHECKPOINT, END_OF_STREAM, FLUSH, Instruction
+from shunter.flow.runtime.inbox import Inbox
 
 END = Instruction(END_OF_STREAM)
 FLUSHED = Instruction(FLUSH, origin="s", number=1)

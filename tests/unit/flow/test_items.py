@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shunter.errors import FlowError
-from shunter.flow.instructions import FLUSH, Instruction
+from shunter.flow.graph.instructions import FLUSH, Instruction
 from shunter.flow.sources import Items, JsonLines, Ticks, as_source
 from unit.flow.io_steps import all_of, limits, read_with_a_stop, rest_of
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from shunter.flow.spark.java_noise import without_noise
+from shunter.flow.runners.spark.session.java_noise import without_noise
 
 TRACE = [
     b'Exception in thread "stream execution thread for shunter-e0f5" StackOverflowError\n',

@@ -11,8 +11,8 @@ from rich.console import Console
 from shunter import Flow
 from shunter.cli.stages import shown
 from shunter.flow.job_progress import FlowProgress, Told
-from shunter.flow.report import StageReport
-from shunter.flow.spark.tagged_jobs import TasksDone
+from shunter.flow.runners.spark.session.tagged_jobs import TasksDone
+from shunter.flow.runtime.report import StageReport
 
 
 class Notes:

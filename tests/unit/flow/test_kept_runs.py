@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from shunter.errors import FlowError
-from shunter.flow.engine.checkpoints import Checkpoints
-from shunter.flow.graph import Flow
-from shunter.flow.local import KeptRun, run
+from shunter.flow.flow import Flow
+from shunter.flow.runners.checkpoint_folder import Checkpoints
+from shunter.flow.runners.local import KeptRun, run
 from shunter.flow.sinks import WriteJsonLines
 
 COUNT = 50_000

@@ -20,8 +20,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shunter.errors import FlowError
-from shunter.flow import keys
-from shunter.flow.keys import Spread, stable_hash
+from shunter.flow.graph import keys
+from shunter.flow.graph.keys import KeyPartitioner, stable_hash
 
 
 class Colour(Enum):
@@ -90,7 +90,7 @@ def test_the_hash_of_a_simple_key_is_the_digest_of_its_msgpack(key: Any) -> None
 @pytest.mark.parametrize("seed", ["0", "1", "random"])
 def test_every_process_has_the_same_hashes(seed: str) -> None:
     code = (
-        "from shunter.flow.keys import stable_hash\n"
+        "from shunter.flow.graph.keys import stable_hash\n"
         "print([stable_hash(k) for k in ('machine-1', ('a', 1, None), 2**64, 1.5, b'x')])"
     )
     environment = {**os.environ, "PYTHONHASHSEED": seed}
@@ -154,7 +154,11 @@ def test_the_ends_of_the_calendar_are_keys_too(bound: Any, hours: int) -> None:
 def test_other_keys_are_refused_with_their_type(key: Any) -> None:
     kind = "list" if isinstance(key, tuple) else type(key).__name__
 
-    for use in (stable_hash, Spread(3).index, lambda key: Spread(3).indexes(["a", key])):
+    for use in (
+        stable_hash,
+        KeyPartitioner(3).index,
+        lambda key: KeyPartitioner(3).indexes(["a", key]),
+    ):
         with pytest.raises(FlowError, match=f"of type {kind}; let it be text"):
             use(key)
 
@@ -169,7 +173,7 @@ def test_half_a_character_is_refused() -> None:
 
 @given(st.lists(KEYS), st.integers(1, 9))
 def test_a_spread_says_the_hash_modulo_workers(sample: list[Any], workers: int) -> None:
-    spread = Spread(workers)
+    spread = KeyPartitioner(workers)
     expected = [stable_hash(key) % workers for key in sample]
 
     assert spread.indexes(sample) == expected
@@ -179,7 +183,7 @@ def test_a_spread_says_the_hash_modulo_workers(sample: list[Any], workers: int) 
 def test_keys_are_hashed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     hashed: list[Any] = []
     monkeypatch.setattr(keys, "stable_hash", lambda key: hashed.append(key) or 1)
-    spread = Spread(3)
+    spread = KeyPartitioner(3)
 
     spread.indexes(["a", "b", "a", "a", "b"])
     spread.indexes(["b", "c"])
@@ -189,7 +193,7 @@ def test_keys_are_hashed_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_spread_stays_bounded_and_right(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(keys, "MOST_KNOWN", 10)
-    spread = Spread(7)
+    spread = KeyPartitioner(7)
     sample = list(range(95))
 
     assert spread.indexes(sample) == [stable_hash(key) % 7 for key in sample]
@@ -198,7 +202,7 @@ def test_a_spread_stays_bounded_and_right(monkeypatch: pytest.MonkeyPatch) -> No
 
 @pytest.mark.parametrize("make", [str, int, "machine-{}".format, lambda n: (n, "x")])
 def test_keys_are_spread_evenly(make: Any) -> None:
-    counts = Counter(Spread(4).indexes([make(number) for number in range(10_000)]))
+    counts = Counter(KeyPartitioner(4).indexes([make(number) for number in range(10_000)]))
 
     assert sorted(counts) == [0, 1, 2, 3]
     assert min(counts.values()) > 2_300

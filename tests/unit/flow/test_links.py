@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shunter.errors import FlowError
-from shunter.flow.codec import Codec
-from shunter.flow.engine.links import RESEND_SECONDS, Envelope, Link, LinkEnd
-from shunter.flow.inbox import Inbox
-from shunter.flow.instructions import FLUSH, Instruction
+from shunter.flow.graph.instructions import FLUSH, Instruction
+from shunter.flow.runners.engines.links import RESEND_SECONDS, Link, LinkEnd, LinkEnvelope
+from shunter.flow.runtime.codec import Codec
+from shunter.flow.runtime.inbox import Inbox
 
 CODEC = Codec({})
 LIMIT = 10
@@ -119,11 +119,15 @@ def test_the_last_one_comes_again_after_a_while_if_it_was_lost():
 @pytest.mark.parametrize(
     ("envelope", "body", "reason"),
     [
-        (Envelope("x", 0, 1, 1), b"\x91\x01", "'x', which does not send here"),
-        (Envelope("s", 0, 1, 2), b"\x91\x01", "announced 2 events and sent 1"),
-        (Envelope("s", 0, 1, 1), b"\xc1", "don't decode"),
-        (Envelope("s", 0, 1, 1, "os:system"), b"\x91\x01", "type 'os:system', which this flow"),
-        (Envelope("s", 0, 1, 1, "", Instruction("dance")), b"", "'dance', which nobody here knows"),
+        (LinkEnvelope("x", 0, 1, 1), b"\x91\x01", "'x', which does not send here"),
+        (LinkEnvelope("s", 0, 1, 2), b"\x91\x01", "announced 2 events and sent 1"),
+        (LinkEnvelope("s", 0, 1, 1), b"\xc1", "don't decode"),
+        (LinkEnvelope("s", 0, 1, 1, "os:system"), b"\x91\x01", "type 'os:system', which this flow"),
+        (
+            LinkEnvelope("s", 0, 1, 1, "", Instruction("dance")),
+            b"",
+            "'dance', which nobody here knows",
+        ),
     ],
 )
 def test_what_makes_no_sense_is_refused_and_nothing_of_it_taken(envelope, body, reason):

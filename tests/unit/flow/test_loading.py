@@ -14,7 +14,7 @@ from shunter.flow.loading import load
 
 ONE = """\
 from dataclasses import dataclass
-from shunter.flow.graph import Flow
+from shunter.flow.flow import Flow
 
 @dataclass
 class Reading:
@@ -136,7 +136,7 @@ def test_a_file_that_fails_to_import_is_blamed_with_its_line(
 
 def test_a_flow_that_is_built_wrongly_says_so_itself(here: Path) -> None:
     (here / "flows_wrong.py").write_text(
-        "from shunter.flow.graph import Flow\nflow = Flow('wrong')\nflow.source([1], workers=2)\n"
+        "from shunter import Flow\nflow = Flow('wrong')\nflow.source([1], workers=2)\n"
     )
 
     with pytest.raises(FlowError, match="2 workers, but this source can't be split") as caught:
@@ -211,7 +211,7 @@ def test_a_change_in_the_file_or_in_a_file_of_its_functions_changes_the_fingerpr
 ) -> None:
     main, other = here / "flows_seven.py", here / "functions_seven.py"
     main.write_text(
-        "from shunter.flow.graph import Flow\nimport functions_seven, json\n"
+        "from shunter import Flow\nimport functions_seven, json\n"
         "flow = Flow('seven')\n"
         "flow.source(['1']).map(functions_seven.work).map(json.loads).sink(print)\n"
     )

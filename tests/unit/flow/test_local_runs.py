@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shunter.errors import FlowError
-from shunter.flow.graph import Flow
-from shunter.flow.instructions import END_OF_STREAM, FLUSH, Instruction
-from shunter.flow.local import LocalRun, run
+from shunter.flow.flow import Flow
+from shunter.flow.graph.instructions import END_OF_STREAM, FLUSH, Instruction
+from shunter.flow.runners.local import LocalRun, run
 
 NODES = pytest.mark.parametrize("nodes", [1, 2, 5])
 

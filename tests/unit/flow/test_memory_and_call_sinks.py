@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shunter.errors import FlowError
-from shunter.flow.sinks import Collect, Count, Each, Print, as_sink
+from shunter.flow.sinks import Collect, CountEvents, Each, Print, as_sink
 from unit.flow.io_steps import write_all
 
 
@@ -19,7 +19,7 @@ from unit.flow.io_steps import write_all
 def test_what_came_behind_a_checkpoint_is_taken_back(saved_at: int, killed_at: int) -> None:
     events = list(range(9))
     mine = ["before"]
-    for sink in (Collect(), Count(), Collect(mine)):
+    for sink in (Collect(), CountEvents(), Collect(mine)):
         sink.open(None)
         write_all(sink, events)
         sink.open(None)
@@ -29,13 +29,13 @@ def test_what_came_behind_a_checkpoint_is_taken_back(saved_at: int, killed_at: i
         sink.open(saved)
         write_all(sink, events[saved_at:])
         sink.close()
-        assert sink.count == 9 if isinstance(sink, Count) else sink.events[-9:] == events
+        assert sink.count == 9 if isinstance(sink, CountEvents) else sink.events[-9:] == events
     assert mine == ["before", *events]
 
 
 def test_several_workers_fill_one_list_and_one_count() -> None:
     mine = ["before"]
-    for whole in (Collect(mine), Count()):
+    for whole in (Collect(mine), CountEvents()):
         for _ in range(2):
             parts = [whole.part(index, 2) for index in range(2)]
             for part in parts:
@@ -46,7 +46,7 @@ def test_several_workers_fill_one_list_and_one_count() -> None:
             write_all(parts[0], ["lost"])
             parts[0].open(saved)
             write_all(parts[0], ["d"])
-        if isinstance(whole, Count):
+        if isinstance(whole, CountEvents):
             assert whole.count == 4
     assert sorted(mine) == ["a", "b", "before", "c", "d"]
 
@@ -73,7 +73,7 @@ def test_events_are_shown_as_json_and_texts_as_they_are(
 
 
 def test_what_is_wrapped_and_what_is_not() -> None:
-    count, mine = Count(), list[Any]()
+    count, mine = CountEvents(), list[Any]()
 
     assert as_sink(count) is count
     write_all(as_sink(mine), [1, 2, 3])

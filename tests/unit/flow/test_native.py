@@ -13,14 +13,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from shunter import Flow, Instruction
-from shunter.flow.aggregates import Aggregate, ApproxDistinct, Count, Max, Min, Sum
-from shunter.flow.instructions import FLUSH
+from shunter.flow.graph.aggregates import Aggregate, ApproxDistinct, Count, Max, Min, Sum
+from shunter.flow.graph.instructions import FLUSH
+from shunter.flow.graph.windows import Window
+from shunter.flow.runners.spark.columns.column_types import items_of, shape_of
+from shunter.flow.runners.spark.columns.explanation import explained
+from shunter.flow.runners.spark.columns.native_stages import VALUES
 from shunter.flow.sinks import Collect
 from shunter.flow.sources import ParquetRows, Watermarked
-from shunter.flow.spark.columns import items_of, shape_of
-from shunter.flow.spark.explaining import explained
-from shunter.flow.spark.native import VALUES
-from shunter.flow.windows import Window
 
 
 @dataclass

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from shunter.errors import FlowError
-from shunter.flow.engine.deployer import check_nodes
-from shunter.flow.engine.engine import Engine
-from shunter.flow.engine.network import (
-    Address,
+from shunter.flow.runners.engines.deployer import check_nodes
+from shunter.flow.runners.engines.engine import Engine
+from shunter.flow.runners.engines.network import (
+    InboxAddress,
     Way,
     ipc_endpoint,
     is_loopback,
@@ -54,13 +54,13 @@ def test_what_is_no_network_is_refused(network: str) -> None:
 @pytest.mark.parametrize(
     ("inbox", "expected"),
     [
-        (Address("10.1.0.7", 50001, 0), Way.QUEUE),
-        (Address("10.1.0.7", 50002, 1), Way.IPC),
-        (Address("10.1.0.8", 50001, 2), Way.TCP),
+        (InboxAddress("10.1.0.7", 50001, 0), Way.QUEUE),
+        (InboxAddress("10.1.0.7", 50002, 1), Way.IPC),
+        (InboxAddress("10.1.0.8", 50001, 2), Way.TCP),
     ],
     ids=["this process", "this host", "another host with the same port"],
 )
-def test_the_way_to_an_inbox_is_the_shortest(inbox: Address, expected: Way) -> None:
+def test_the_way_to_an_inbox_is_the_shortest(inbox: InboxAddress, expected: Way) -> None:
     assert way_to(inbox, here={50001}, hosts=OWN) is expected
 
 

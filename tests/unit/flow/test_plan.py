@@ -10,9 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shunter.errors import FlowError
-from shunter.flow.graph import Flow, RouteKind, Stage
-from shunter.flow.keys import Spread
-from shunter.flow.plan import DEAD_LETTERS, Plan, WorkerPlan, planned
+from shunter.flow.flow import Flow
+from shunter.flow.graph.keys import KeyPartitioner
+from shunter.flow.graph.routes import RouteKind
+from shunter.flow.graph.stages import Stage
+from shunter.flow.runtime.plan import DEAD_LETTERS, FlowPlan, WorkerPlan, planned
 from unit.flow.flow_strategies import Numbers, flows, same
 
 
@@ -26,12 +28,12 @@ def begun(workers: int = 1) -> tuple[Flow, Stage]:
     return flow, flow.source(Numbers(), name="numbers", workers=workers)
 
 
-def shape(plan: Plan) -> dict[str, list[str]]:
+def shape(plan: FlowPlan) -> dict[str, list[str]]:
     """The stages of each worker."""
     return {worker.id: [stage.name for stage in worker.stages] for worker in plan.workers}
 
 
-def links(plan: Plan) -> dict[str, list[str]]:
+def links(plan: FlowPlan) -> dict[str, list[str]]:
     """To whom each worker sends, over all its edges."""
     return {
         worker.id: [receiver for edge in worker.outputs for receiver in edge.receivers]
@@ -242,17 +244,17 @@ def test_a_sink_for_bad_events_has_one_worker_that_all_send_to() -> None:
 
 
 @st.composite
-def plans(draw: st.DrawFn) -> tuple[Flow, Plan]:
+def plans(draw: st.DrawFn) -> tuple[Flow, FlowPlan]:
     flow = draw(flows())
     return flow, planned(flow, draw(st.integers(1, 5)))
 
 
-def workers_of(plan: Plan, stage: Stage) -> list[WorkerPlan]:
+def workers_of(plan: FlowPlan, stage: Stage) -> list[WorkerPlan]:
     return [worker for worker in plan.workers if stage in worker.stages]
 
 
 @given(plans())
-def test_who_sends_and_who_receives_agree(made: tuple[Flow, Plan]) -> None:
+def test_who_sends_and_who_receives_agree(made: tuple[Flow, FlowPlan]) -> None:
     _, plan = made
     sent = {
         (edge.sender, receiver)
@@ -268,7 +270,7 @@ def test_who_sends_and_who_receives_agree(made: tuple[Flow, Plan]) -> None:
 
 
 @given(plans())
-def test_a_worker_comes_before_all_that_send_to_it(made: tuple[Flow, Plan]) -> None:
+def test_a_worker_comes_before_all_that_send_to_it(made: tuple[Flow, FlowPlan]) -> None:
     _, plan = made
     places = {worker.id: place for place, worker in enumerate(plan.workers)}
 
@@ -279,7 +281,9 @@ def test_a_worker_comes_before_all_that_send_to_it(made: tuple[Flow, Plan]) -> N
 
 
 @given(plans())
-def test_each_stage_is_in_one_chain_whose_workers_are_all_alike(made: tuple[Flow, Plan]) -> None:
+def test_each_stage_is_in_one_chain_whose_workers_are_all_alike(
+    made: tuple[Flow, FlowPlan],
+) -> None:
     flow, plan = made
     chains = {worker.stages for worker in plan.workers}
 
@@ -294,7 +298,7 @@ def test_each_stage_is_in_one_chain_whose_workers_are_all_alike(made: tuple[Flow
 
 
 @given(plans())
-def test_a_worker_lives_on_the_node_of_its_index(made: tuple[Flow, Plan]) -> None:
+def test_a_worker_lives_on_the_node_of_its_index(made: tuple[Flow, FlowPlan]) -> None:
     _, plan = made
 
     assert all(worker.node == worker.index % plan.nodes for worker in plan.workers)
@@ -305,7 +309,7 @@ def test_a_worker_lives_on_the_node_of_its_index(made: tuple[Flow, Plan]) -> Non
 
 
 @given(plans())
-def test_only_sources_have_no_senders(made: tuple[Flow, Plan]) -> None:
+def test_only_sources_have_no_senders(made: tuple[Flow, FlowPlan]) -> None:
     _, plan = made
 
     for worker in plan.workers:
@@ -315,7 +319,9 @@ def test_only_sources_have_no_senders(made: tuple[Flow, Plan]) -> None:
 
 
 @given(plans())
-def test_all_workers_that_were_asked_for_get_what_may_go_to_any(made: tuple[Flow, Plan]) -> None:
+def test_all_workers_that_were_asked_for_get_what_may_go_to_any(
+    made: tuple[Flow, FlowPlan],
+) -> None:
     flow, plan = made
 
     for edge in flow.edges:
@@ -328,21 +334,23 @@ def test_all_workers_that_were_asked_for_get_what_may_go_to_any(made: tuple[Flow
 
 
 @given(plans(), st.integers())
-def test_a_key_has_the_same_receiver_from_all_senders(made: tuple[Flow, Plan], key: int) -> None:
+def test_a_key_has_the_same_receiver_from_all_senders(
+    made: tuple[Flow, FlowPlan], key: int
+) -> None:
     _, plan = made
     homes: dict[str, set[str]] = {}
 
     for worker in plan.workers:
         for edge in worker.outputs:
             if edge.route.kind is RouteKind.BY_KEY:
-                home = edge.receivers[Spread(len(edge.receivers)).index(key)]
+                home = edge.receivers[KeyPartitioner(len(edge.receivers)).index(key)]
                 homes.setdefault(home.rpartition(".")[0], set()).add(home)
 
     assert all(len(home) == 1 for home in homes.values())
 
 
 @given(plans())
-def test_a_local_edge_leaves_the_node_only_where_it_must(made: tuple[Flow, Plan]) -> None:
+def test_a_local_edge_leaves_the_node_only_where_it_must(made: tuple[Flow, FlowPlan]) -> None:
     flow, plan = made
 
     for edge in flow.edges:
@@ -357,7 +365,9 @@ def test_a_local_edge_leaves_the_node_only_where_it_must(made: tuple[Flow, Plan]
 
 
 @given(plans())
-def test_instructions_of_a_source_come_from_the_senders_on_its_way(made: tuple[Flow, Plan]) -> None:
+def test_instructions_of_a_source_come_from_the_senders_on_its_way(
+    made: tuple[Flow, FlowPlan],
+) -> None:
     _, plan = made
 
     for worker in plan.workers:

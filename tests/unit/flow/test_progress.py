@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from shunter.flow.graph import Flow
-from shunter.flow.local import LocalRun
-from shunter.flow.progress import REPORTS, Pace, StageProgress, events_read
-from shunter.flow.report import StageReport
+from shunter.flow.flow import Flow
+from shunter.flow.runners.local import LocalRun
+from shunter.flow.runtime.progress import REPORTS, Pace, StageProgress, events_read
+from shunter.flow.runtime.report import StageReport
 
 
 def report(name: str, kind: str = "map", **counts: int) -> StageReport:

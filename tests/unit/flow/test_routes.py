@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from shunter.errors import FlowError
-from shunter.flow.graph import Flow, Stage
-from shunter.flow.routes import BALANCED, LOCAL, TO_ALL, by_key
+from shunter.flow.flow import Flow
+from shunter.flow.graph.routes import BALANCED, LOCAL, TO_ALL, by_key
+from shunter.flow.graph.stages import Stage
 
 Pair = namedtuple("Pair", ["machine", "value"])
 

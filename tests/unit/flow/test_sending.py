@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shunter.flow.instructions import FLUSH, Instruction
-from shunter.flow.routes import BALANCED, LOCAL, TO_ALL, by_key
-from shunter.flow.sending import Sending
+from shunter.flow.graph.instructions import FLUSH, Instruction
+from shunter.flow.graph.routes import BALANCED, LOCAL, TO_ALL, by_key
+from shunter.flow.runtime.sending import Sending
 
 FLUSHED = Instruction(FLUSH, origin="s", number=1)
 

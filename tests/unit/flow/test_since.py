@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from shunter.errors import FlowError
-from shunter.flow.since import moment_of
+from shunter.flow.sources.since import parse_since
 
 NOW = 1_800_000_000.0
 
@@ -25,10 +25,10 @@ NOW = 1_800_000_000.0
     ],
 )
 def test_a_moment_is_a_span_back_or_a_date_or_seconds(text: str, moment: float) -> None:
-    assert moment_of(text, now=NOW) == moment
+    assert parse_since(text, now=NOW) == moment
 
 
 @pytest.mark.parametrize("text", ["", "soon", "-1h", "1y", "nan", "inf", "2026-13-01"])
 def test_anything_else_is_refused(text: str) -> None:
     with pytest.raises(FlowError, match="is no moment; write 90s"):
-        moment_of(text, now=NOW)
+        parse_since(text, now=NOW)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import chain, repeat
 
-from shunter.flow.spark.slots import settled_slots
+from shunter.flow.runners.spark.session.slots import settled_slots
 
 
 def test_enough_slots_are_not_waited_for() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from shunter.flow.spark.home import home_without_zip
+from shunter.flow.runners.spark.session.home import home_without_zip
 
 
 @pytest.fixture

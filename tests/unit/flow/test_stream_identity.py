@@ -9,14 +9,14 @@ import pytest
 
 from shunter import Flow
 from shunter.errors import FlowError
-from shunter.flow.sinks import Collect
-from shunter.flow.spark.streaming import stream_on_spark
-from shunter.flow.spark.streaming_identity import (
+from shunter.flow.runners.spark.stream.identity import (
     check_same,
     identity_of,
     keep_identity,
     kept_identity,
 )
+from shunter.flow.runners.spark.stream.run import stream_on_spark
+from shunter.flow.sinks import Collect
 
 
 class Numbered:

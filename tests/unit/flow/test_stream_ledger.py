@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from shunter.errors import FlowError
-from shunter.flow.spark.streaming_ledger import Commit, Ledger, written
-from shunter.flow.spark.streaming_states import StateFiles
+from shunter.flow.runners.spark.stream.ledger import Commit, Ledger, written
+from shunter.flow.runners.spark.stream.states import StateFiles
 
 
 def commit_of(batch: int) -> Commit:

@@ -11,20 +11,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shunter.errors import FlowError
-from shunter.flow.codec import Codec
-from shunter.flow.instructions import FLUSH, Instruction
-from shunter.flow.places import Place
+from shunter.flow.graph.instructions import FLUSH, Instruction
+from shunter.flow.graph.source_line import SourceLine
+from shunter.flow.graph.stages import Stage, StageKind
+from shunter.flow.runners.spark.batch.envelopes import instruction_in, rows_in
+from shunter.flow.runners.spark.stream.packed_reader import RAW_EDGE, Offset, PackedReader
+from shunter.flow.runtime.codec import Codec
 from shunter.flow.sources import Ticks
-from shunter.flow.spark.envelopes import instruction_in, rows_in
-from shunter.flow.spark.streaming_reading import RAW_EDGE, Offset, PackedReader
-from shunter.flow.stages import Kind, Stage
 
 
 class _Parcel:
     """What a reader opens: one worker of one source, of two in all."""
 
     def __init__(self, source: Any) -> None:
-        stage = Stage(None, "numbers", Kind.SOURCE, source, 1, Place("flows.py", 3))  # type: ignore[arg-type]
+        stage = Stage(None, "numbers", StageKind.SOURCE, source, 1, SourceLine("flows.py", 3))  # type: ignore[arg-type]
         worker = SimpleNamespace(id="numbers.0", stages=(stage,))
         self.work = SimpleNamespace(workers={0: worker}, ranks={0: 1}, sources=2, types={})
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from shunter.flow.local import LocalRun
+from shunter.flow.runners.local import LocalRun
 from shunter.flow.sinks import Collect
 from shunter.reporting.document import (
     HistoryReport,

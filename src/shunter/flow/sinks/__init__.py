@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from shunter.flow.sinks.calls import Each, Print
     from shunter.flow.sinks.csv_file import WriteCsv
     from shunter.flow.sinks.delta_table import WriteDelta
-    from shunter.flow.sinks.in_memory import Collect, Count
+    from shunter.flow.sinks.in_memory import Collect, CountEvents
     from shunter.flow.sinks.jobs import SubmitJobs
     from shunter.flow.sinks.json_lines_file import WriteJsonLines
     from shunter.flow.sinks.mongo_collection import UpsertDocuments
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Collect",
-    "Count",
+    "CountEvents",
     "Each",
     "Print",
     "Sink",
@@ -39,7 +39,7 @@ __all__ = [
 
 _HOMES = {
     "Collect": "in_memory",
-    "Count": "in_memory",
+    "CountEvents": "in_memory",
     "Each": "calls",
     "Print": "calls",
     "Sink": "port",

@@ -43,19 +43,19 @@ class Collect:
         self.events[self._first :] = chain.from_iterable(parts)
 
 
-class Count:
+class CountEvents:
     """Counts events: `count` is how many there were."""
 
     def __init__(self) -> None:
         self._own = 0
-        self._parts: dict[int, Count] = {}
+        self._parts: dict[int, CountEvents] = {}
 
     @property
     def count(self) -> int:
         return self._own + sum(part.count for part in self._parts.values())
 
-    def part(self, index: int, count: int) -> Count:
-        part = self._parts[index] = Count()
+    def part(self, index: int, count: int) -> CountEvents:
+        part = self._parts[index] = CountEvents()
         return part
 
     def open(self, saved: int | None) -> None:

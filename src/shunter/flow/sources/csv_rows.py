@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from shunter.errors import FlowError
-from shunter.flow.sources.files import Share, Stretch, Where, found_files, line_number
+from shunter.flow.sources.files import ByteRange, SourcePart, Where, found_files, line_number
 from shunter.flow.sources.line_files import LineFiles
 
 _BYTE_ORDER_MARK = "\ufeff"
@@ -35,7 +35,7 @@ class CsvRows:
     ) -> None:
         self._where, self.event_type, self._delimiter = where, type, delimiter
         self._converters = dict(converters or {})
-        self._share = Share()
+        self._share = SourcePart()
         self._files: LineFiles
         self._names: list[str] = []
         self._rows: Iterator[list[str]] = iter(())
@@ -47,12 +47,12 @@ class CsvRows:
             type=self.event_type,
             delimiter=self._delimiter,
         )
-        part._share = Share(index, count)
+        part._share = SourcePart(index, count)
         return part
 
     def open(self, position: Any | None) -> None:
         files = self._share.of(found_files(self._where, ".csv"))
-        self._files = LineFiles(self._where, [Stretch(path) for path in files], position)
+        self._files = LineFiles(self._where, [ByteRange(path) for path in files], position)
         self._rows = iter(())
         if self._files.file is not None:
             self._begin_file(self._files.offset)

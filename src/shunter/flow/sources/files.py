@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class SourcePart:
     """The index-th of `count` parts."""
 
     index: int = 0
@@ -32,7 +32,7 @@ class Share:
         return list(things[self.index :: self.count])
 
 
-class Stretch(NamedTuple):
+class ByteRange(NamedTuple):
     """The lines of a file that begin at `start` or behind it, and before `end`."""
 
     path: str
@@ -61,15 +61,15 @@ def _matching(pattern: str, suffix: str) -> list[str]:
     return found
 
 
-def stretches(files: Sequence[str], share: Share) -> list[Stretch]:
+def byte_ranges(files: Sequence[str], share: SourcePart) -> list[ByteRange]:
     """Return what a part reads: whole files if there are enough, else a stretch of each."""
     if len(files) >= share.count:
-        return [Stretch(path) for path in share.of(files)]
+        return [ByteRange(path) for path in share.of(files)]
     cut = []
     for path in files:
         size = os.path.getsize(path)
         start, end = (size * place // share.count for place in (share.index, share.index + 1))
-        cut.append(Stretch(path, start, None if share.index + 1 == share.count else end))
+        cut.append(ByteRange(path, start, None if share.index + 1 == share.count else end))
     return cut
 
 

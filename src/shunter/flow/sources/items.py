@@ -9,7 +9,7 @@ from itertools import islice
 from typing import Any
 
 from shunter.errors import FlowError
-from shunter.flow.instructions import Instruction
+from shunter.flow.graph.instructions import Instruction
 
 READ_SECONDS = 0.02
 AT_ONCE = 256

@@ -15,7 +15,7 @@ from typing import Any
 from msgspec import Struct
 
 from shunter.errors import FlowError, SettingsError, StoreError
-from shunter.flow.since import moment_of
+from shunter.flow.sources.since import parse_since
 from shunter.model.job import FINAL, Job, Status
 from shunter.store.existing import existing_store
 from shunter.store.port import JobQuery
@@ -140,7 +140,7 @@ def wanted(
     return Wanted(
         statuses=tuple(dict.fromkeys(ENDINGS[word] for word in words)),
         types=None if type is None else (type,),
-        since=moment_of(since, now=time.time()) if isinstance(since, str) else since,
+        since=parse_since(since, now=time.time()) if isinstance(since, str) else since,
         until=until,
     )
 

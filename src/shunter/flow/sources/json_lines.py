@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from shunter.flow.sources.files import Share, Where, found_files, line_number, stretches
+from shunter.flow.sources.files import SourcePart, Where, byte_ranges, found_files, line_number
 from shunter.flow.sources.line_files import LineFiles
 
 _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
@@ -23,18 +23,18 @@ class JsonLines:
 
     def __init__(self, where: Where, *, type: Any = Any) -> None:  # noqa: A002
         self._where, self.event_type = where, type
-        self._share = Share()
+        self._share = SourcePart()
         self._decoder = msgspec.json.Decoder(type)
         self._files: LineFiles
 
     def part(self, index: int, count: int) -> JsonLines:
         part = JsonLines(self._where, type=self.event_type)
-        part._share = Share(index, count)
+        part._share = SourcePart(index, count)
         return part
 
     def open(self, position: Any | None) -> None:
         files = found_files(self._where, ".jsonl")
-        self._files = LineFiles(self._where, stretches(files, self._share), position)
+        self._files = LineFiles(self._where, byte_ranges(files, self._share), position)
 
     def read(self, limit: int) -> list[Any] | None:
         files = self._files

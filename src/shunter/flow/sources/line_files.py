@@ -7,7 +7,7 @@ from itertools import islice
 from typing import Any, BinaryIO
 
 from shunter.errors import FlowError
-from shunter.flow.sources.files import Stretch, Where, check_same, digest
+from shunter.flow.sources.files import ByteRange, Where, check_same, digest
 
 BUFFER_BYTES = 1 << 18
 
@@ -15,7 +15,7 @@ BUFFER_BYTES = 1 << 18
 class LineFiles:
     """The position is the number of the file, the offset of the next line, and a digest."""
 
-    def __init__(self, where: Where, stretches: Sequence[Stretch], position: Any | None) -> None:
+    def __init__(self, where: Where, stretches: Sequence[ByteRange], position: Any | None) -> None:
         self._stretches = stretches
         self._index = -1
         self._offset = 0

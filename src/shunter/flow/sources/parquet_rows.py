@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from shunter.errors import FlowError
 from shunter.flow.sources.arrow import arrow
 from shunter.flow.sources.arrow_rows import events_of
-from shunter.flow.sources.files import Share, Where, check_same, digest, found_files
+from shunter.flow.sources.files import SourcePart, Where, check_same, digest, found_files
 
 
 class RowGroup(NamedTuple):
@@ -42,7 +42,7 @@ class ParquetRows:
     ) -> None:
         self._where, self.event_type = where, type
         self._columns = None if columns is None else list(columns)
-        self._share = Share()
+        self._share = SourcePart()
         self._groups: list[RowGroup] = []
         self._index, self._row, self._digest = -1, 0, ""
         self._path = ""
@@ -51,7 +51,7 @@ class ParquetRows:
 
     def part(self, index: int, count: int) -> ParquetRows:
         part = ParquetRows(self._where, columns=self._columns, type=self.event_type)
-        part._share = Share(index, count)
+        part._share = SourcePart(index, count)
         return part
 
     def alike(self) -> ParquetFiles | None:

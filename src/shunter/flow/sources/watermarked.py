@@ -7,12 +7,12 @@ from collections.abc import Callable
 from typing import Any
 
 from shunter.errors import FlowError
-from shunter.flow.fields import Field, Getter, is_field
-from shunter.flow.instructions import WATERMARK, Instruction
-from shunter.flow.places import users_place
+from shunter.flow.graph.fields import Field, Getter, is_field
+from shunter.flow.graph.instructions import WATERMARK, Instruction
+from shunter.flow.graph.source_line import users_line
+from shunter.flow.graph.times import Number, Seconds, seconds_of, to_timestamp
 from shunter.flow.sources.port import Source
 from shunter.flow.sources.wrapping import as_source
-from shunter.flow.times import Number, Seconds, moment_of, seconds_of
 
 
 class Watermarked:
@@ -22,6 +22,8 @@ class Watermarked:
     know of it. An event whose time can't be had moves no mark.
     """
 
+    sends_watermarks = True
+
     def __init__(
         self, source: Any, *, time: Field, lateness: Seconds = 0, every: int = 1000
     ) -> None:
@@ -29,7 +31,7 @@ class Watermarked:
             raise FlowError(
                 f"Watermarked(time={time!r}, every={every!r}): let time name a field or be a "
                 "function of the event, and every be a number of events, 1 or more",
-                place=str(users_place()),
+                place=str(users_line()),
             )
         self.source: Source = as_source(source)
         self._time, self._every = Getter(time), every
@@ -85,7 +87,7 @@ class Watermarked:
     def _see(self, events: list[Any]) -> None:
         for event in events:
             try:
-                moment = moment_of(self._time(event))
+                moment = to_timestamp(self._time(event))
             except Exception:  # noqa: S112 - whoever needs the time says what is wrong with it
                 continue
             if math.isfinite(moment) and (self._latest is None or moment > self._latest):

@@ -18,15 +18,15 @@ from pyspark.sql import SparkSession
 
 from shunter import Flow
 from shunter.errors import FlowError
-from shunter.flow.engine.deployer import Stopped
-from shunter.flow.local import LocalRun
+from shunter.flow.runners.local import LocalRun
+from shunter.flow.runners.port import Stopped
+from shunter.flow.runners.spark.batch.run import run_on_spark
+from shunter.flow.runners.spark.dataframe_source import DataFrameSource
+from shunter.flow.runners.spark.history import register
+from shunter.flow.runners.spark.session.spark_session import spark_session
+from shunter.flow.runners.spark.stream.run import stream_on_spark
 from shunter.flow.sinks import Collect
 from shunter.flow.sources import Ticks
-from shunter.flow.spark.batch import run_on_spark
-from shunter.flow.spark.history import register
-from shunter.flow.spark.session import spark_session
-from shunter.flow.spark.sources import DataFrameSource
-from shunter.flow.spark.streaming import stream_on_spark
 from system.flow.test_parity import flow_of, output_of
 
 CASES = (

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from shunter import Flow
-from shunter.flow.instructions import FLUSH, Instruction
+from shunter.flow.graph.instructions import FLUSH, Instruction
 from shunter.flow.sinks import UpsertRows, WriteDelta, WriteJsonLines, WriteParquet
 
 EVENTS = 130
@@ -115,7 +115,7 @@ def _die_at(point: str, batch: int) -> None:
 
 
 def main() -> None:
-    from shunter.flow.spark.streaming import stream_on_spark
+    from shunter.flow.runners.spark.stream.run import stream_on_spark
 
     folder, point, batch = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
     _die_at(point, batch)

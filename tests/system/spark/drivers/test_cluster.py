@@ -68,11 +68,11 @@ def where_code_comes_from():
 STREAM_THEN_ENGINES = """
 import sys
 from pathlib import Path
-from shunter.flow.engine.checkpoints import Checkpoints
+from shunter.flow.runners.checkpoint_folder import Checkpoints
 from shunter.flow.loading import load
-from shunter.flow.running import run_on_engines
-from shunter.flow.spark.session import spark_session
-from shunter.flow.spark.streaming import stream_on_spark
+from shunter.flow.runners.engines.runner import run_on_engines
+from shunter.flow.runners.spark.session.spark_session import spark_session
+from shunter.flow.runners.spark.stream.run import stream_on_spark
 
 master, bare_python = sys.argv[1:3]
 streamed, hosted = map(Path, sys.argv[3:])

@@ -16,7 +16,7 @@ import pytest
 
 from conformance.store.given import ended
 from shunter.errors import FlowError
-from shunter.flow.spark.session import spark_session
+from shunter.flow.runners.spark.session.spark_session import spark_session
 from shunter.store.sqlite import SQLiteStore
 from shunter.testing.spark_connect import LocalConnectServer
 from system.spark.drivers.connect_client import CASES

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from shunter.flow.spark.streaming import stream_on_spark
+from shunter.flow.runners.spark.stream.run import stream_on_spark
 from system.spark.drivers import streamed_flow
 from system.spark.drivers.streamed_flow import AT_ONCE, POINTS, flow_into, outputs, prepare
 

@@ -1,0 +1,1 @@
+"""What a user writes: sources, stages, routes, windows and sinks; and its checks. Pure."""

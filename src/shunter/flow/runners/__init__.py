@@ -1,0 +1,1 @@
+"""Where a flow runs: in this process, on engines, on Spark; `registry.py` knows them all."""

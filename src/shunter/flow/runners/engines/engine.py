@@ -1,0 +1,242 @@
+"""The engine: a process with a node number that runs its part of a flow.
+
+Deployers talk to its management interface. One flow at a time is deployed; a deployer that
+says nothing for a while is taken for dead, and its flow is removed.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import queue
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import structlog
+import zmq
+
+from shunter.errors import FlowError
+from shunter.flow.graph.flow_graph import FlowGraph
+from shunter.flow.loading import forget_modules, load
+from shunter.flow.runners.engines import messages
+from shunter.flow.runners.engines.deployment import Deployment
+from shunter.flow.runners.engines.messages import EngineAnswer, Happened
+from shunter.flow.runners.engines.network import is_loopback
+from shunter.flow.runtime.bad_events import users_traceback
+from shunter.flow.runtime.plan import planned
+
+ABANDONED_SECONDS = 15.0
+"""How long a deployer may say nothing before its flow is removed."""
+
+POLL_MILLISECONDS = 10
+
+log = structlog.get_logger()
+
+
+class Engine:
+    """Serves until it is told to shut down. `node` of `nodes` is what deployers are told.
+
+    `load` finds the flow that a deployer names. Where nobody has said anything for
+    `deserted_after` seconds, it ends by itself.
+    """
+
+    def __init__(
+        self,
+        node: int,
+        nodes: int,
+        listen: str,
+        *,
+        is_insecure: bool = False,
+        load: Callable[[str], FlowGraph] = load,
+        deserted_after: float = math.inf,
+    ) -> None:
+        if not is_insecure and not is_loopback(listen):
+            raise FlowError(
+                f"an engine at {listen} would run flow files for whoever reaches it; listen at "
+                "tcp://127.0.0.1:PORT, or say --insecure where only friends do"
+            )
+        if not 0 <= node < nodes:
+            raise FlowError(
+                f"an engine can't be node {node} of {nodes}; with {nodes} engines the numbers are "
+                f"0 to {nodes - 1}"
+            )
+        self.node, self.nodes = node, nodes
+        self._load, self._deserted_after = load, deserted_after
+        self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+        self._socket = self._context.socket(zmq.ROUTER)
+        self._socket.setsockopt(zmq.LINGER, 500)
+        self._socket.setsockopt(zmq.SNDHWM, 0)
+        self._socket.setsockopt(zmq.ROUTER_HANDOVER, 1)
+        try:
+            self._socket.bind(listen)
+        except zmq.ZMQError as error:
+            raise FlowError(f"the engine can't listen at {listen}: {error}") from error
+        self.endpoint = self._socket.getsockopt_string(zmq.LAST_ENDPOINT)
+        self._run_id = ""
+        self._deployer = b""
+        self._heard = time.monotonic()
+        self._deployment: Deployment | None = None
+        self._news: queue.SimpleQueue[tuple[str, str, Any]] = queue.SimpleQueue()
+        self._complained: set[str] = set()
+        self._own_modules = frozenset(sys.modules)
+        self._is_ending = False
+
+    def serve(self) -> None:
+        """Answer requests until one of them ends it."""
+        try:
+            while not self._is_ending:
+                if self._socket.poll(POLL_MILLISECONDS):
+                    self._answer(self._socket.recv_multipart())
+                self._pass_on_news()
+                if self._deployment and time.monotonic() - self._heard > ABANDONED_SECONDS:
+                    log.warning("deployer is gone, its flow is removed", run=self._run_id)
+                    self._remove()
+                if time.monotonic() - self._heard > self._deserted_after:
+                    log.warning("nobody is there, the engine ends")
+                    self.stop()
+        finally:
+            self._remove()
+            self._socket.close()
+            self._context.term()
+
+    def stop(self) -> None:
+        self._is_ending = True
+
+    def _answer(self, frames: list[bytes]) -> None:
+        peer, message = frames[0], frames[-1]
+        number = 0
+        try:
+            request = messages.request(message)
+            number = request.id
+            if isinstance(request, messages.Prepare):
+                self._deployer = peer
+            if peer == self._deployer:
+                self._heard = time.monotonic()
+            answer = EngineAnswer(number, _DOINGS[type(request)](self, request))
+        except FlowError as error:
+            log.warning("request refused", reason=str(error))
+            answer = EngineAnswer(number, error=str(error))
+        except Exception as error:
+            log.exception("request failed")
+            reason = f"{type(error).__name__}: {error}\n{users_traceback(error)}"
+            answer = EngineAnswer(number, error=reason)
+        self._socket.send_multipart([peer, messages.encoded(answer)])
+
+    # ---- what it is asked to do
+
+    def _hello(self, _: messages.EngineHello) -> Any:
+        return {"node": self.node, "nodes": self.nodes, "pid": os.getpid(), "run": self._run_id}
+
+    def _prepare(self, it: messages.Prepare) -> None:
+        if (it.node, it.nodes) != (self.node, self.nodes):
+            raise FlowError(
+                f"this engine is node {self.node} of {self.nodes} and was taken for node {it.node} "
+                f"of {it.nodes}; start the engines with the same --nodes"
+            )
+        self._remove()
+        forget_modules(but=self._own_modules)
+        flow = self._load(it.flow)
+        if flow.fingerprint() != it.fingerprint:
+            raise FlowError(
+                f"node {self.node} has another version of flow {flow.name!r} at {it.flow}; bring "
+                "the same file to all engines"
+            )
+        saved = None if it.saved is None else msgspec.msgpack.decode(it.saved)
+        self._run_id = it.run
+        self._deployment = Deployment(
+            self._context,
+            flow,
+            planned(flow, it.nodes),
+            self.node,
+            network=it.network,
+            saved=saved,
+            limit=it.limit,
+            tell=lambda what, data: self._news.put((it.run, what, data)),
+            complain=self._complain,
+        )
+        log.info("flow prepared", flow=flow.name, run=it.run, from_checkpoint=saved is not None)
+
+    def _deploy(self, it: messages.Deploy) -> Any:
+        return self._deployed(it.run).deploy(it.workers, it.receivers)
+
+    def _start(self, it: messages.Start) -> Any:
+        deployment = self._deployed(it.run)
+        deployment.start()
+        return deployment.ways()
+
+    def _checkpoint(self, it: messages.Checkpoint) -> None:
+        self._deployed(it.run).checkpoint(it.number)
+
+    def _quiesce(self, it: messages.Quiesce) -> None:
+        self._deployed(it.run).quiesce()
+
+    def _publish(self, it: messages.Publish) -> None:
+        self._deployed(it.run).publish()
+
+    def _removed(self, it: messages.Remove) -> None:
+        self._deployed(it.run)
+        self._remove()
+
+    def _status(self, it: messages.EngineStatus) -> Any:
+        deployment = self._deployment
+        return {
+            "node": self.node,
+            "run": self._run_id,
+            "is_running": deployment is not None and deployment.is_running,
+            "stages": [] if deployment is None else msgspec.to_builtins(deployment.standing()),
+        }
+
+    def _shut_down(self, _: messages.ShutDown) -> None:
+        self._is_ending = True
+
+    def _deployed(self, run: str) -> Deployment:
+        if self._deployment is None or run != self._run_id:
+            raise FlowError(
+                f"run {run!r} is not on node {self.node}, which has "
+                f"{self._run_id or 'nothing'}; deploy it first"
+            )
+        return self._deployment
+
+    def _remove(self) -> None:
+        deployment, self._deployment, self._run_id = self._deployment, None, ""
+        if deployment is not None and not deployment.remove():
+            log.error("a function of the flow does not return; the engine ends, to stop it")
+            os._exit(1)
+
+    # ---- what it tells
+
+    def _pass_on_news(self) -> None:
+        while not self._news.empty():
+            run, what, data = self._news.get()
+            if run == self._run_id:
+                try:
+                    message = Happened(run, what, msgspec.msgpack.encode(data))
+                except (TypeError, ValueError) as error:
+                    message = Happened(
+                        run,
+                        "failed",
+                        msgspec.msgpack.encode(f"a state can't be kept in a checkpoint: {error}"),
+                    )
+                self._socket.send_multipart([self._deployer, messages.encoded(message)])
+
+    def _complain(self, reason: str) -> None:
+        if reason not in self._complained and len(self._complained) < 1000:
+            self._complained.add(reason)
+            log.warning(reason, node=self.node)
+
+
+_DOINGS: dict[type, Callable[[Engine, Any], Any]] = {
+    messages.EngineHello: Engine._hello,
+    messages.Prepare: Engine._prepare,
+    messages.Deploy: Engine._deploy,
+    messages.Start: Engine._start,
+    messages.Checkpoint: Engine._checkpoint,
+    messages.Quiesce: Engine._quiesce,
+    messages.Publish: Engine._publish,
+    messages.Remove: Engine._removed,
+    messages.EngineStatus: Engine._status,
+    messages.ShutDown: Engine._shut_down,
+}

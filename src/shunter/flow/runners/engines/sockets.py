@@ -1,0 +1,130 @@
+"""The sockets of workers: an inbox that listens on TCP and IPC, and the way to one elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import Any
+
+import msgspec
+import zmq
+
+from shunter.errors import FlowError
+from shunter.flow.runners.engines.links import Link, LinkEnd, LinkEnvelope, LinkReceipt
+from shunter.flow.runners.engines.network import InboxAddress, Way, ipc_endpoint
+from shunter.flow.runtime.codec import Codec
+from shunter.flow.runtime.inbox import Inbox
+
+MESSAGES_AT_ONCE = 64
+
+Context = zmq.Context[zmq.Socket[bytes]]
+Complain = Callable[[str], None]
+"""Called with what was wrong with a message that was refused."""
+
+_NOBLOCK = int(zmq.NOBLOCK)
+_encode = msgspec.msgpack.Encoder().encode
+_envelope = msgspec.msgpack.Decoder(LinkEnvelope)
+_receipt = msgspec.msgpack.Decoder(LinkReceipt)
+
+
+class InboxSocket:
+    """The port at which other processes reach the inbox of one worker."""
+
+    def __init__(
+        self,
+        context: Context,
+        inbox: Inbox,
+        codec: Codec,
+        host: str,
+        *,
+        instructions: Collection[str],
+        complain: Complain,
+    ) -> None:
+        self._end, self._complain = LinkEnd(inbox, codec.decode, instructions), complain
+        self._peers: dict[str, bytes] = {}
+        self.socket = context.socket(zmq.ROUTER)
+        self.socket.setsockopt(zmq.LINGER, 0)
+        self.socket.setsockopt(zmq.RCVHWM, 0)
+        self.socket.setsockopt(zmq.SNDHWM, 0)
+        try:
+            self.port = self.socket.bind_to_random_port(f"tcp://{host}")
+            self.socket.bind(ipc_endpoint(host, self.port))
+        except zmq.ZMQError as error:
+            self.socket.close()
+            raise FlowError(f"an inbox can't listen at {host}: {error}") from error
+
+    def receive(self) -> bool:
+        """Take what has come; tell whether that was anything."""
+        for at in range(MESSAGES_AT_ONCE):
+            try:
+                frames = self.socket.recv_multipart(_NOBLOCK)
+            except zmq.Again:
+                return at > 0
+            try:
+                self._take(frames)
+            except (FlowError, msgspec.DecodeError, ValueError) as error:
+                self._complain(f"an envelope was refused: {error}")
+        return True
+
+    def grant(self) -> None:
+        """Tell senders how far their numbers have come, and what there is room for."""
+        for sender, peer in self._peers.items():
+            receipt = self._end.news_for(sender)
+            if receipt is not None:
+                self._reply(peer, receipt)
+
+    def _take(self, frames: list[bytes]) -> None:
+        peer, header, body = frames
+        envelope = _envelope.decode(header)
+        gap = self._end.take(envelope, body)
+        self._peers[envelope.sender] = peer
+        if gap is not None:
+            self._complain(
+                f"{envelope.sender!r} sent number {envelope.first} behind {envelope.after}, but "
+                f"only {gap.mark} has come; it is asked to send the rest again"
+            )
+            self._reply(peer, gap)
+
+    def _reply(self, peer: bytes, receipt: LinkReceipt) -> None:
+        self.socket.send_multipart([peer, _encode(receipt)])
+
+
+class PeerSocket:
+    """The way to an inbox in another process, shared by all senders here."""
+
+    def __init__(self, context: Context, address: InboxAddress, way: Way) -> None:
+        self.way = way
+        self._links: dict[str, Link] = {}
+        self.socket = context.socket(zmq.DEALER)
+        self.socket.setsockopt(zmq.LINGER, 0)
+        self.socket.setsockopt(zmq.RCVHWM, 0)
+        self.socket.setsockopt(zmq.SNDHWM, 0)
+        is_ipc = way is Way.IPC
+        self.socket.connect(ipc_endpoint(address.host, address.port) if is_ipc else address.tcp)
+
+    def link(self, sender: str, granted: int, codec: Codec, *, mark: int) -> Link:
+        """Return the outbox of one sender."""
+        link = self._links[sender] = Link(sender, granted, codec.encode, self._send, mark=mark)
+        return link
+
+    def receive(self, *, now: float) -> bool:
+        """Heed what the receiver has said; tell whether that was anything."""
+        for at in range(MESSAGES_AT_ONCE):
+            try:
+                message = self.socket.recv(_NOBLOCK)
+            except zmq.Again:
+                return at > 0
+            receipt = _receipt.decode(message)
+            self._links[receipt.sender].receive(receipt, now=now)
+        return True
+
+    def tick(self, *, now: float) -> None:
+        for link in self._links.values():
+            link.tick(now=now)
+
+    @property
+    def is_settled(self) -> bool:
+        return all(link.is_settled for link in self._links.values())
+
+    def _send(self, envelope: LinkEnvelope, body: bytes) -> None:
+        frames: list[Any] = [_encode(envelope), body]
+        self.socket.send_multipart(frames)

@@ -1,0 +1,121 @@
+"""How the plan of a flow is cut for Spark: chains of stages, one task for each worker of a chain.
+
+Sinks stand alone, for they are fed where the run was started. A source that is a DataFrame has as
+many tasks as Spark gives it, so that behind it only stages without state are fused. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+
+from shunter.flow.graph.flow_graph import FlowGraph
+from shunter.flow.graph.routes import LOCAL
+from shunter.flow.graph.stages import Stage, StageKind
+from shunter.flow.runtime.plan import DEAD_LETTERS, EdgePlan, WorkerPlan, planned
+
+WithState = (StageKind.STATEFUL, StageKind.AGGREGATE, StageKind.SINK)
+
+
+@dataclass(frozen=True)
+class Chain:
+    """Workers that do the same stages, of which each has a share of the events."""
+
+    workers: tuple[WorkerPlan, ...]
+
+    @property
+    def stages(self) -> tuple[Stage, ...]:
+        return self.workers[0].stages
+
+    @property
+    def count(self) -> int:
+        """How many workers there are, with those in between that nothing reaches."""
+        return self.workers[0].count
+
+    @property
+    def is_source(self) -> bool:
+        return self.workers[0].is_source
+
+    @property
+    def is_sink(self) -> bool:
+        return self.stages[0].kind is StageKind.SINK
+
+    @property
+    def edges(self) -> frozenset[int]:
+        """The numbers of the edges that lead out of it."""
+        return frozenset(edge.number for worker in self.workers for edge in worker.outputs)
+
+    def takes_from(self, sender: Chain) -> frozenset[int]:
+        """Return the edges that lead here from another chain."""
+        receivers = {worker.id for worker in self.workers}
+        return frozenset(
+            edge.number
+            for worker in sender.workers
+            for edge in worker.outputs
+            if not receivers.isdisjoint(edge.receivers)
+        )
+
+    def is_straight_behind(self, sender: Chain) -> bool:
+        """Tell whether each worker gets all its events from the one of the same index there."""
+        between = self.takes_from(sender)
+        return len(between) == 1 and all(
+            {index_of(receiver) for receiver in edge.receivers} == {worker.index}
+            for worker in sender.workers
+            for edge in worker.outputs
+            if edge.number in between
+        )
+
+
+def chains_of(
+    flow: FlowGraph, nodes: int, *, is_parallel: Callable[[Stage], bool] = lambda _: False
+) -> list[Chain]:
+    """Return the chains of a flow on so many nodes, each behind those that send to it.
+
+    `is_parallel` tells of a source that it has any number of tasks.
+    """
+    workers = reversed(planned(flow, nodes).workers)
+    grouped = groupby(workers, key=lambda worker: worker.stages[0].name)
+    chains = [chain for _, group in grouped for chain in _cut(Chain(tuple(group)), is_parallel)]
+    return [_without_letters(chain) if chain.is_sink else chain for chain in chains]
+
+
+def index_of(worker_id: str) -> int:
+    """Return which of its stage's workers an id names."""
+    return int(worker_id.rpartition(".")[2])
+
+
+def _cut(chain: Chain, is_parallel: Callable[[Stage], bool]) -> list[Chain]:
+    """Cut a chain before its sink, and a parallel one where states begin."""
+    apart = WithState if is_parallel(chain.stages[0]) else (StageKind.SINK,)
+    for at, stage in enumerate(chain.stages[1:], start=1):
+        if stage.kind in apart:
+            first, rest = zip(*(_cut_worker(worker, at) for worker in chain.workers), strict=True)
+            return [Chain(first), *_cut(Chain(rest), lambda _: False)]
+    return [chain]
+
+
+def _cut_worker(worker: WorkerPlan, at: int) -> tuple[WorkerPlan, WorkerPlan]:
+    before, behind = worker.stages[:at], worker.stages[at:]
+    number = behind[0].inputs[0].number
+    sender, receiver = f"{worker.id}/{number}", f"{behind[0].name}.{worker.index}"
+    letters = [edge for edge in worker.outputs if edge.number == DEAD_LETTERS]
+    outputs = (EdgePlan(number, LOCAL, sender, (receiver,)), *letters)
+    renamed = [replace(e, sender=_renamed(e.sender, worker.id, receiver)) for e in worker.outputs]
+    return (
+        replace(worker, stages=before, outputs=outputs),
+        replace(worker, id=receiver, stages=behind, senders=(sender,), outputs=tuple(renamed)),
+    )
+
+
+def _renamed(sender: str, old: str, new: str) -> str:
+    return new + sender.removeprefix(old)
+
+
+def _without_letters(chain: Chain) -> Chain:
+    return Chain(tuple(replace(worker, outputs=()) for worker in chain.workers))
+
+
+def senders_of(chain: Chain, chains: Sequence[Chain]) -> list[Chain]:
+    """Return the chains that send to one."""
+    return [other for other in chains if chain.takes_from(other)]

@@ -1,0 +1,274 @@
+"""What Spark's tasks do: one worker of a chain, from its rows or its source to rows again.
+
+A task is made where the run is started, and goes to executors with all it needs. There the worker
+is the same as on engines; its inbox and outboxes are rows.
+"""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from itertools import chain as joined
+from typing import Any, cast
+
+from shunter.flow.graph.checks import POLICIES
+from shunter.flow.graph.event_types import users_modules
+from shunter.flow.graph.flow_graph import FlowGraph
+from shunter.flow.graph.stages import Edge, Stage, StageKind
+from shunter.flow.runners.assembly import Assembly
+from shunter.flow.runners.local import IDLE_SECONDS
+from shunter.flow.runners.spark.batch.chains import Chain, index_of
+from shunter.flow.runners.spark.batch.envelopes import (
+    Clock,
+    EnvelopeInbox,
+    EnvelopeOutbox,
+    Rows,
+    StampedSource,
+    States,
+    Tallies,
+    rows_in,
+)
+from shunter.flow.runners.spark.columns.column_rows import ColumnOutbox, ColumnRows, ColumnSink
+from shunter.flow.runners.spark.dataframe_source import DataFrameSource, FrameRows
+from shunter.flow.runners.spark.session.faults import marked_faults
+from shunter.flow.runners.spark.shipping.shipped_code import ShippedCode, shipped
+from shunter.flow.runtime.codec import Codec
+from shunter.flow.runtime.plan import EdgePlan, FlowPlan, WorkerPlan
+from shunter.flow.runtime.sending import StageOutbox
+from shunter.flow.sources.wrapping import as_source
+
+OBJECTS = 100_000
+"""So many new objects bring about a look for cycles in a task."""
+
+FRAME_SENDERS = 1 << 32
+"""Senders that read a DataFrame have numbers from here on, one for each partition of it."""
+
+
+@dataclass(frozen=True)
+class Policy:
+    """What a worker must know of its flow."""
+
+    on_error: str
+    instructions: tuple[str, ...]
+
+
+@dataclass
+class Work:
+    """What goes to executors: a chain, without the rest of its flow."""
+
+    policy: Policy
+    workers: dict[int, WorkerPlan]
+    ranks: dict[int, int]
+    sources: int
+    types: Mapping[str, type]
+    columns: ColumnSink | None = None
+
+
+@dataclass
+class ChainTask:
+    """Called by Spark with the batches of one partition. `names` are those of the stages."""
+
+    names: str
+    shipped: ShippedCode
+    reads: str = "rows"
+
+    def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
+        with marked_faults(self.names), rare_collections():
+            work = self.shipped.opened()
+            match self.reads:
+                case "source":
+                    indexes = [each for batch in batches for each in batch.column(0).to_pylist()]
+                    for index in indexes:
+                        yield from ChainWorker(work, index).from_source()
+                case "frame":
+                    yield from ChainWorker(work, 0).from_frame(batches)
+                case _:
+                    rows = joined.from_iterable(map(rows_in, batches))
+                    first = next(rows, None)
+                    if first is not None:
+                        worker = ChainWorker(work, first.node)
+                        yield from worker.from_rows(joined([first], rows))
+
+
+@contextmanager
+def rare_collections() -> Iterator[None]:
+    """Let Python look for cycles less often: it does so by the number of new objects, and events
+    come by the thousand. It saves a quarter of the time of a chain of small functions."""
+    before = gc.get_threshold()
+    gc.set_threshold(OBJECTS, *before[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
+
+
+class ChainWorker:
+    """One worker of a chain in a task."""
+
+    def __init__(self, work: Work, index: int) -> None:
+        self._work = work
+        self._plan = work.workers[index]
+        self._sender = work.ranks[index]
+        self._codec = Codec(work.types)
+        self._clock = Clock()
+        self._rows = Rows() if work.columns is None else ColumnRows(work.columns)
+        self._inbox: EnvelopeInbox | None = None
+        self._frame: FrameRows | None = None
+        self._assembly: Assembly
+        self._carrier = self._plan.outputs[0]
+
+    def from_rows(self, rows: Iterator[Any]) -> Iterator[Any]:
+        """Work on what other chains have sent."""
+        self._inbox = EnvelopeInbox(rows, self._codec, self._clock)
+        yield from self._run(self._plan, {self._plan.id: self._inbox})
+
+    def from_source(self) -> Iterator[Any]:
+        """Read a source, or this worker's part of it."""
+        yield from self._run(self._reading(as_source(self._plan.stages[0].what)), {})
+
+    def from_frame(self, batches: Iterator[Any]) -> Iterator[Any]:
+        """Read one partition of a DataFrame."""
+        self._sender += FRAME_SENDERS * (1 + partition_number())
+        self._frame = frame = self._plan.stages[0].what
+        plan = self._reading(frame.of(batches))
+        yield from self._run(plan, {})
+
+    def _reading(self, source: Any) -> WorkerPlan:
+        first, *rest = self._plan.stages
+        stamped = StampedSource(source, self._clock, self._sender, self._work.sources)
+        return replace(self._plan, stages=(replace(first, what=stamped), *rest))
+
+    def _run(self, plan: WorkerPlan, inboxes: dict[str, Any], **options: Any) -> Iterator[Any]:
+        """Step the worker until it is done; `options` are more of an Assembly's."""
+        flow = cast(FlowGraph, self._work.policy)
+        self._assembly = Assembly(
+            flow, FlowPlan(1, (plan,)), [plan], self._outbox, inboxes=inboxes, **options
+        )
+        try:
+            while not self._is_done:
+                if not self._assembly.step():
+                    time.sleep(IDLE_SECONDS)
+                if self._rows.is_full:
+                    yield self._rows.batch()
+        finally:
+            self._assembly.close()
+        yield self._rows.batch()
+        if self._work.columns is not None:
+            self._work.columns.told(self._tallies())
+
+    @property
+    def _is_done(self) -> bool:
+        return self._assembly.is_done
+
+    def _outbox(self, edge: EdgePlan, receiver: str) -> StageOutbox:
+        if isinstance(self._rows, ColumnRows):
+            [into] = self._plan.stages[-1].outputs
+            return ColumnOutbox(
+                self._rows, lambda: self._assembly.workers[0].blame(into.downstream)
+            )
+        is_carrier = edge.number == self._carrier.number and receiver == edge.receivers[0]
+        return EnvelopeOutbox(
+            self._rows,
+            self._codec,
+            self._clock,
+            self._sender,
+            edge.number,
+            index_of(receiver),
+            tallies=self._tallies if is_carrier else dict,
+            states=self._states if is_carrier else dict,
+        )
+
+    def _states(self) -> States:
+        """Where the workers before this one have kept their states."""
+        return {} if self._inbox is None else self._inbox.states
+
+    def _tallies(self) -> Tallies:
+        """What this worker and those before it have done, which goes on with the end."""
+        worker = self._assembly.workers[0]
+        own = {
+            name: (tally.taken, tally.given, worker.failed(name))
+            for name, tally in worker.tallies.items()
+        }
+        names = {edge.downstream.name for edge in self._plan.stages[-1].outputs}
+        own |= {name: (0, 0, failed) for name in names if (failed := worker.failed(name))}
+        if self._frame is not None and self._frame.results_of:
+            own[self._frame.results_of] = (self._frame.taken, self._frame.given, 0)
+        known = {} if self._inbox is None else self._inbox.tallies
+        return {**known, f"{worker.id}:{self._sender}": own}
+
+
+def partition_number() -> int:
+    """Return which partition a task works on."""
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    assert context is not None, "called by Spark alone"
+    return context.partitionId()
+
+
+# ---- made where the run is started
+
+
+def chain_task(flow: FlowGraph, chain: Chain, ranks: Mapping[str, int], sources: int) -> ChainTask:
+    """Make the task of a chain. `ranks` numbers all workers, those of the `sources` first."""
+    stages = tuple(map(_shipped, chain.stages))
+    work = Work(
+        policy=Policy(flow.on_error if flow.on_error in POLICIES else "letters", flow.instructions),
+        workers={each.index: _shipped_worker(each, stages) for each in chain.workers},
+        ranks={each.index: ranks[each.id] for each in chain.workers},
+        sources=sources,
+        types=flow.types,
+        columns=column_sink(chain),
+    )
+    names = ", ".join(stage.name for stage in stages)
+    reads = "rows"
+    if chain.is_source:
+        reads = "frame" if isinstance(stages[0].what, DataFrameSource) else "source"
+    packed = shipped(work, users_modules(flow), what=f"the stage {names}")
+    return ChainTask(names, packed, reads)
+
+
+def column_sink(chain: Chain) -> ColumnSink | None:
+    """Return where a chain makes columns, if it does: behind its only edge, with no other there."""
+    edges = chain.stages[-1].outputs
+    if len(edges) != 1 or len(chain.edges) != 1 or len(edges[0].downstream.inputs) != 1:
+        return None
+    what = edges[0].downstream.what
+    return what if isinstance(what, ColumnSink) else None
+
+
+def _shipped_worker(worker: WorkerPlan, stages: tuple[Stage, ...]) -> WorkerPlan:
+    """Return a worker with its own part of the source, where there is one."""
+    first, *rest = stages
+    if first.kind is StageKind.SOURCE:
+        first = replace(first, what=_sendable(first.what, worker))
+    return replace(worker, count=1, stages=(first, *rest), senders=())
+
+
+def _shipped(stage: Stage) -> Stage:
+    """Return a stage without the graph that it is in."""
+    slim = _alone(stage, stage.what)
+    slim.inputs = [_edge(edge, slim) for edge in stage.inputs]
+    slim.outputs = [_edge(edge, _alone(edge.downstream, None)) for edge in stage.outputs]
+    return slim
+
+
+def _alone(stage: Stage, what: Any) -> Stage:
+    return Stage(cast(FlowGraph, None), stage.name, stage.kind, what, stage.workers, stage.where)
+
+
+def _edge(edge: Edge, downstream: Stage) -> Edge:
+    return replace(edge, upstream=cast(Stage, None), downstream=downstream)
+
+
+def _sendable(what: Any, worker: WorkerPlan) -> Any:
+    """Return what of a source goes to executors; what can be read only once is read here."""
+    if isinstance(what, DataFrameSource):
+        return what.rows()
+    part = getattr(what, "part", None)
+    if part is not None:
+        return part(worker.index, worker.count)
+    return list(what) if isinstance(what, Iterator) else what

@@ -1,0 +1,1 @@
+"""Stages that Spark does itself, in its own columns."""

@@ -1,0 +1,1 @@
+"""How code gets to executors."""

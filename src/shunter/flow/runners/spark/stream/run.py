@@ -1,0 +1,297 @@
+"""Runs a flow as a stream on Spark: micro-batch by micro-batch, each counted exactly once.
+
+Spark keeps which part of the sources belongs to which batch. After a batch, states of workers and
+sinks are made safe, and a commit in the ledger has it count; then sinks show it. A batch that is
+in the ledger is passed over when Spark gives it again.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from shunter.errors import FlowError
+from shunter.flow.graph.flow_graph import FlowGraph
+from shunter.flow.runners.port import MAX_EVENTS, Stopped
+from shunter.flow.runners.spark.batch.envelopes import States, Tallies
+from shunter.flow.runners.spark.batch.run import reports_of
+from shunter.flow.runners.spark.session.connect import needs_classic
+from shunter.flow.runners.spark.session.faults import plain_faults
+from shunter.flow.runners.spark.session.kinds import is_local
+from shunter.flow.runners.spark.session.slots import nodes_of
+from shunter.flow.runners.spark.session.spark_session import spark_session
+from shunter.flow.runners.spark.shipping.shipped_code import send_package
+from shunter.flow.runners.spark.stream.identity import (
+    check_same,
+    identity_of,
+    keep_identity,
+    kept_identity,
+)
+from shunter.flow.runners.spark.stream.ledger import Commit, Counts, Ledger, written
+from shunter.flow.runners.spark.stream.packed_reader import Offset
+from shunter.flow.runners.spark.stream.plan import StreamPlan
+from shunter.flow.runners.spark.stream.sinks import StreamSinkFeed
+from shunter.flow.runners.spark.stream.states import StateFiles
+from shunter.flow.runners.spark.stream.tasks import MicroBatch
+from shunter.flow.runtime.report import StageReport
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+LOOK_SECONDS = 0.2
+OWNER_SECONDS = 1.0
+
+Progress = Callable[[Sequence[StageReport]], None]
+
+
+def stream_on_spark(
+    flow: FlowGraph,
+    session: SparkSession | None = None,
+    *,
+    checkpoints: str | Path,
+    master: str | None = None,
+    nodes: int | None = None,
+    every: float | None = None,
+    max_events: int = MAX_EVENTS,
+    progress: Progress = lambda _: None,
+    should_stop: Callable[[], bool] = lambda: False,
+) -> list[StageReport]:
+    """Run a flow as a stream until its sources end, and return what each stage has done.
+
+    `checkpoints` is a folder that all executors see; a later run with it goes on from there.
+    `every` is how many seconds lie between two batches at least, and a batch has `max_events` of
+    each worker of a source at most. `nodes` is as for a batch run; a checkpoint has its own.
+    Raises Stopped where it should stop; the batch that was under way does not count then.
+    """
+    folder = Path(checkpoints).absolute()
+    if max_events < 1:
+        raise FlowError(f"max_events is {max_events}; let a batch have 1 event or more")
+    kept = kept_identity(folder)
+    if kept is not None:
+        check_same(kept, identity_of(flow, nodes or kept.nodes), folder)
+    flow.check()
+    session = session or spark_session(master)
+    needs_classic(session, "a stream")
+    if not is_local(session):
+        send_package(session)
+    if kept is None:
+        kept = identity_of(flow, nodes or nodes_of(session))
+        keep_identity(kept, folder)
+    run = StreamRun(flow, session, kept.nodes, folder, progress, should_stop)
+    return run.run(every=every, max_events=max_events)
+
+
+class StreamRun:
+    """One driver of a stream, from its last commit on."""
+
+    def __init__(
+        self,
+        flow: FlowGraph,
+        session: SparkSession,
+        nodes: int,
+        folder: Path,
+        progress: Progress,
+        should_stop: Callable[[], bool],
+    ) -> None:
+        self._flow, self._session, self._folder = flow, session, folder
+        self._progress, self._should_stop = progress, should_stop
+        self._name = f"shunter-{uuid.uuid4().hex}"
+        self._plan = StreamPlan(flow, session, nodes, folder)
+        self._states = StateFiles(str(folder))
+        self._ledger = Ledger(folder, _token())
+        self._is_stopping, self._is_over = threading.Event(), threading.Event()
+        self._fault: BaseException | None = None
+        self._last: Commit | None = None
+        self._sinks: list[StreamSinkFeed] = []
+
+    def run(self, *, every: float | None, max_events: int) -> list[StageReport]:
+        """Go on where the last driver has ended, until the sources end."""
+        self._states.make()
+        self._ledger.take_over()
+        self._last = self._ledger.last()
+        if self._last is None or not self._last.is_closed:
+            try:
+                self._open()
+                if self._last is None or not self._last.is_end:
+                    self._stream(every, max_events)
+                self._close()
+            except BaseException:
+                for sink in self._sinks:
+                    sink.abandon()
+                raise
+        return self._reports()
+
+    # ---- the query
+
+    def _stream(self, every: float | None, max_events: int) -> None:
+        with plain_faults():
+            writer = (
+                self._plan.stream(max_events, self._name)
+                .writeStream.queryName(self._name)
+                .option("checkpointLocation", str(self._folder / "spark"))
+                .foreachBatch(self._guarded)
+            )
+            query = writer.trigger(processingTime=f"{every or 0} seconds").start()
+        try:
+            with _silent_callbacks():
+                self._watch(query)
+        except BaseException:
+            self._plan.kill_readers()
+            raise
+        finally:
+            self._is_stopping.set()
+            with suppress(Exception), _silent_callbacks():  # what has failed is asked for below
+                query.stop()
+        if self._fault is not None:
+            raise self._fault
+        with plain_faults():
+            if (error := query.exception()) is not None and not self._is_over.is_set():
+                self._ledger.check_owner()
+                raise error
+        if not self._is_over.is_set():
+            raise Stopped  # by somebody else, who has the session too
+
+    def _watch(self, query: StreamingQuery) -> None:
+        """Wait until the query has ended; end it where it should stop, or is no longer ours."""
+        looked = time.monotonic()
+        while not self._is_over.wait(LOOK_SECONDS) and query.isActive:
+            if self._should_stop():
+                raise Stopped
+            if time.monotonic() - looked > OWNER_SECONDS:
+                self._ledger.check_owner()
+                looked = time.monotonic()
+
+    def _guarded(self, raw: DataFrame, number: int) -> None:
+        """Do a batch; keep what goes wrong, for Spark would hand on only its text."""
+        context = self._session.sparkContext
+        context.addJobTag(self._name)
+        try:
+            if self._last is None or number > self._last.batch:
+                with plain_faults():
+                    self._do(raw, self._batch(number))
+        except BaseException as error:
+            if not self._is_stopping.is_set():
+                self._fault = error
+            raise
+        finally:
+            context.removeJobTag(self._name)
+
+    # ---- one batch
+
+    def _batch(self, number: int) -> MicroBatch:
+        expected = 0 if self._last is None else self._last.batch + 1
+        if number != expected:
+            raise FlowError(
+                f"{self._folder}: Spark goes on with batch {number}, and the last commit wants "
+                f"batch {expected}; some of the folder is gone: name a new one with --checkpoints"
+            )
+        return MicroBatch(
+            number=number,
+            is_last=self._has_ended(number),
+            checkpoint=str(self._folder),
+            states={} if self._last is None else self._last.states,
+        )
+
+    def _has_ended(self, number: int) -> bool:
+        """Tell whether all sources end with this batch; Spark has noted where they stand."""
+        if self._plan.readers is None:
+            return False
+        lines = (self._folder / "spark" / "offsets" / str(number)).read_text().splitlines()
+        offsets = [msgspec.json.decode(line, type=Offset) for line in lines[-self._plan.readers :]]
+        return all(offset.has_ended for offset in offsets)
+
+    def _do(self, raw: DataFrame, batch: MicroBatch) -> None:
+        rows = self._plan.rows_for_sinks(raw, batch)
+        positions: dict[str, object] = {}
+        tallies: Tallies = {}
+        states: States = dict(batch.states)
+        for sink in self._sinks:
+            positions |= sink.take(rows.get(sink.name, {}), batch)
+            tallies |= sink.tallies
+            states |= sink.states
+        commit = Commit(
+            batch=batch.number,
+            sinks=written(positions),
+            states={} if batch.is_last else states,
+            counts=_added({} if self._last is None else self._last.counts, tallies),
+            is_end=batch.is_last,
+        )
+        self._commit(commit)
+        self._publish()
+        self._progress(self._reports())
+        if batch.is_last:
+            self._is_over.set()
+
+    def _commit(self, commit: Commit) -> None:
+        with self._ledger.owned():
+            self._ledger.keep(commit)
+        self._last = commit
+        self._states.sweep(set(commit.states.values()))
+
+    def _publish(self) -> None:
+        with self._ledger.owned():
+            for sink in self._sinks:
+                sink.publish()
+
+    # ---- the sinks
+
+    def _open(self) -> None:
+        """Open sinks at the last commit; what came after it, and was never counted, is dropped."""
+        self._states.sweep(set() if self._last is None else set(self._last.states.values()))
+        for chain in self._plan.sinks:
+            self._sinks.append(StreamSinkFeed(self._flow, chain, self._last, self._check))
+        if self._last is not None:
+            self._publish()
+
+    def _close(self) -> None:
+        assert self._last is not None
+        with self._ledger.owned():
+            for sink in self._sinks:
+                sink.close()
+            self._last = msgspec.structs.replace(self._last, is_closed=True)
+            self._ledger.keep(self._last)
+
+    def _check(self) -> None:
+        if self._is_stopping.is_set():
+            raise Stopped
+
+    def _reports(self) -> list[StageReport]:
+        return reports_of(self._flow, {} if self._last is None else {"all": self._last.counts})
+
+
+def _added(counts: Counts, tallies: Tallies) -> Counts:
+    """Add what a batch has done to what was done before it."""
+    total = dict(counts)
+    for stages in tallies.values():
+        for name, more in stages.items():
+            before = total.get(name, (0, 0, 0))
+            total[name] = tuple(map(sum, zip(before, more, strict=True)))  # type: ignore[assignment]
+    return total
+
+
+@contextmanager
+def _silent_callbacks() -> Iterator[None]:
+    """Keep Py4J from logging what goes wrong in a batch; it is raised anyway."""
+    logger = logging.getLogger("py4j.clientserver")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL + 1)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+
+
+def _token() -> str:
+    """Name this driver as nobody else is named."""
+    return f"process {os.getpid()} on {socket.gethostname()}, {uuid.uuid4().hex[:8]}"

@@ -1,0 +1,1 @@
+"""How events move: plan, stage worker, operators, sending, inbox, alignment, codec. Pure."""

@@ -1,0 +1,287 @@
+"""What stages do with a batch of events: the user's functions and classes, called in bulk.
+
+An event at which a function fails is given to `bad`, which raises where that stops the flow;
+else the event is left out, and the batch goes on behind it.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import accumulate, compress
+from operator import call
+from types import GeneratorType
+from typing import Any, Protocol, cast
+
+from shunter.errors import FlowError
+from shunter.flow.graph.instructions import Instruction
+from shunter.flow.graph.keys import as_key
+from shunter.flow.graph.stages import Stage, StageKind
+from shunter.flow.runtime.aggregator import Aggregator
+from shunter.flow.runtime.in_out import Needs
+from shunter.flow.runtime.sending import Bad
+from shunter.flow.runtime.states import saved_state, set_state
+
+Outcome = tuple[list[Any], Needs | None]
+"""Outputs, and for each input how many of them it needs delivered; None is one to one."""
+
+
+class Operator(Protocol):
+    """One stage at work in one worker."""
+
+    def process(self, events: list[Any]) -> Outcome:
+        """Make outputs of events."""
+
+    def instruct(self, instruction: Instruction) -> list[Any]:
+        """Act on an instruction; return the outputs that come before it."""
+
+    def snapshot(self) -> Any:
+        """Return what `restore` needs, in another process."""
+
+    def restore(self, saved: Any) -> None:
+        """Become what a snapshot has kept."""
+
+
+def operator(stage: Stage, bad: Bad) -> Operator:
+    """Return what does the work of a stage, other than sources and sinks."""
+    if stage.kind is StageKind.AGGREGATE:
+        return Aggregator(stage, bad)
+    if stage.kind is StageKind.STATEFUL:
+        return Keyed(stage, bad) if stage.keyed else Stateful(stage, bad)
+    return _STATELESS[stage.kind](stage.what, bad)
+
+
+class _Stateless:
+    def __init__(self, function: Callable[[Any], Any], bad: Bad) -> None:
+        self._function, self._bad = function, bad
+
+    def instruct(self, _: Instruction) -> list[Any]:
+        return []
+
+    def snapshot(self) -> Any:
+        return None
+
+    def restore(self, saved: Any) -> None:
+        assert saved is None
+
+
+class Map(_Stateless):
+    def process(self, events: list[Any]) -> Outcome:
+        results, failed = _applied(self._function, events, self._bad)
+        return results, _all_but(failed, len(events)) if failed else None
+
+
+class Filter(_Stateless):
+    def process(self, events: list[Any]) -> Outcome:
+        wanted, failed = _applied(self._function, events, self._bad)
+        for at in failed:
+            wanted.insert(at, False)
+        return list(compress(events, wanted)), lambda: list(accumulate(map(bool, wanted)))
+
+
+class FlatMap(_Stateless):
+    def process(self, events: list[Any]) -> Outcome:
+        outputs: list[Any] = []
+        needs: list[int] = []
+        for event in events:
+            try:
+                outputs.extend(self._function(event))
+            except Exception as error:
+                del outputs[needs[-1] if needs else 0 :]
+                self._bad(event, error)
+            needs.append(len(outputs))
+        return outputs, lambda: needs
+
+
+_STATELESS: dict[StageKind, Callable[[Any, Bad], Operator]] = {
+    StageKind.MAP: Map,
+    StageKind.FILTER: Filter,
+    StageKind.FLAT_MAP: FlatMap,
+}
+
+
+class Stateful:
+    """One instance of the user's class for the whole worker."""
+
+    def __init__(self, stage: Stage, bad: Bad) -> None:
+        self._stage, self._bad = stage, bad
+        self._instance = stage.what()
+        self._on_event = _on_event(stage, self._instance)
+        self._is_many = inspect.isgeneratorfunction(self._on_event)
+
+    def process(self, events: list[Any]) -> Outcome:
+        if self._is_many:
+            return FlatMap(self._on_event, self._bad).process(events)
+        return _without_none(*_applied(self._on_event, events, self._bad))
+
+    def instruct(self, instruction: Instruction) -> list[Any]:
+        return _instructed([self._instance], instruction)
+
+    def snapshot(self) -> Any:
+        return saved_state(self._instance, self._stage)
+
+    def restore(self, saved: Any) -> None:
+        set_state(self._instance, saved)
+
+
+class _Instances(dict[Any, Callable[[Any], Any]]):
+    """The `on_event` of the instance of each key; made when a key first comes.
+
+    `waiting` are states of keys that have not come since they were restored: few of many may.
+    """
+
+    def __init__(self, stage: Stage) -> None:
+        self._stage = stage
+        self._wants_key = _wants_key(stage.what)
+        self.made: dict[Any, Any] = {}
+        self.waiting: dict[Any, Any] = {}
+        self.is_many = False
+
+    def __missing__(self, key: Any) -> Callable[[Any], Any]:
+        instance = self._stage.what(key) if self._wants_key else self._stage.what()
+        if key in self.waiting:
+            set_state(instance, self.waiting.pop(key))
+        self.made[key] = instance
+        self[key] = on_event = _on_event(self._stage, instance)
+        self.is_many = inspect.isgeneratorfunction(on_event)
+        return on_event
+
+
+class Keyed:
+    """One instance of the user's class for each key, whichever edge an event comes by."""
+
+    def __init__(self, stage: Stage, bad: Bad) -> None:
+        self._stage, self._bad = stage, bad
+        self._routes = {edge.number: edge.route for edge in stage.inputs}
+        self._route = stage.inputs[0].route
+        self._instances = _Instances(stage)
+
+    def expect_by(self, edge: int) -> None:
+        """Take the keys of the next events as they are on this edge."""
+        self._route = self._routes[edge]
+
+    def process(self, events: list[Any]) -> Outcome:
+        try:
+            keys = self._route.keys_of(events)
+            self._instances[keys[0]]  # now it is known what they return
+        except Exception:
+            return FlatMap(self._listed, self._bad).process(events)
+        if self._instances.is_many:
+            return FlatMap(self._called, self._bad).process(events)
+        handler = self._instances.__getitem__
+        return _without_none(
+            *_bulk(
+                lambda keys, events: map(call, map(handler, keys), events),
+                [keys, events],
+                events,
+                self._bad,
+            )
+        )
+
+    def instruct(self, instruction: Instruction) -> list[Any]:
+        for key in list(self._instances.waiting):
+            self._instances[key]  # makes it
+        return _instructed(self._instances.made.values(), instruction)
+
+    def snapshot(self) -> Any:
+        made = self._instances.made.items()
+        saved = [[key, saved_state(instance, self._stage)] for key, instance in made]
+        return saved + [[key, state] for key, state in self._instances.waiting.items()]
+
+    def restore(self, saved: Any) -> None:
+        self._instances.waiting = {as_key(listed): state for listed, state in saved}
+
+    def _called(self, event: Any) -> Any:
+        key = self._route.key
+        assert key is not None
+        return self._instances[key(event)](event)
+
+    def _listed(self, event: Any) -> Iterable[Any]:
+        result = self._called(event)
+        if self._instances.is_many:
+            return cast(Iterable[Any], result)
+        return () if result is None else (result,)
+
+
+def _applied(
+    function: Callable[[Any], Any], events: list[Any], bad: Bad
+) -> tuple[list[Any], list[int]]:
+    """Call a function with each event; return its results, and the places of those it failed at."""
+    return _bulk(lambda events: map(function, events), [events], events, bad)
+
+
+def _bulk(
+    run: Callable[..., Iterator[Any]], columns: Sequence[list[Any]], events: list[Any], bad: Bad
+) -> tuple[list[Any], list[int]]:
+    """Run over columns of equal length, and again behind each event at which it failed."""
+    results: list[Any] = []
+    failed: list[int] = []
+    while True:
+        fault: Exception = StopIteration("the function has raised StopIteration")
+        try:
+            results.extend(run(*columns))
+        except Exception as error:
+            fault = error
+        at = len(results) + len(failed)
+        if at == len(events):
+            return results, failed
+        bad(events[at], fault)
+        failed.append(at)
+        behind = at + 1 - len(events)
+        if not behind:
+            return results, failed
+        columns = [column[behind:] for column in columns]
+
+
+def _all_but(failed: Iterable[int], count: int) -> Needs:
+    def needs() -> Sequence[int]:
+        is_there = [1] * count
+        for at in failed:
+            is_there[at] = 0
+        return list(accumulate(is_there))
+
+    return needs
+
+
+def _without_none(results: list[Any], failed: list[int]) -> Outcome:
+    outputs = [result for result in results if result is not None]
+    if len(outputs) == len(results) and not failed:
+        return outputs, None
+    for at in failed:
+        results.insert(at, None)
+    return outputs, lambda: list(accumulate(result is not None for result in results))
+
+
+def _instructed(instances: Iterable[Any], instruction: Instruction) -> list[Any]:
+    outputs: list[Any] = []
+    for instance in instances:
+        act = getattr(instance, "on_instruction", None)
+        result = None if act is None else act(instruction)
+        if isinstance(result, GeneratorType):
+            outputs.extend(result)
+        elif result is not None:
+            outputs.append(result)
+    return outputs
+
+
+def _on_event(stage: Stage, instance: Any) -> Callable[[Any], Any]:
+    on_event = getattr(instance, "on_event", None)
+    if not callable(on_event):
+        raise FlowError(
+            f"{type(instance).__name__} has no method on_event(event); give it one that returns "
+            "an event, or None, or yields several",
+            stage=stage.name,
+            place=str(stage.where),
+        )
+    handler: Callable[[Any], Any] = on_event
+    return handler
+
+
+def _wants_key(what: Any) -> bool:
+    """Tell whether a class or factory must be given the key that its instance is for."""
+    try:
+        parameters = inspect.signature(what).parameters.values()
+    except (TypeError, ValueError):
+        return False
+    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return any(each.kind in positional and each.default is each.empty for each in parameters)

@@ -1,0 +1,52 @@
+"""What a run has done, stage by stage."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from shunter.flow.graph.flow_graph import FlowGraph
+from shunter.flow.runtime.plan import dead_letters_stage
+from shunter.flow.runtime.stage_worker import StageWorker
+
+
+@dataclass(frozen=True, slots=True)
+class StageReport:
+    """Events that went into a stage and came out, failed ones, and those that wait before it."""
+
+    name: str
+    kind: str
+    taken: int
+    given: int
+    failed: int
+    waiting: int
+    capacity: int
+
+
+class LiveReport:
+    """Counts that are read from the workers whenever somebody asks."""
+
+    def __init__(self, flow: FlowGraph, workers: Iterable[StageWorker]) -> None:
+        self._flow, self._workers = flow, list(workers)
+
+    @property
+    def stages(self) -> list[StageReport]:
+        letters = dead_letters_stage(self._flow)
+        stages = [*self._flow.in_order(), *([letters] if letters else [])]
+        return [self._of(stage.name, stage.kind) for stage in stages]
+
+    def __getitem__(self, name: str) -> StageReport:
+        return next(stage for stage in self.stages if stage.name == name)
+
+    def _of(self, name: str, kind: str) -> StageReport:
+        mine = [worker for worker in self._workers if name in worker.tallies]
+        heads = [worker.inbox for worker in mine if worker.is_head(name) and worker.inbox]
+        return StageReport(
+            name,
+            str(kind),
+            taken=sum(worker.tallies[name].taken for worker in mine),
+            given=sum(worker.tallies[name].given for worker in mine),
+            failed=sum(worker.failed(name) for worker in self._workers),
+            waiting=sum(inbox.occupied for inbox in heads),
+            capacity=sum(inbox.capacity for inbox in heads),
+        )
