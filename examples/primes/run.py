@@ -182,7 +182,7 @@ def run_flow(console: Console, folder: str) -> bool:
         console.print(
             "{time} the {machine} was {before} and is {now}: {celsius} °C".format(**change)
         )
-    console.print(f"and {len(changes) - 3} more changes in {stages[0].given:,} readings")
+    console.print(f"and {len(changes) - 3} more changes in {stages.stages[0].given:,} readings")
     return len(changes) == CHANGES_OF_TEMPERATURE
 
 

@@ -33,12 +33,16 @@ LAYERS = {
     "app": ("errors", "model", "wire", "context", "payload"),
     "rerun": ("errors", "context", "rerun"),
     "flow": ("errors", "model", "store", "context", "payload", "app", "rerun", "client", "flow"),
+    "flow.arrow": ("errors",),
+    "flow.location": ("errors", "flow.arrow"),
     "flow.graph": ("errors", "model", "flow.graph"),
     "flow.sources": (
-        "errors", "model", "store", "client", "rerun", "flow.graph", "flow.sources",
+        "errors", "model", "store", "client", "rerun", "flow.arrow", "flow.location", "flow.graph",
+        "flow.sources",
     ),
     "flow.sinks": (
-        "errors", "payload", "client", "rerun", "flow.graph", "flow.sources", "flow.sinks",
+        "errors", "payload", "client", "rerun", "flow.arrow", "flow.location", "flow.graph",
+        "flow.sources", "flow.sinks",
     ),
     "flow.runtime": (
         "errors", "flow.graph", "flow.sources.port", "flow.sinks.port", "flow.runtime",
@@ -46,11 +50,12 @@ LAYERS = {
     "flow.pictures": ("errors", "flow.graph", "flow.pictures"),
     "flow.runners": (
         "errors", "flow.graph", "flow.runtime", "flow.sources", "flow.sinks", "flow.runners",
-        "flow.loading",
+        "flow.arrow", "flow.location", "flow.loading",
     ),
     "flow.runners.local": (
         "errors", "flow.graph", "flow.runtime", "flow.sources", "flow.sinks",
         "flow.runners.assembly", "flow.runners.checkpoint_stores", "flow.runners.port",
+        "flow.arrow", "flow.location",
     ),
     "flow.loading": ("errors", "flow.graph"),
     "reporting": ("errors", "flow", "rerun", "reporting"),

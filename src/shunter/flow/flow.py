@@ -9,7 +9,7 @@ from shunter.flow.graph.flow_graph import FlowGraph
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from shunter.flow.runtime.report import StageReport
+    from shunter.flow.runners.port import RunReport
 
 
 class Flow(FlowGraph):
@@ -33,7 +33,7 @@ class Flow(FlowGraph):
         assert isinstance(found, cls), "users have no other graphs"
         return found
 
-    def run(self, on: Any = "spark", **options: Any) -> list[StageReport]:
+    def run(self, on: Any = "spark", **options: Any) -> RunReport:
         """Run to the end and return what each stage has done.
 
         `on` is "spark" (the default), "local", "engines", or the user's own SparkSession;

@@ -60,7 +60,7 @@ class Place:
         return self.yard.process(words, name)
 
     def submit(self, flow: str = "counting.py", **options: Any) -> str:
-        return self.client.submit(FLOW_JOB, flow, **options).id
+        return self.client.submit(FLOW_JOB, flow, **{"on": "local", **options}).id
 
     def job(self, job_id: str) -> Job:
         return self.client.job(job_id)
@@ -236,7 +236,7 @@ def test_a_flow_file_may_change_between_two_runs(place: Place) -> None:
     place.worker()
     for name in ("first", "another"):
         (place.flows / "changing.py").write_text(text % name)
-        job = place.client.submit(FLOW_JOB, "changing.py")
+        job = place.client.submit(FLOW_JOB, "changing.py", on="local")
         assert job.result(PATIENCE)["flow"] == name
 
 

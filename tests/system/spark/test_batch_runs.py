@@ -249,7 +249,7 @@ def test_a_dataframe_is_for_spark_alone() -> None:
     flow.source(DataFrameSource(lambda s: s.range(5))).sink(Collect())
 
     with pytest.raises(FlowError, match="--on spark"):
-        flow.run()
+        flow.run("local")
 
 
 def test_a_flow_runs_itself_where_it_is_told_to(spark: SparkSession) -> None:
@@ -262,7 +262,7 @@ def test_a_flow_runs_itself_where_it_is_told_to(spark: SparkSession) -> None:
 
         assert got == [1, 2, 3]
         assert [stage.taken for stage in stages] == [0, 3, 3]
-    with pytest.raises(FlowError, match="can't run on 'flink'; say 'local' or 'spark'"):
+    with pytest.raises(FlowError, match="can't run on 'flink'; say 'spark', 'engines', 'local'"):
         flow.run(on="flink")
 
 

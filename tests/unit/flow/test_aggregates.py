@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from shunter import Flow, FlowError
@@ -94,6 +94,7 @@ def test_equal_values_of_different_types_count_once() -> None:
     every=st.integers(1, 50),
     moment=WHOLE | st.floats(-1000, 1000, allow_nan=False),
 )
+@example(size=2, every=2, moment=-5e-324)
 def test_an_event_is_in_all_windows_that_hold_its_time(
     size: int, every: int, moment: float
 ) -> None:

@@ -94,7 +94,7 @@ def test_an_app_of_ones_own_may_run_flows_beside_its_jobs(folder: Path) -> None:
 
     with Sandbox(app) as sandbox:
         assert sandbox.submit("other").result() == 1
-        ended = sandbox.submit(FLOW_JOB, "flow.py").result()
+        ended = sandbox.submit(FLOW_JOB, "flow.py", on="local").result()
 
     assert ended["flow"] == "f"
     assert [stage["taken"] for stage in ended["stages"]] == [0, 2]
@@ -106,7 +106,7 @@ def test_a_worker_without_a_folder_says_so(monkeypatch: pytest.MonkeyPatch) -> N
     flow_jobs(app)
 
     with Sandbox(app) as sandbox:
-        job = sandbox.submit(FLOW_JOB, "flow.py")
+        job = sandbox.submit(FLOW_JOB, "flow.py", on="local")
         sandbox.settle()
         assert job.record.error is not None
         assert "start it with --flows FOLDER" in job.record.error.message

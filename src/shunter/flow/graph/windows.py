@@ -50,7 +50,8 @@ class Window:
     def _floor(self, moment: Number) -> Number:
         if isinstance(moment, int) and isinstance(self.every, int):
             return moment // self.every * self.every
-        return float(math.floor(moment / self.every) * self.every)
+        start = float(math.floor(moment / self.every) * self.every)
+        return start - self.every if start > moment else start  # the quotient was rounded up
 
     def __repr__(self) -> str:
         return f"Window({self.size}, every={self.every}, time={self.time!r})"

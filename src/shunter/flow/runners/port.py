@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -80,6 +80,9 @@ class RunReport:
 
     stages: list[StageReport]
     nodes: int
+
+    def __iter__(self) -> Iterator[StageReport]:
+        return iter(self.stages)
 
     def __getitem__(self, name: str) -> StageReport:
         return next(stage for stage in self.stages if stage.name == name)

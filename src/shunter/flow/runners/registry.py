@@ -8,8 +8,7 @@ from typing import Any
 
 from shunter.errors import FlowError
 from shunter.flow.graph.flow_graph import FlowGraph
-from shunter.flow.runners.port import OnProgress, Runner, RunOptions, ShouldStop
-from shunter.flow.runtime.report import StageReport
+from shunter.flow.runners.port import OnProgress, Runner, RunOptions, RunReport, ShouldStop
 
 DEFAULT = "spark"
 
@@ -38,7 +37,7 @@ def run_flow(
     on_progress: OnProgress = lambda _: None,
     should_stop: ShouldStop = lambda: False,
     **options: Any,
-) -> list[StageReport]:
+) -> RunReport:
     """Run a flow on the runner of this name, or on a SparkSession; return what stages have done."""
     chosen = RunOptions.of(**options)
     if hasattr(on, "range") and hasattr(on, "createDataFrame"):
@@ -48,4 +47,4 @@ def run_flow(
             f"flow {flow.name!r} can't run on {on!r}; say {', '.join(map(repr, NAMES))}, or pass a "
             "SparkSession"
         )
-    return runner(on).run(flow, chosen, on_progress, should_stop).stages
+    return runner(on).run(flow, chosen, on_progress, should_stop)

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from shunter.errors import FlowError
+from shunter.flow.arrow import arrow
 from shunter.flow.sinks.growing_file import file_faults, part_of
 from shunter.flow.sinks.parquet_folder import WriteParquet
-from shunter.flow.sources.arrow import arrow
 
 
 class WriteDelta(WriteParquet):

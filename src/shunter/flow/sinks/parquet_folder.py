@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from shunter.errors import FlowError
+from shunter.flow.arrow import arrow
 from shunter.flow.sinks.growing_file import (
     check_target,
     file_faults,
@@ -25,7 +26,6 @@ from shunter.flow.sinks.growing_file import (
     part_of,
 )
 from shunter.flow.sinks.records import records_of
-from shunter.flow.sources.arrow import arrow
 from shunter.rerun.directories import staged_directory
 from shunter.rerun.staging_folder import sync
 

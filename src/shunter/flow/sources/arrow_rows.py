@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from shunter.errors import FlowError
-from shunter.flow.sources.arrow import arrow
+from shunter.flow.arrow import arrow
 
 _FITTING = {
     int: ("is_integer",), float: ("is_float64",), bool: ("is_boolean",),

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from shunter.errors import FlowError
-from shunter.flow.sources.arrow import arrow
+from shunter.flow.arrow import arrow
 from shunter.flow.sources.arrow_rows import events_of
 from shunter.flow.sources.files import SourcePart, Where, check_same, digest, found_files
 

@@ -21,8 +21,8 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from shunter.errors import FlowError
+from shunter.flow.arrow import arrow
 from shunter.flow.runners.spark.session.faults import marked_faults
-from shunter.flow.sources.arrow import arrow
 from shunter.flow.sources.job_history import (
     COLUMNS,
     ENDINGS,

@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from shunter.flow.arrow import arrow
 from shunter.flow.graph.instructions import CHECKPOINT, END_OF_STREAM, Instruction
 from shunter.flow.runtime.codec import Codec
-from shunter.flow.sources.arrow import arrow
 from shunter.flow.sources.port import Source
 
 COLUMNS = (

@@ -8,6 +8,7 @@ from itertools import chain as joined
 from typing import Any
 
 from shunter.errors import FlowError
+from shunter.flow.arrow import arrow
 from shunter.flow.graph.fields import Getter
 from shunter.flow.graph.instructions import END_OF_STREAM, Instruction
 from shunter.flow.graph.source_line import SourceLine
@@ -17,7 +18,6 @@ from shunter.flow.runners.spark.shipping.shipped_code import ShippedCode
 from shunter.flow.runtime.codec import Codec
 from shunter.flow.runtime.sending import Bad
 from shunter.flow.sinks.records import records_of
-from shunter.flow.sources.arrow import arrow
 
 FULL = 8_192
 """So many rows make a batch."""

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from shunter.flow.sources.arrow import arrow
+from shunter.flow.arrow import arrow
 
 LONG, DOUBLE, STRING, BOOLEAN, BINARY = "long", "double", "string", "boolean", "binary"
 TIMESTAMP = "timestamp"
