@@ -8,6 +8,7 @@ uses for the same stores, such as s3a://, are understood.
 from __future__ import annotations
 
 import glob
+import importlib
 import os
 import re
 import shutil
@@ -275,9 +276,8 @@ def _store_of(root: str) -> Any:
         if scheme in ("gs", "abfs", "hdfs"):
             probe = root if scheme == "hdfs" else f"{root}probe/probe"
             return fs.FileSystem.from_uri(probe)[0]
-        import fsspec
-
-        return fs.PyFileSystem(fs.FSSpecHandler(fsspec.filesystem(scheme)))
+        found = importlib.import_module("fsspec").filesystem(scheme)
+        return fs.PyFileSystem(fs.FSSpecHandler(found))
     except (arrow().ArrowException, OSError, ValueError, ImportError) as error:
         raise FlowError(
             f"{root}: there is no such file system here ({error}); give a path, or a URL that "
