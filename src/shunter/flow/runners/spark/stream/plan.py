@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from shunter.errors import FlowError
 from shunter.flow.graph.flow_graph import FlowGraph
 from shunter.flow.graph.stages import Stage, StageKind
-from shunter.flow.runners.spark.batch.chains import Chain
+from shunter.flow.runners.spark.batch.chains import Chain, chains_of
 from shunter.flow.runners.spark.batch.compiled_flow import CompiledFlow
 from shunter.flow.runners.spark.batch.envelopes import (
     COLUMNS,
@@ -61,6 +61,13 @@ class StreamPlan(CompiledFlow):
         self._tasks = {each: self._raw_task(each) for each in self._chains if not each.is_sink}
         self._raw: DataFrame
         self._batch: MicroBatch
+
+    def _chains_on(self, nodes: int) -> list[Chain]:
+        return chains_of(self._flow, nodes, is_parallel=_is_frame_stage)
+
+    @staticmethod
+    def _is_fed(chain: Chain) -> bool:
+        return chain.is_sink
 
     # ---- the stream
 
@@ -233,7 +240,11 @@ def _unfit(stage: Stage, fact: str) -> FlowError:
 
 
 def _is_frame(chain: Chain) -> bool:
-    return isinstance(chain.stages[0].what, DataFrameSource)
+    return _is_frame_stage(chain.stages[0])
+
+
+def _is_frame_stage(stage: Stage) -> bool:
+    return isinstance(stage.what, DataFrameSource)
 
 
 def _order(row: EnvelopeRow) -> tuple[Any, ...]:
