@@ -165,7 +165,7 @@ class Location:
         with file_faults(self, "written"):
             if self.renames:
                 store.create_dir(path.rpartition("/")[0], recursive=True)
-            made: BinaryIO = store.open_output_stream(path)
+            made: BinaryIO = store.open_output_stream(path, compression=None)
         return made
 
     def write(self, body: bytes) -> None:
@@ -258,10 +258,11 @@ def _split(url: str) -> tuple[str, str]:
 
     In object stores the bucket is the first part of the path.
     """
-    parts = urlsplit(url)
-    if parts.scheme == "hdfs":
-        return f"hdfs://{parts.netloc}", parts.path
-    return f"{parts.scheme}://", f"{parts.netloc}{unquote(parts.path)}"
+    scheme, _, rest = url.partition("://")
+    if scheme == "hdfs":
+        host, slash, path = rest.partition("/")
+        return f"hdfs://{host}", f"{slash}{path}"
+    return f"{scheme}://", rest
 
 
 @lru_cache(maxsize=32)

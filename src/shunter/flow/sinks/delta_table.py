@@ -26,7 +26,7 @@ from shunter.flow.sinks.file_sink import Target, widened
 from shunter.flow.sinks.growing_file import part_of
 from shunter.flow.sinks.local_target import LocalFolder
 from shunter.flow.sinks.parquet_folder import WriteParquet
-from shunter.flow.sinks.parts import Part, number_of, schema_of, unified
+from shunter.flow.sinks.parts import OUR_NAMES, Part, number_of, schema_of, unified
 
 
 class WriteDelta(WriteParquet):
@@ -73,7 +73,7 @@ class WriteDelta(WriteParquet):
         deltalake()
         super().check()
         table = DeltaLog(self.location)
-        if not table.exists and self._has_output():
+        if not table.exists and self._has_foreign_files():
             raise FlowError(
                 f"{self.location}: the folder has files and is no Delta table; give another path"
             )
@@ -85,6 +85,10 @@ class WriteDelta(WriteParquet):
         if self._shown is not None and (done := DeltaLog(self.location).version_of(self._run)):
             self._parts = [part for part in self._parts if number_of(part) >= done]
             self._shown = max(self._shown, done)
+
+    def _has_foreign_files(self) -> bool:
+        files = self.location.files(recursive=True) if self.location.is_folder() else []
+        return any(not OUR_NAMES.search(info.location.url) for info in files)
 
     def _new_target(self, *, is_single: bool) -> Target:
         log = DeltaLog(self.location, partition_by=self.partition_by, mode=self.mode)

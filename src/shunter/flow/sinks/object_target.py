@@ -8,14 +8,13 @@ publish: a newer one takes over, and sweeps what older ones have left.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Sequence
 
 import msgspec
 
 from shunter.errors import FlowError
 from shunter.flow.location import Location
-from shunter.flow.sinks.parts import Part
+from shunter.flow.sinks.parts import OUR_NAMES, Part
 
 OWN = "_shunter"
 
@@ -26,9 +25,6 @@ class Manifest(msgspec.Struct, frozen=True):
     files: tuple[str, ...] = ()
     runs: tuple[str, ...] = ()
 
-
-_OURS = re.compile(r"(^|/)part-\d{5,}-[0-9a-f]{32}[-.]")
-"""The names that our part files have."""
 
 MOST_RUNS = 1000
 """How many runs a manifest remembers, so that none is published twice."""
@@ -66,7 +62,7 @@ class ObjectFolder:
         if gone := sorted(kept_names - set(there)):
             raise FlowError(f"{self.target / gone[0]}: it was saved and is gone; begin a new run")
         known = {*self._manifest().files, *kept_names}
-        self._delete(name for name in there if _OURS.search(name) and name not in known)
+        self._delete(name for name in there if OUR_NAMES.search(name) and name not in known)
 
     def publish_first(self, run: str, parts: Sequence[Part], version: int = 1) -> None:
         """Let the target be these parts and nothing else; with mode "append", add them."""
@@ -104,7 +100,7 @@ class ObjectFolder:
         found = manifest_of(self.target)
         if found is not None:
             return found
-        return Manifest(tuple(name for name in self._files() if not _OURS.search(name)))
+        return Manifest(tuple(name for name in self._files() if not OUR_NAMES.search(name)))
 
     def _publish(self, manifest: Manifest) -> None:
         owner = self._owner.read().decode() if self._owner.is_file() else "nobody"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 from urllib.parse import quote
@@ -25,6 +26,10 @@ class Part(msgspec.Struct, frozen=True, array_like=True):
     size: int
     schema: bytes = b""
     values: tuple[tuple[str, str | None], ...] = ()
+
+
+OUR_NAMES = re.compile(r"(^|/)part-\d{5,}-[0-9a-f]{32}[-.]")
+"""The names that part files have."""
 
 
 class PartNames:

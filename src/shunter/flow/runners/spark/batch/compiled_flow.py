@@ -166,16 +166,13 @@ class CompiledFlow:
         return rows.where(pyspark("pyspark.sql.functions").col("edge").isin(*edges))
 
     def _is_in_place(self, chain: Chain, senders: Sequence[Chain]) -> bool:
-        """Tell whether rows are where they belong.
-
-        A sink's partitions are read one after the other, and a shuffle before it has all of them
-        computed at once.
-        """
+        """True if rows are where they belong; those for the driver are sorted on their way."""
+        if self._is_fed(chain) and not isinstance(chain.stages[0].what, ColumnSink):
+            return True
         if len(senders) != 1 or not chain.is_straight_behind(senders[0]):
             return False
-        if not self._is_fed(chain) and chain.is_sink and chain.stages[0].workers is None:
-            return True
-        return not _is_frame(senders[0].stages[0]) and (chain.count == 1 or not self._is_fed(chain))
+        is_any_task = chain.is_sink and chain.stages[0].workers is None
+        return is_any_task or not _is_frame(senders[0].stages[0])
 
 
 def _is_frame(stage: Stage) -> bool:

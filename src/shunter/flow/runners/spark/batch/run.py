@@ -7,7 +7,7 @@ shows nothing, and a task that Spark tries again doubles nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
@@ -15,8 +15,9 @@ from shunter.flow.graph.flow_graph import FlowGraph
 from shunter.flow.graph.stages import Stage
 from shunter.flow.runners.assembly import Assembly
 from shunter.flow.runners.port import TasksDone
+from shunter.flow.runners.spark.batch.bounded_rows import bounded_rows
 from shunter.flow.runners.spark.batch.chains import Chain
-from shunter.flow.runners.spark.batch.envelopes import Clock, EnvelopeInbox, EnvelopeRow, Tallies
+from shunter.flow.runners.spark.batch.envelopes import Clock, EnvelopeInbox, Tallies
 from shunter.flow.runners.spark.batch.task_sinks import (
     is_one_file,
     manifests_in,
@@ -144,7 +145,7 @@ class SinkFeed:
 
     def take(self, frame: DataFrame, check: Callable[[], None]) -> None:
         """Feed each worker with the rows for it, which come one worker after the other."""
-        rows = _rows_of(frame, check)
+        rows = bounded_rows(frame, check)
         workers = {worker.id: worker for worker in self._assembly.workers}
         ids = {plan.index: plan.id for plan in self.chain.workers}
         for index, mine in groupby(rows, key=lambda row: row.node):
@@ -178,12 +179,6 @@ def _report(stage: Stage, tallies: Tallies) -> StageReport:
     return StageReport(
         stage.name, str(stage.kind), taken=taken, given=given, failed=failed, waiting=0, capacity=0
     )
-
-
-def _rows_of(frame: DataFrame, check: Callable[[], None]) -> Iterator[EnvelopeRow]:
-    for row in frame.toLocalIterator(prefetchPartitions=True):
-        check()
-        yield EnvelopeRow(*row)
 
 
 def _nowhere(*_: object) -> Any:
