@@ -123,7 +123,16 @@ class Outlet(ABC):
         return self._followed_by(StageKind.FRAME, FrameFunction(function, schema, type), name, 1)
 
     def sink(self, sink: Any, *, name: str | None = None, workers: int | None = None) -> Stage:
-        """Add a stage where events leave the flow: a sink, or a function called for each."""
+        """Add a stage where events leave the flow: a sink, or a function called for each.
+
+        A sink that says how many `files` it wants has as many workers; one with a `route_key` gets
+        events by that key, unless another route is named.
+        """
+        if workers is None:
+            workers = getattr(sink, "files", None)
+        key = getattr(sink, "route_key", None)
+        if key is not None and workers != 1 and all(end.route is None for end in self.ends()):
+            return self._routed(by_key(key))._followed_by(StageKind.SINK, sink, name, workers)
         return self._followed_by(StageKind.SINK, sink, name, workers)
 
     def local(self) -> Routed:

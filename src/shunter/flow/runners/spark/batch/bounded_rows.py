@@ -29,7 +29,7 @@ def bounded_rows(frame: DataFrame, check: Callable[[], None]) -> Iterator[Envelo
     """Yield the rows by node and then in their order; `check` raises if the run must stop."""
     kept = frame.persist(pyspark().StorageLevel.DISK_ONLY)
     try:
-        table = kept.mapInArrow(FewRows(), COLUMNS).toArrow()
+        table = kept.mapInArrow(FewRows(FEW_BYTES), COLUMNS).toArrow()
         found = [row for batch in table.to_batches() for row in rows_in(batch)]
         many = sum(row.seq for row in found if row.node == TOO_MANY)
         check()
@@ -51,12 +51,14 @@ def bounded_rows(frame: DataFrame, check: Callable[[], None]) -> Iterator[Envelo
 class FewRows:
     """Called by Spark with the rows of a partition; passes few, and of many only their size."""
 
+    few_bytes: int
+
     def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
         from pyspark import TaskContext
 
         context = TaskContext.get()
         is_first = context is not None and context.partitionId() < FEW_PARTITIONS
-        room = FEW_BYTES if is_first else FEW_BYTES // FEW_PARTITIONS
+        room = self.few_bytes if is_first else self.few_bytes // FEW_PARTITIONS
         held, size, compute = [], 0, arrow("pyarrow.compute")
         for batch in batches:
             lengths = compute.binary_length(batch.column("body"))

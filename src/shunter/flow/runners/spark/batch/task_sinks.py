@@ -95,6 +95,16 @@ class FilesOfTask:
             self._writer = None
 
 
+def in_utc(batch: Any) -> Any:
+    """Return a batch whose times name their zone as everybody does; Spark has it as Etc/UTC."""
+    types, utc = arrow("pyarrow.types"), arrow().timestamp("us", "UTC")
+    columns = [
+        column.cast(utc) if types.is_timestamp(column.type) and column.type.tz else column
+        for column in batch.columns
+    ]
+    return arrow().RecordBatch.from_arrays(columns, names=batch.schema.names)
+
+
 def this_task() -> tuple[int, str]:
     """Return the number of this task's partition, and a name for this try of it alone."""
     from pyspark import TaskContext
@@ -117,7 +127,7 @@ class WriteColumns:
             writer, rows = self.files.writer(*this_task()), 0
             try:
                 for batch in batches:
-                    writer.write_batch(batch)
+                    writer.write_batch(in_utc(batch))
                     rows += batch.num_rows
                 manifest = SinkManifest(writer.finish(), {})
             except BaseException:
