@@ -13,8 +13,8 @@ All methods are called from one thread. A sink may offer more methods:
     check() -> None                       raise a FlowError if it can't be opened; opens nothing
 
 and attributes: `files`, how many workers it wants; `route_key`, a function of an event, by which
-events go to its workers; `runs_in_tasks`, true if Spark's tasks are to open it, several at once. All
-other sinks are fed where the flow was started, but for those that write files (`file_sink.py`).
+events go to its workers; `runs_in_tasks`, true if tasks of Spark are to open it, several at once.
+All other sinks are fed where the flow was started, but for those that write files (`file_sink.py`).
 """
 
 from __future__ import annotations

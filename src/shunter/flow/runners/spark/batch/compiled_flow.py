@@ -161,7 +161,7 @@ class CompiledFlow:
     def _sent(self, sender: Chain, chain: Chain) -> DataFrame:
         """Return the rows that one chain sends to another."""
         rows, edges = self._output_of(sender), chain.takes_from(sender)
-        if edges == sender.edges:
+        if edges == sender.edges and sender.sink is None:
             return rows
         return rows.where(pyspark("pyspark.sql.functions").col("edge").isin(*edges))
 
