@@ -13,6 +13,7 @@ from contextlib import contextmanager
 import msgspec
 
 from shunter.errors import FlowError
+from shunter.flow.runners.spark.session.memory_faults import memory_fault
 from shunter.flow.runtime.bad_events import users_traceback
 
 _MARKED = re.compile(r"shunter-fault\[([A-Za-z0-9+/=]*)\]")
@@ -48,7 +49,8 @@ def plain_faults() -> Iterator[None]:
     except FlowError:
         raise
     except Exception as error:
-        raise _fault_in(str(error)) or _spark_failed(error) from error
+        pages = str(error)
+        raise _fault_in(pages) or memory_fault(pages) or _spark_failed(error) from error
 
 
 def _fault_in(pages: str) -> FlowError | None:
