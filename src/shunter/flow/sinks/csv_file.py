@@ -11,7 +11,7 @@ from typing import Any
 
 from shunter.errors import FlowError
 from shunter.flow.sinks.appended_file import AppendedFile
-from shunter.flow.sinks.growing_file import GrowingFile, part_of
+from shunter.flow.sinks.growing_file import GrowingFile, check_target, part_of
 from shunter.flow.sinks.records import records_of
 
 
@@ -37,6 +37,9 @@ class WriteCsv:
     def part(self, index: int, count: int) -> WriteCsv:
         path = part_of(self.path, index, count)
         return WriteCsv(path, columns=self._given, delimiter=self._delimiter)
+
+    def check(self) -> None:
+        check_target(Path(os.path.realpath(self.path)))
 
     def open(self, saved: Any | None) -> None:
         self._open(GrowingFile(Path(os.path.realpath(self.path))), saved)

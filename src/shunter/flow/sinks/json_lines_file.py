@@ -11,7 +11,7 @@ import msgspec
 
 from shunter.errors import FlowError
 from shunter.flow.sinks.appended_file import AppendedFile
-from shunter.flow.sinks.growing_file import GrowingFile, part_of
+from shunter.flow.sinks.growing_file import GrowingFile, check_target, part_of
 
 
 class WriteJsonLines:
@@ -27,6 +27,9 @@ class WriteJsonLines:
 
     def part(self, index: int, count: int) -> WriteJsonLines:
         return WriteJsonLines(part_of(self.path, index, count))
+
+    def check(self) -> None:
+        check_target(Path(os.path.realpath(self.path)))
 
     def open(self, saved: Any | None) -> None:
         self._file = GrowingFile(Path(os.path.realpath(self.path)))

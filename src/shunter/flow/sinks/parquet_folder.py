@@ -57,6 +57,9 @@ class WriteParquet:
     def part(self, index: int, count: int) -> WriteParquet:
         return WriteParquet(part_of(self.path, index, count), schema=self._given)
 
+    def check(self) -> None:
+        check_target(Path(os.path.realpath(self.path)), is_folder=True)
+
     def open(self, saved: Any | None) -> None:
         self._shown = None
         self._open(saved or (secrets.token_hex(4), 0))

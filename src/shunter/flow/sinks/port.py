@@ -10,6 +10,8 @@ All methods are called from one thread. A sink may offer more methods:
                                           the flow runs, as in streams on Spark; then comes, after
     publish() -> None                     each checkpoint that was kept: show what it holds; may
                                           be called again, also after the next `open_shown`
+    check() -> None                       raise a FlowError if it can't be opened here, without
+                                          opening it; asked before a run starts anything
 """
 
 from __future__ import annotations

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,7 @@ from shunter.flow.runners.spark.batch.envelopes import Clock, EnvelopeInbox, Env
 from shunter.flow.runners.spark.columns.column_plan import ColumnPlan
 from shunter.flow.runners.spark.columns.spark_writer import ColumnFilesFeed
 from shunter.flow.runners.spark.session.faults import plain_faults
+from shunter.flow.runners.spark.session.job_names import job_name, named_jobs
 from shunter.flow.runners.spark.session.kinds import is_local
 from shunter.flow.runners.spark.session.run_watch import RunWatch
 from shunter.flow.runners.spark.session.slots import nodes_of
@@ -74,9 +76,11 @@ class BatchRun:
             with RunWatch(self._session, self.tag, **watched) as watch, plain_faults():
                 compiled.compile()
                 for files, stage in written.items():
-                    files.take(self._plan.written_columns(stage))
+                    with self._named(stage):
+                        files.take(self._plan.written_columns(stage))
                 for sink in sinks:
-                    sink.take(_rows_of(compiled.input_of(sink.chain), watch.check))
+                    with self._named(*sink.chain.stages):
+                        sink.take(_rows_of(compiled.input_of(sink.chain), watch.check))
         except BaseException:
             for each in every:
                 each.abandon()
@@ -88,6 +92,12 @@ class BatchRun:
             each.close()
             told |= each.tallies
         return reports_of(self._flow, self._plan.tallies(told))
+
+    def _named(self, *stages: Stage) -> AbstractContextManager[None]:
+        """Name Spark's jobs after what leads into these stages."""
+        names = {stage.name for stage in stages}
+        own = [stage for stage in self._flow.stages if stage.name in names]
+        return named_jobs(self._session, job_name(self._flow, *own))
 
 
 class SinkFeed:
