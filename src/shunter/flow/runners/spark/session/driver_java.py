@@ -143,7 +143,7 @@ def _fault(error: BaseException) -> FlowError | None:
     gateway = pyspark().SparkContext._gateway
     if gateway is None:
         return None
-    ours: DriverJava | None = getattr(gateway, _OURS, None)
+    ours = _ours(gateway)
     is_cut_off = any(map(_is_cut, _causes(error)))
     if ours is not None:
         if is_cut_off:
@@ -156,6 +156,12 @@ def _fault(error: BaseException) -> FlowError | None:
             "spark.driver.memory in spark-defaults.conf. Nothing was published"
         )
     return None
+
+
+def _ours(gateway: Any) -> DriverJava | None:
+    """Return what was noted; a gateway has an attribute of any name."""
+    found = getattr(gateway, _OURS, None)
+    return found if isinstance(found, DriverJava) else None
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:
@@ -176,9 +182,26 @@ def _answers(gateway: Any) -> bool:
     return True
 
 
+def quiet_at_death(context: Any) -> None:
+    """Keep PySpark's server of accumulators from printing that Java is gone."""
+    server = context._accumulatorServer
+    if server is None:
+        return
+    complain = server.handle_error
+
+    def handle(*request: Any) -> None:
+        ours = _ours(context._gateway)
+        if ours is not None:
+            ours.wait(REAP_SECONDS)
+        if ours is None or ours.fault() is None:
+            complain(*request)
+
+    server.handle_error = handle
+
+
 def is_dead() -> bool:
     """True if this process has a session whose Java is no more."""
-    ours: DriverJava | None = getattr(pyspark().SparkContext._gateway, _OURS, None)
+    ours = _ours(pyspark().SparkContext._gateway)
     return ours is not None and ours.fault() is not None
 
 

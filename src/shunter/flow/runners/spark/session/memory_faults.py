@@ -7,11 +7,16 @@ import re
 from shunter.errors import FlowError
 
 _EXECUTOR = re.compile(
-    r"ExecutorLostFailure.*?(?:exit(?:ed|s|ing)?(?: with)?(?: status| code)*:? *(?P<code>137|52)\b"
-    r"|(?P<why>[^.\n]*(?:exceeding|memory limits|OOMKilled|out of memory)[^.\n]*))",
+    r"ExecutorLostFailure.*?Reason:.*?"
+    r"(?:exit(?:ed|s|ing)?(?: with)?(?: status| code)*:? *(?P<code>137|52)\b"
+    r"|(?P<why>\S[^.\n]*(?:exceeding|memory limits|OOMKilled|out of memory)[^.\n]*))",
     re.DOTALL | re.IGNORECASE,
 )
-_WORKER = "Python worker exited unexpectedly"
+_WORKER = re.compile(
+    r"Python worker exited unexpectedly"
+    # a reader of a source that has gone: its end has no words at all
+    r"|\[STREAM_FAILED\][^\n]*terminated with exception:\s*(?:null)?\s*SQLSTATE"
+)
 _JAVA = re.compile(r"OutOfMemoryError(?:: (?P<what>[^\n]+))?")
 
 _UNPUBLISHED = "Nothing was published"
@@ -32,7 +37,7 @@ def memory_fault(pages: str) -> FlowError | None:
             "executors more with spark.executor.memory, or spark.driver.memory where Spark runs "
             f"inside this process (local[*]). {_UNPUBLISHED}"
         )
-    if _WORKER in pages:
+    if _WORKER.search(pages) is not None:
         return FlowError(
             "a Python process of Spark's was killed or has crashed in one of the flow's functions. "
             "Mostly the system kills it for want of memory: let functions and states hold less, "

@@ -22,6 +22,7 @@ from shunter.flow.runners.spark.session.driver_java import (
     end_java,
     forget_java,
     is_dead,
+    quiet_at_death,
 )
 from shunter.flow.runners.spark.session.home import home_without_zip
 from shunter.flow.runners.spark.session.kinds import is_connect, is_embedded, is_local, pyspark
@@ -241,7 +242,7 @@ def _java_options() -> Iterator[None]:
 
 
 def _made(conf: Any, gateway: Any) -> SparkSession:
-    pyspark().SparkContext(conf=conf, gateway=gateway)
+    quiet_at_death(pyspark().SparkContext(conf=conf, gateway=gateway))
     session: SparkSession = pyspark("pyspark.sql").SparkSession.builder.getOrCreate()
     return session
 
