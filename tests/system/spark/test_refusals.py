@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
+import resource
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -157,15 +157,20 @@ def test_the_command_says_so_at_once(
     java.parent.mkdir()
     java.write_text(JAVA.format(mark=mark))
     java.chmod(0o755)
-    began = time.monotonic()
+    before = _processor_seconds()
     done = subprocess.run(
         [sys.executable, "-m", "shunter", "flow", "run", "flow.py", *words],
         cwd=tmp_path, env={**os.environ, "JAVA_HOME": str(tmp_path)}, capture_output=True,
         text=True, timeout=60, check=False,
     )  # fmt: skip
-    took = time.monotonic() - began
 
     assert done.returncode == 1
     assert said in " ".join(done.stderr.split())
     assert not mark.exists()
-    assert took < SECONDS
+    assert _processor_seconds() - before < SECONDS
+
+
+def _processor_seconds() -> float:
+    """What our child processes took: other tests on this machine do not count."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime

@@ -1,6 +1,6 @@
 """What can be refused without Spark is refused before it starts, which takes many seconds.
 
-Nothing here imports PySpark, opens a file or connects to anybody but a file system.
+Nothing is opened here; of others, only a standalone master is asked whether it answers.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from shunter.flow.graph.stages import Stage, StageKind
 from shunter.flow.runners.port import RunOptions
 from shunter.flow.runners.spark.session.kinds import is_connect, is_embedded, is_local
 from shunter.flow.runners.spark.session.masters import check_master, check_reachable
+from shunter.flow.runners.spark.session.spark_session import has_local_default
 from shunter.flow.runners.spark.stream.fitness import check_streamable
 from shunter.flow.runners.spark.stream.identity import check_same, identity_of, kept_identity
 
@@ -37,6 +38,8 @@ def check_run(flow: FlowGraph, options: RunOptions) -> None:
     for stage in flow.stages:
         if stage.kind in kinds:
             _check(stage)
+    if callable(check := getattr(flow.on_error, "check", None)):
+        check()
 
 
 def _check_stream(flow: FlowGraph, options: RunOptions) -> None:
@@ -83,4 +86,6 @@ def _reads_here(options: RunOptions) -> bool:
     """True if sources are read on this machine; executors elsewhere may have other files."""
     if options.session is not None:
         return is_local(options.session)
-    return options.remote is None and (options.master is None or is_embedded(options.master))
+    if options.remote is not None:
+        return False
+    return has_local_default() if options.master is None else is_embedded(options.master)

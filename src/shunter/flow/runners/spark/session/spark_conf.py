@@ -1,6 +1,6 @@
 """Settings of Spark: whose count. Ours are defaults, and give way to everything a user has set.
 
-In Spark's own order: what a program sets, `spark-submit --conf` and PYSPARK_SUBMIT_ARGS, then
+In Spark's own order: `spark-submit --conf` and PYSPARK_SUBMIT_ARGS, what a program sets, then
 `spark-defaults.conf`. Ours come behind them all.
 """
 

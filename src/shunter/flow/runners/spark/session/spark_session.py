@@ -95,6 +95,14 @@ def configured_master() -> str:
     return str(_configured().get("spark.master") or EMBEDDED)
 
 
+def has_local_default() -> bool:
+    """True if a session that is told no master has its executors in this process."""
+    running = running_session() if "pyspark.sql" in sys.modules else None
+    if running is not None:
+        return is_local(running)
+    return GATEWAY not in os.environ and is_embedded(configured_master())
+
+
 @contextmanager
 def lent_session(master: str | None = None) -> Iterator[SparkSession]:
     """Lend a session for one run, in a process that may do others later, on other masters.
