@@ -7,9 +7,11 @@ them is what `publish` gets. Where they are staged and published is decided by a
 
 from __future__ import annotations
 
+import os
 import secrets
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol
 
 import msgspec
@@ -18,7 +20,7 @@ from shunter.errors import FlowError
 from shunter.flow.arrow import arrow
 from shunter.flow.location import AnyPath, Location, file_faults
 from shunter.flow.sinks.formats import Format
-from shunter.flow.sinks.growing_file import part_of
+from shunter.flow.sinks.growing_file import check_target, part_of
 from shunter.flow.sinks.local_target import MARKER, LocalFolder
 from shunter.flow.sinks.object_target import ObjectFolder
 from shunter.flow.sinks.part_writer import PartWriter
@@ -104,11 +106,16 @@ class FileSink:
 
     def check(self) -> None:
         """Raise a FlowError if nothing can be written there."""
+        if self.location.is_local:
+            self._check_place(Path(os.path.realpath(self.location.path)))
         if self.mode == "error" and self._has_output():
             raise FlowError(
                 f'{self.location} is there already, and mode is "error"; remove it, or say '
                 'mode="overwrite" or mode="append"'
             )
+
+    def _check_place(self, target: Path) -> None:
+        check_target(target, is_folder=True)
 
     def open(self, saved: Any | None) -> None:
         self._shown = None

@@ -10,7 +10,7 @@ from typing import Any
 
 from shunter.flow.sinks.appended_file import AppendedFile
 from shunter.flow.sinks.file_sink import FileSink
-from shunter.flow.sinks.growing_file import GrowingFile
+from shunter.flow.sinks.growing_file import GrowingFile, check_target
 
 
 class LineSink(FileSink):
@@ -35,6 +35,9 @@ class LineSink(FileSink):
     def _may_be_one_file(self) -> bool:
         is_plain = not self.partition_by and not self._format.suffix.endswith((".gz", ".zst"))
         return is_plain and self.mode != "append" and self.location.is_local
+
+    def _check_place(self, target: Path) -> None:
+        check_target(target, is_folder=target.is_dir())
 
     def open(self, saved: Any | None) -> None:
         if self._may_be_one_file:

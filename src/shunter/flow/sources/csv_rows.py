@@ -50,6 +50,9 @@ class CsvRows:
         part._share = SourcePart(index, count)
         return part
 
+    def check(self) -> None:
+        found_files(self._where, ".csv")
+
     def open(self, position: Any | None) -> None:
         files = self._share.of(found_files(self._where, ".csv"))
         self._files = LineFiles(self._where, [ByteRange(path) for path in files], position)

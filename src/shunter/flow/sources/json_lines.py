@@ -32,6 +32,9 @@ class JsonLines:
         part._share = SourcePart(index, count)
         return part
 
+    def check(self) -> None:
+        found_files(self._where, ".jsonl")
+
     def open(self, position: Any | None) -> None:
         files = found_files(self._where, ".jsonl")
         self._files = LineFiles(self._where, byte_ranges(files, self._share), position)

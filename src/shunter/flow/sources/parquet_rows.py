@@ -66,6 +66,9 @@ class ParquetRows:
         rows = sum(footer.num_rows for footer in footers)
         return ParquetFiles(paths, self._columns or schemas[0].names, rows, schemas[0])
 
+    def check(self) -> None:
+        found_files(self._where, ".parquet")
+
     def open(self, position: Any | None) -> None:
         groups = []
         for path in found_files(self._where, ".parquet"):

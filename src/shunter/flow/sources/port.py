@@ -1,11 +1,13 @@
 """What gives events to a flow. Users' own sources need no import of ours.
 
-All methods are called from one thread. A source may offer two methods more:
+All methods are called from one thread. A source may offer more methods:
 
     part(index, count) -> Source      the index-th of `count` parts, for as many workers: no event
                                       is in two of them, and all events are in one
     acknowledged(position) -> None    what was read up to there is in a completed checkpoint, and
                                       will not be asked for again
+    check() -> None                   raise a FlowError if it can't be opened here, without opening
+                                      it; asked before a run starts anything
 """
 
 from __future__ import annotations

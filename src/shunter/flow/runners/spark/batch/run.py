@@ -8,6 +8,7 @@ shows nothing, and a task that Spark tries again doubles nothing.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,7 @@ from shunter.flow.runners.spark.batch.task_sinks import (
 )
 from shunter.flow.runners.spark.columns.column_plan import ColumnPlan
 from shunter.flow.runners.spark.session.faults import plain_faults
+from shunter.flow.runners.spark.session.job_names import job_name, named_jobs
 from shunter.flow.runners.spark.session.kinds import is_local
 from shunter.flow.runners.spark.session.run_watch import RunWatch
 from shunter.flow.runners.spark.session.slots import nodes_of
@@ -85,16 +87,20 @@ class BatchRun:
             with RunWatch(self._session, self.tag, **watched) as watch, plain_faults():
                 compiled.compile()
                 for sink, stage in self._plan.written.items():
-                    frame = self._plan.written_columns(stage)
-                    parts[sink.name], rows = written_columns(frame, sink.name, written[sink.name])
+                    with self._named(stage, sink):
+                        output = written[sink.name]
+                        frame = self._plan.written_columns(stage)
+                        parts[sink.name], rows = written_columns(frame, sink.name, output)
                     told[f"{sink.name} on Spark"] = {sink.name: (rows, 0, 0)}
                 for chain in compiled.written:
                     assert chain.sink is not None
-                    bodies = [bytes(row.body) for row in compiled.manifests(chain).collect()]
+                    with self._named(*chain.stages):
+                        bodies = [bytes(row.body) for row in compiled.manifests(chain).collect()]
                     parts[chain.sink.name], tallies = manifests_in(bodies)
                     told |= tallies
                 for feed in fed:
-                    feed.take(compiled.input_of(feed.chain), watch.check)
+                    with self._named(*feed.chain.stages):
+                        feed.take(compiled.input_of(feed.chain), watch.check)
                 for name, output in written.items():
                     parts[name] = widened_parts(self._session, output, parts[name])
         except BaseException:
@@ -127,6 +133,12 @@ class BatchRun:
                 output.abandon()
             raise
         return staged
+
+    def _named(self, *stages: Stage) -> AbstractContextManager[None]:
+        """Name Spark's jobs after what leads into these stages."""
+        names = {stage.name for stage in stages}
+        own = [stage for stage in self._flow.stages if stage.name in names]
+        return named_jobs(self._session, job_name(self._flow, *own))
 
 
 class SinkFeed:

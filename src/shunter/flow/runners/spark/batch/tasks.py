@@ -78,6 +78,11 @@ class ChainTask:
     shipped: ShippedCode
     reads: str = "rows"
 
+    @property
+    def __name__(self) -> str:
+        """What Spark's UI calls it."""
+        return self.names
+
     def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
         with marked_faults(self.names), rare_collections():
             work = self.shipped.opened()

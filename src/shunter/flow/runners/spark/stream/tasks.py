@@ -64,6 +64,11 @@ class MicroBatchTask:
     is_source: bool
     batch: MicroBatch
 
+    @property
+    def __name__(self) -> str:
+        """What Spark's UI calls it."""
+        return self.names
+
     def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
         with marked_faults(self.names):
             rows = joined.from_iterable(map(rows_in, batches))
