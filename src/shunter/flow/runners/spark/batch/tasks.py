@@ -53,6 +53,7 @@ class Policy:
 
     on_error: str
     instructions: tuple[str, ...]
+    types: Mapping[str, type]
 
 
 @dataclass
@@ -216,7 +217,9 @@ def chain_task(flow: FlowGraph, chain: Chain, ranks: Mapping[str, int], sources:
     """Make the task of a chain. `ranks` numbers all workers, those of the `sources` first."""
     stages = tuple(map(_shipped, chain.stages))
     work = Work(
-        policy=Policy(flow.on_error if flow.on_error in POLICIES else "letters", flow.instructions),
+        policy=Policy(
+            flow.on_error if flow.on_error in POLICIES else "letters", flow.instructions, flow.types
+        ),
         workers={each.index: _shipped_worker(each, stages) for each in chain.workers},
         ranks={each.index: ranks[each.id] for each in chain.workers},
         sources=sources,
