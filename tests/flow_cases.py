@@ -17,6 +17,7 @@ from uuid import UUID
 import msgspec
 
 import flow_aggregates
+import flow_orders
 from flow_witness import CASES as CASES
 from flow_witness import (
     Batch,
@@ -404,9 +405,10 @@ def rows_of_a_file(flow: Flow) -> None:
     witness(rows.balanced().map(itself))
 
 
-# ---- aggregates and windows, which have a file of their own
+# ---- aggregates and windows, and orders by time, which have files of their own
 
-globals().update({name: getattr(flow_aggregates, name) for name in flow_aggregates.NAMES})
+for others in (flow_aggregates, flow_orders):
+    globals().update({name: getattr(others, name) for name in others.NAMES})
 
 
 # ---- a flow that does not come to its end

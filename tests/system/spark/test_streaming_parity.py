@@ -41,6 +41,11 @@ EVENTS_AT_ONCE = {
     "late_events": 400,
     "a_watermark_in_the_middle": 5,
     "events_that_come_again": 150,
+    "sessions_of_several_readers": 100,
+    "merged_inputs_by_time": 90,
+    "times_with_zones": 120,
+    "events_too_late_for_their_turn": 400,
+    "windows_behind_what_is_held": 400,
 }
 """For the short run: how many events a batch has, so that most flows need two or three."""
 
