@@ -136,7 +136,7 @@ def test_merged_stages_can_be_routed_together() -> None:
 
 def test_a_stage_can_have_another_input_later() -> None:
     flow, numbers = begun()
-    stage = numbers.key_by(abs).stateful(Watch)
+    stage = numbers.key_by(abs).stateful(Watch, any_order=True)
     stage.sink(print)
 
     flow.connect(flow.source([3], name="late").key_by(abs), stage)

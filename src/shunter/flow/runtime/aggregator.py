@@ -41,7 +41,7 @@ class Aggregator:
         self._names = self._what.names(key_name(stage.inputs))
         self._aggregates = list(self._what.aggregates.values())
         self._adds = [each.add for each in self._aggregates]
-        self._marks = Marks(_marking(stage))
+        self._marks = Marks(marking(stage))
         self._closed: Number | None = None
         self._writer = "number"
         self._by_start: dict[Number, States] = {}
@@ -190,7 +190,7 @@ def loaded_accumulator(aggregate: Aggregate, saved: Any) -> Any:
     return aggregate.loaded(_CODEC.decode(*saved)[0])
 
 
-def _marking(stage: Stage) -> frozenset[str]:
+def marking(stage: Stage) -> frozenset[str]:
     """Name the workers of sources before a stage that are known to send marks."""
     found: set[str] = set()
     seen, waiting = {stage}, [stage]

@@ -19,6 +19,7 @@ from shunter.flow.graph.keys import as_key
 from shunter.flow.graph.stages import Stage, StageKind
 from shunter.flow.runtime.aggregator import Aggregator
 from shunter.flow.runtime.in_out import Needs
+from shunter.flow.runtime.ordered import Ordered, Types
 from shunter.flow.runtime.sending import Bad
 from shunter.flow.runtime.states import saved_state, set_state
 
@@ -42,12 +43,16 @@ class Operator(Protocol):
         """Become what a snapshot has kept."""
 
 
-def operator(stage: Stage, bad: Bad) -> Operator:
+def operator(stage: Stage, bad: Bad, types: Types = dict) -> Operator:
     """Return what does the work of a stage, other than sources and sinks."""
     if stage.kind is StageKind.AGGREGATE:
         return Aggregator(stage, bad)
     if stage.kind is StageKind.STATEFUL:
-        return Keyed(stage, bad) if stage.keyed else Stateful(stage, bad)
+        if not stage.keyed:
+            return Stateful(stage, bad)
+        is_ordered = stage.inputs[0].route.order is not None
+        keyed = Keyed(stage, bad)
+        return Ordered(stage, bad, keyed, types) if is_ordered else keyed
     return _STATELESS[stage.kind](stage.what, bad)
 
 

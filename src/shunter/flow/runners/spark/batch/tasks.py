@@ -56,6 +56,7 @@ class Policy:
 
     on_error: str
     instructions: tuple[str, ...]
+    types: Mapping[str, type]
 
 
 @dataclass
@@ -253,7 +254,9 @@ def chain_task(
         what = FilesOfTask(files[chain.sink.name])
         stages = (*stages[:-1], replace(stages[-1], what=what))
     work = Work(
-        policy=Policy(flow.on_error if flow.on_error in POLICIES else "letters", flow.instructions),
+        policy=Policy(
+            flow.on_error if flow.on_error in POLICIES else "letters", flow.instructions, flow.types
+        ),
         workers={each.index: _shipped_worker(each, stages) for each in chain.workers},
         ranks={each.index: ranks[each.id] for each in chain.workers},
         sources=sources,
