@@ -169,7 +169,8 @@ class Outlet(ABC):
 class Stage(Outlet):
     """One step of a flow. `what` is the user's own function, class, source or sink.
 
-    `workers` is None where it is one for each node; `where` is the user's line that made it.
+    `workers` is None where nothing was said: one for each node, and one of a source. `where` is
+    the user's line that made it.
     """
 
     flow: FlowGraph = field(repr=False)

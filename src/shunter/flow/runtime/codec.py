@@ -17,6 +17,7 @@ from uuid import UUID
 import msgspec
 
 from shunter.errors import FlowError
+from shunter.flow.sources.port import BadInput, WithBadInput
 
 PLAIN = ""
 MIXED = "*"
@@ -24,7 +25,7 @@ MIXED = "*"
 _PLAIN_TYPES: frozenset[type] = frozenset({dict, list, str, int, float, bool, type(None), bytes})
 
 _TYPED: tuple[type, ...] = (
-    tuple, set, frozenset, datetime, date, time, timedelta, Decimal, UUID, bytearray,
+    tuple, set, frozenset, datetime, date, time, timedelta, Decimal, UUID, bytearray, BadInput,
 )  # fmt: skip
 
 _BUILT_IN = {kind.__name__: kind for kind in (*_PLAIN_TYPES, *_TYPED)}
@@ -62,9 +63,12 @@ class Codec:
         """Return the events that bytes hold; raises FlowError where they don't."""
         try:
             events: list[Any] = self._decoder(kind).decode(encoded)
+            if kind == BadInput.__name__:
+                return WithBadInput(events)
             if kind != MIXED:
                 return events
-            return [self._event(name, raw) for name, raw in events]
+            mixed = [self._event(name, raw) for name, raw in events]
+            return WithBadInput(mixed) if BadInput in map(type, mixed) else mixed
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise FlowError(f"events of type {kind or 'any'!r} don't decode: {error}") from error
 

@@ -16,6 +16,7 @@ from shunter.flow.graph.flow_graph import FlowGraph
 from shunter.flow.graph.stages import Stage
 from shunter.flow.runners.spark.batch.chains import Chain, chains_of, senders_of
 from shunter.flow.runners.spark.batch.envelopes import COLUMNS, ORDER
+from shunter.flow.runners.spark.batch.file_splits import SplitSource, split_sources, with_splits
 from shunter.flow.runners.spark.batch.tasks import ChainTask, chain_task, column_sink
 from shunter.flow.runners.spark.columns.column_rows import ColumnSink, EnvelopesToColumns
 from shunter.flow.runners.spark.dataframe_source import DataFrameSource
@@ -33,7 +34,12 @@ class CompiledFlow:
         self, flow: FlowGraph, session: SparkSession, nodes: int, *, keeps: bool = True
     ) -> None:
         self._flow, self._session, self._keeps = flow, session, keeps
-        self._chains = chains_of(flow, nodes, is_parallel=_is_frame) if flow.edges else []
+        splits = self._splits_of(flow, nodes)
+        parallel = {name for name, split in splits.items() if len(split) > 1}
+        chains = chains_of(
+            flow, nodes, is_parallel=lambda stage: _is_parallel(stage) or stage.name in parallel
+        ) if flow.edges else []  # fmt: skip
+        self._chains = [with_splits(chain, splits) for chain in chains]
         self._outputs: dict[Chain, DataFrame] = {}
         self._kept: list[DataFrame] = []
 
@@ -75,8 +81,13 @@ class CompiledFlow:
         if isinstance(first, DataFrameSource):
             return self._own(first.frame(self._session), chain.stages[0])
         if chain.is_source:
-            return self._session.range(0, chain.count, 1, chain.count)
+            count = len(first) if isinstance(first, SplitSource) else chain.count
+            return self._session.range(0, count, 1, count)
         return self._gathered(chain)
+
+    def _splits_of(self, flow: FlowGraph, nodes: int) -> dict[str, SplitSource]:
+        """Return the sources that are read by many tasks."""
+        return split_sources(flow, self._session, nodes)
 
     def _own(self, frame: DataFrame, stage: Stage) -> DataFrame:
         """Refuse a DataFrame that was made by another session than the one that runs this."""
@@ -148,11 +159,12 @@ class CompiledFlow:
         """
         return (
             len(senders) == 1
-            and not _is_frame(senders[0].stages[0])
+            and not _is_parallel(senders[0].stages[0])
             and chain.is_straight_behind(senders[0])
             and (chain.count == 1 or not chain.is_sink)
         )
 
 
-def _is_frame(stage: Stage) -> bool:
-    return isinstance(stage.what, DataFrameSource)
+def _is_parallel(stage: Stage) -> bool:
+    """Tell whether any number of tasks read a source."""
+    return isinstance(stage.what, DataFrameSource | SplitSource)

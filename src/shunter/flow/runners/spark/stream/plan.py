@@ -29,6 +29,7 @@ from shunter.flow.runners.spark.batch.envelopes import (
     EnvelopeRow,
     rows_in,
 )
+from shunter.flow.runners.spark.batch.file_splits import SplitSource
 from shunter.flow.runners.spark.batch.tasks import FRAME_SENDERS, ChainTask, chain_task
 from shunter.flow.runners.spark.dataframe_source import DataFrameSource
 from shunter.flow.runners.spark.session.kinds import is_local, pyspark
@@ -61,6 +62,10 @@ class StreamPlan(CompiledFlow):
         self._tasks = {each: self._raw_task(each) for each in self._chains if not each.is_sink}
         self._raw: DataFrame
         self._batch: MicroBatch
+
+    def _splits_of(self, flow: FlowGraph, nodes: int) -> dict[str, SplitSource]:
+        """Return none: a stream is read by the workers of its sources."""
+        return {}
 
     # ---- the stream
 
