@@ -17,6 +17,7 @@ from uuid import UUID
 import msgspec
 
 import flow_aggregates
+import flow_inputs
 from flow_witness import CASES as CASES
 from flow_witness import (
     Batch,
@@ -407,6 +408,10 @@ def rows_of_a_file(flow: Flow) -> None:
 # ---- aggregates and windows, which have a file of their own
 
 globals().update({name: getattr(flow_aggregates, name) for name in flow_aggregates.NAMES})
+
+# ---- bad lines, and times with zones, likewise
+
+globals().update({name: getattr(flow_inputs, name) for name in flow_inputs.NAMES})
 
 
 # ---- a flow that does not come to its end

@@ -49,18 +49,18 @@ class GivenPieces(Generic[T]):
     def __init__(self, places: Sequence[Place], pieces: Sequence[T]) -> None:
         self._places, self._pieces = places, pieces
         self._index = -1
-        self._digest = hashlib.blake2b(digest_size=8)
+        self._digest = b""
 
     @property
     def mark(self) -> Any:
-        return [self._index, self._digest.hexdigest()]
+        return [self._index, self._digest.hex()]
 
     def next(self) -> T | None:
         if self._index + 1 >= len(self._pieces):
             return None
         self._index += 1
         piece = self._pieces[self._index]
-        self._digest.update(repr(piece).encode())
+        self._digest = hashlib.blake2b(self._digest + repr(piece).encode(), digest_size=8).digest()
         return piece
 
     def resume(self, mark: Any) -> T | None:
