@@ -17,6 +17,7 @@ from uuid import UUID
 import msgspec
 
 import flow_aggregates
+import flow_inputs
 import flow_orders
 from flow_witness import CASES as CASES
 from flow_witness import (
@@ -409,6 +410,10 @@ def rows_of_a_file(flow: Flow) -> None:
 
 for others in (flow_aggregates, flow_orders):
     globals().update({name: getattr(others, name) for name in others.NAMES})
+
+# ---- bad lines, and times with zones, likewise
+
+globals().update({name: getattr(flow_inputs, name) for name in flow_inputs.NAMES})
 
 
 # ---- a flow that does not come to its end

@@ -15,9 +15,9 @@ import pyarrow.parquet as pq
 from deltalake import DeltaTable
 
 from shunter.flow.location import Location
+from shunter.flow.manifest import manifest_of
 from shunter.flow.sinks import WriteCsv, WriteDelta, WriteJsonLines, WriteParquet
 from shunter.flow.sinks.delta_table import DeltaLog
-from shunter.flow.sinks.object_target import manifest_of
 
 Row = dict[str, Any]
 

@@ -17,10 +17,10 @@ from s3_server import s3_server as s3_server
 from shunter.errors import FlowError
 from shunter.flow.flow import Flow
 from shunter.flow.location import Location
+from shunter.flow.manifest import manifest_of
 from shunter.flow.runners.spark.batch import bounded_rows
 from shunter.flow.runners.spark.batch.run import run_on_spark
 from shunter.flow.sinks import Collect, WriteCsv, WriteDelta, WriteJsonLines, WriteParquet
-from shunter.flow.sinks.object_target import manifest_of
 
 
 class Numbers:

@@ -63,9 +63,7 @@ def check_stage(stage: Stage) -> None:
             raise _fault(
                 stage, f"another stage has this name, from {other.where}; give one another name=…"
             )
-    if not _is_count(stage.workers) and (
-        stage.workers is not None or stage.kind is StageKind.SOURCE
-    ):
+    if not _is_count(stage.workers) and stage.workers is not None:
         raise _fault(stage, f"workers is {stage.workers!r}; ask for 1 or more")
     if fault := _what_fault(stage):
         raise _fault(stage, fault)
@@ -192,7 +190,7 @@ def _source_fault(stage: Stage) -> str | None:
     is_usable = callable(what) or hasattr(what, "read") or hasattr(what, "__iter__")
     if not is_usable or isinstance(what, str | bytes) or _is_async(what):
         return f"{what!r} is no source; pass an iterable, a function that returns one, or a source"
-    if stage.workers != 1 and not callable(getattr(what, "part", None)):
+    if stage.workers not in (None, 1) and not callable(getattr(what, "part", None)):
         return (
             f"{stage.workers} workers, but this source can't be split; ask for 1, or give it a "
             "method part(index, count)"

@@ -204,8 +204,9 @@ class Outlet(ABC):
 class Stage(Outlet):
     """One step of a flow. `what` is the user's own function, class, source or sink.
 
-    `workers` is None where it is one for each node; `where` is the user's line that made it.
-    `any_order` is what the user says of a class: it needs no order among its events.
+    `workers` is None where nothing was said: one for each node, and one of a source. `where` is
+    the user's line that made it. `any_order` is what the user says of a class: it needs no order
+    among its events.
     """
 
     flow: FlowGraph = field(repr=False)

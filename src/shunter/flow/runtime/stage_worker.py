@@ -23,7 +23,7 @@ from shunter.flow.runtime.ordered import Ordered, Types
 from shunter.flow.runtime.plan import edge_of
 from shunter.flow.runtime.sending import Bad, Sending
 from shunter.flow.sinks.port import Sink
-from shunter.flow.sources.port import Source
+from shunter.flow.sources.port import BadInput, Source
 
 BATCH = 2_048
 """How many events are worked on at once; as many may wait to be delivered."""
@@ -200,8 +200,21 @@ class StageWorker:
             return Instruction(END_OF_STREAM)
         if len(events) == 1 and type(events[0]) is Instruction:
             return self._own(events[0])
+        if type(events) is not list:
+            return self._without_bad_input(events)
         self.tallies[self._head].given += len(events)
         return events or None
+
+    def _without_bad_input(self, items: list[Any]) -> list[Any]:
+        """Return the events; what is none is a bad event of the source, also if it is alone."""
+        events = []
+        for item in items:
+            if type(item) is BadInput:
+                self._bad_events.found_in_input(self._stages[0], item)
+            else:
+                events.append(item)
+        self.tallies[self._head].given += len(events)
+        return events
 
     def _own(self, given: Instruction) -> Instruction:
         """Number an instruction that the source has given."""

@@ -14,17 +14,8 @@ import msgspec
 
 from shunter.errors import FlowError
 from shunter.flow.location import Location
+from shunter.flow.manifest import OWN, Manifest, manifest_of
 from shunter.flow.sinks.parts import OUR_NAMES, Part
-
-OWN = "_shunter"
-
-
-class Manifest(msgspec.Struct, frozen=True):
-    """The files that count, and the runs that have added to them, the newest last."""
-
-    files: tuple[str, ...] = ()
-    runs: tuple[str, ...] = ()
-
 
 MOST_RUNS = 1000
 """How many runs a manifest remembers, so that none is published twice."""

@@ -6,7 +6,7 @@ What several chains read is kept, so that it is computed once.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property, reduce
 from typing import TYPE_CHECKING
 
@@ -16,6 +16,7 @@ from shunter.flow.graph.flow_graph import FlowGraph
 from shunter.flow.graph.stages import Stage
 from shunter.flow.runners.spark.batch.chains import Chain, chains_of, senders_of, without_letters
 from shunter.flow.runners.spark.batch.envelopes import COLUMNS, ORDER
+from shunter.flow.runners.spark.batch.file_splits import SplitSource, split_sources, with_splits
 from shunter.flow.runners.spark.batch.task_sinks import MANIFEST_EDGE, is_written_by_tasks
 from shunter.flow.runners.spark.batch.tasks import ChainTask, chain_task, column_sink
 from shunter.flow.runners.spark.columns.column_rows import ColumnSink, EnvelopesToColumns
@@ -36,15 +37,22 @@ class CompiledFlow:
         self, flow: FlowGraph, session: SparkSession, nodes: int, *, keeps: bool = True
     ) -> None:
         self._flow, self._session, self._keeps = flow, session, keeps
-        chains = self._chains_on(nodes) if flow.edges else []
-        self._chains = [without_letters(c) if self._is_fed(c) else c for c in chains]
+        splits = self._splits_of(flow, nodes)
+        parallel = {name for name, split in splits.items() if len(split) > 1}
+        chains = self._chains_on(nodes, parallel) if flow.edges else []
+        cut = [with_splits(chain, splits) for chain in chains]
+        self._chains = [without_letters(c) if self._is_fed(c) else c for c in cut]
         self._outputs: dict[Chain, DataFrame] = {}
         self._kept: list[DataFrame] = []
         self.files: Mapping[str, TaskFiles] = {}
 
-    def _chains_on(self, nodes: int) -> list[Chain]:
+    def _chains_on(self, nodes: int, parallel: Collection[str]) -> list[Chain]:
+        """Return the chains; sources with these names are read by many tasks."""
         return chains_of(
-            self._flow, nodes, is_parallel=_is_frame, is_written_by_tasks=is_written_by_tasks
+            self._flow,
+            nodes,
+            is_parallel=lambda stage: _is_parallel(stage) or stage.name in parallel,
+            is_written_by_tasks=is_written_by_tasks,
         )
 
     @property
@@ -99,8 +107,13 @@ class CompiledFlow:
         if isinstance(first, DataFrameSource):
             return self._own(first.frame(self._session), chain.stages[0])
         if chain.is_source:
-            return self._session.range(0, chain.count, 1, chain.count)
+            count = len(first) if isinstance(first, SplitSource) else chain.count
+            return self._session.range(0, count, 1, count)
         return self._gathered(chain)
+
+    def _splits_of(self, flow: FlowGraph, nodes: int) -> dict[str, SplitSource]:
+        """Return the sources that are read by many tasks."""
+        return split_sources(flow, self._session, nodes)
 
     def _own(self, frame: DataFrame, stage: Stage) -> DataFrame:
         """Refuse a DataFrame that was made by another session than the one that runs this."""
@@ -172,8 +185,9 @@ class CompiledFlow:
         if len(senders) != 1 or not chain.is_straight_behind(senders[0]):
             return False
         is_any_task = chain.is_sink and chain.stages[0].workers is None
-        return is_any_task or not _is_frame(senders[0].stages[0])
+        return is_any_task or not _is_parallel(senders[0].stages[0])
 
 
-def _is_frame(stage: Stage) -> bool:
-    return isinstance(stage.what, DataFrameSource)
+def _is_parallel(stage: Stage) -> bool:
+    """Tell whether any number of tasks read a source."""
+    return isinstance(stage.what, DataFrameSource | SplitSource)

@@ -32,6 +32,7 @@ from shunter.flow.runners.spark.batch.envelopes import (
     Tallies,
     rows_in,
 )
+from shunter.flow.runners.spark.batch.file_splits import SplitSource
 from shunter.flow.runners.spark.batch.task_sinks import FilesOfTask, SinkManifest, manifest_row
 from shunter.flow.runners.spark.columns.column_rows import ColumnOutbox, ColumnRows, ColumnSink
 from shunter.flow.runners.spark.dataframe_source import DataFrameSource, FrameRows
@@ -47,7 +48,8 @@ OBJECTS = 100_000
 """So many new objects bring about a look for cycles in a task."""
 
 FRAME_SENDERS = 1 << 32
-"""Senders that read a DataFrame have numbers from here on, one for each partition of it."""
+"""Senders that read a DataFrame or splits of files have numbers from here on, one for each
+partition or split, in their order."""
 
 
 @dataclass(frozen=True)
@@ -92,6 +94,10 @@ class ChainTask:
                     indexes = [each for batch in batches for each in batch.column(0).to_pylist()]
                     for index in indexes:
                         yield from ChainWorker(work, index).from_source()
+                case "splits":
+                    numbers = [each for batch in batches for each in batch.column(0).to_pylist()]
+                    for number in numbers:
+                        yield from ChainWorker(work, 0).from_split(number)
                 case "frame":
                     yield from ChainWorker(work, 0).from_frame(batches)
                 case _:
@@ -144,6 +150,11 @@ class ChainWorker:
         self._frame = frame = self._plan.stages[0].what
         plan = self._reading(frame.of(batches))
         yield from self._run(plan, {})
+
+    def from_split(self, number: int) -> Iterator[Any]:
+        """Read one split of a source's files."""
+        self._sender += FRAME_SENDERS * (1 + number)
+        yield from self._run(self._reading(self._plan.stages[0].what.at(number)), {})
 
     def _reading(self, source: Any) -> WorkerPlan:
         first, *rest = self._plan.stages
@@ -266,7 +277,9 @@ def chain_task(
     names = ", ".join(stage.name for stage in stages)
     reads = "rows"
     if chain.is_source:
-        reads = "frame" if isinstance(stages[0].what, DataFrameSource) else "source"
+        what = stages[0].what
+        reads = "frame" if isinstance(what, DataFrameSource) else "source"
+        reads = "splits" if isinstance(what, SplitSource) else reads
     packed = shipped(work, users_modules(flow), what=f"the stage {names}")
     return ChainTask(names, packed, reads)
 

@@ -111,5 +111,6 @@ def _differing(
 
 
 def _described(stage: Any) -> str:
-    workers = "as many workers as nodes" if stage.workers is None else f"{stage.workers} workers"
+    untold = "one worker" if stage.kind == "source" else "as many workers as nodes"
+    workers = untold if stage.workers is None else f"{stage.workers} workers"
     return f"{stage.kind} with {workers}"

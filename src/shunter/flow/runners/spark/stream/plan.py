@@ -10,7 +10,7 @@ import os
 import shutil
 import signal
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import reduce
@@ -28,6 +28,7 @@ from shunter.flow.runners.spark.batch.envelopes import (
     EnvelopeRow,
     rows_in,
 )
+from shunter.flow.runners.spark.batch.file_splits import SplitSource
 from shunter.flow.runners.spark.batch.tasks import FRAME_SENDERS, ChainTask, chain_task
 from shunter.flow.runners.spark.dataframe_source import DataFrameSource
 from shunter.flow.runners.spark.session.kinds import is_local, pyspark
@@ -60,7 +61,11 @@ class StreamPlan(CompiledFlow):
         self._raw: DataFrame
         self._batch: MicroBatch
 
-    def _chains_on(self, nodes: int) -> list[Chain]:
+    def _splits_of(self, flow: FlowGraph, nodes: int) -> dict[str, SplitSource]:
+        """Return none: a stream is read by the workers of its sources."""
+        return {}
+
+    def _chains_on(self, nodes: int, parallel: Collection[str]) -> list[Chain]:
         return chains_of(self._flow, nodes, is_parallel=_is_frame_stage)
 
     @staticmethod
