@@ -38,12 +38,12 @@ LAYERS = {
     "flow.manifest": ("errors", "flow.location"),
     "flow.graph": ("errors", "model", "flow.graph"),
     "flow.sources": (
-        "errors", "model", "store", "client", "rerun", "flow.arrow", "flow.location", "flow.manifest", "flow.graph",
-        "flow.sources",
+        "errors", "model", "store", "client", "rerun", "flow.arrow", "flow.location",
+        "flow.manifest", "flow.graph", "flow.sources",
     ),
     "flow.sinks": (
-        "errors", "payload", "client", "rerun", "flow.arrow", "flow.location", "flow.manifest", "flow.graph",
-        "flow.sources", "flow.sinks",
+        "errors", "payload", "client", "rerun", "flow.arrow", "flow.location",
+        "flow.manifest", "flow.graph", "flow.sources", "flow.sinks",
     ),
     "flow.runtime": (
         "errors", "flow.graph", "flow.sources.port", "flow.sinks.port", "flow.runtime",

@@ -21,19 +21,6 @@ MOST_RUNS = 1000
 """How many runs a manifest remembers, so that none is published twice."""
 
 
-def manifest_of(folder: Location) -> Manifest | None:
-    """Return which files of a folder count; None if it has no manifest."""
-    path = folder / OWN / "manifest.json"
-    if not path.is_file():
-        return None
-    try:
-        return msgspec.json.decode(path.read(), type=Manifest)
-    except msgspec.DecodeError as error:
-        raise FlowError(
-            f"{path} can't be read ({error}); delete the folder to begin anew"
-        ) from error
-
-
 class ObjectFolder:
     """A folder of part files in an object store."""
 
