@@ -34,6 +34,8 @@ EVENTS_AT_ONCE = {
     "bad_events_in_letters": 60,
     "everything_mixed": 400,
     "a_file_in_parts": 400,
+    "bad_lines_in_letters": 30,
+    "times_with_zones_in_types": 15,
     "every_aggregate_by_a_field": 400,
     "windows_that_close_in_time": 400,
     "late_events": 400,
