@@ -122,6 +122,8 @@ FORBIDDEN = {
     "flow.runners.spark.columns.native_stages": IMPURE,
     "flow.runners.spark.columns.plan_rewriter": IMPURE,
     "flow.runners.spark.session.java_noise": IMPURE,
+    "flow.runners.spark.session.memory_faults": IMPURE,
+    "flow.runners.spark.stream.fitness": IMPURE,
     "flow.sources.since": IMPURE,
     "gateway.latecomers": IMPURE,
     "gateway.web.reports": IMPURE,
