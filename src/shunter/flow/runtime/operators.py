@@ -14,13 +14,14 @@ from types import GeneratorType
 from typing import Any, Protocol, cast
 
 from shunter.errors import FlowError
+from shunter.flow.graph.distinct import Distinct
 from shunter.flow.graph.instructions import Instruction
 from shunter.flow.graph.keys import as_key
 from shunter.flow.graph.stages import Stage, StageKind
 from shunter.flow.runtime.aggregator import Aggregator
 from shunter.flow.runtime.in_out import Needs
 from shunter.flow.runtime.sending import Bad
-from shunter.flow.runtime.states import saved_state, set_state
+from shunter.flow.runtime.states import KeyedStates, saved_state, set_state
 
 Outcome = tuple[list[Any], Needs | None]
 """Outputs, and for each input how many of them it needs delivered; None is one to one."""
@@ -42,12 +43,15 @@ class Operator(Protocol):
         """Become what a snapshot has kept."""
 
 
-def operator(stage: Stage, bad: Bad) -> Operator:
-    """Return what does the work of a stage, other than sources and sinks."""
+def operator(stage: Stage, bad: Bad, stored: KeyedStates | None = None) -> Operator:
+    """Return what does the work of a stage, other than sources and sinks.
+
+    `stored` are the states of its keys, where they are kept outside of the worker.
+    """
     if stage.kind is StageKind.AGGREGATE:
-        return Aggregator(stage, bad)
+        return Aggregator(stage, bad, stored)
     if stage.kind is StageKind.STATEFUL:
-        return Keyed(stage, bad) if stage.keyed else Stateful(stage, bad)
+        return Keyed(stage, bad, stored) if stage.keyed else Stateful(stage, bad)
     return _STATELESS[stage.kind](stage.what, bad)
 
 
@@ -130,8 +134,8 @@ class _Instances(dict[Any, Callable[[Any], Any]]):
     `waiting` are states of keys that have not come since they were restored: few of many may.
     """
 
-    def __init__(self, stage: Stage) -> None:
-        self._stage = stage
+    def __init__(self, stage: Stage, stored: KeyedStates | None) -> None:
+        self._stage, self._stored = stage, stored
         self._wants_key = _wants_key(stage.what)
         self.made: dict[Any, Any] = {}
         self.waiting: dict[Any, Any] = {}
@@ -141,6 +145,13 @@ class _Instances(dict[Any, Callable[[Any], Any]]):
         instance = self._stage.what(key) if self._wants_key else self._stage.what()
         if key in self.waiting:
             set_state(instance, self.waiting.pop(key))
+        elif self._stored is not None:
+            try:
+                state = self._stored.load(key)
+            except KeyError:
+                pass
+            else:
+                set_state(instance, state)
         self.made[key] = instance
         self[key] = on_event = _on_event(self._stage, instance)
         self.is_many = inspect.isgeneratorfunction(on_event)
@@ -150,11 +161,13 @@ class _Instances(dict[Any, Callable[[Any], Any]]):
 class Keyed:
     """One instance of the user's class for each key, whichever edge an event comes by."""
 
-    def __init__(self, stage: Stage, bad: Bad) -> None:
-        self._stage, self._bad = stage, bad
+    def __init__(self, stage: Stage, bad: Bad, stored: KeyedStates | None = None) -> None:
+        self._stage, self._bad, self._stored = stage, bad, stored
         self._routes = {edge.number: edge.route for edge in stage.inputs}
         self._route = stage.inputs[0].route
-        self._instances = _Instances(stage)
+        self._instances = _Instances(stage, stored)
+        self._are_alike = inspect.isclass(stage.what) or isinstance(stage.what, Distinct)
+        self._has_all = False
 
     def expect_by(self, edge: int) -> None:
         """Take the keys of the next events as they are on this edge."""
@@ -179,12 +192,30 @@ class Keyed:
         )
 
     def instruct(self, instruction: Instruction) -> list[Any]:
+        if self._stored is not None and not self._has_all:
+            self._load_all(self._stored)
         for key in list(self._instances.waiting):
             self._instances[key]  # makes it
         return _instructed(self._instances.made.values(), instruction)
 
+    def _load_all(self, stored: KeyedStates) -> None:
+        """Load the states of all keys, unless objects of this class don't act on instructions."""
+        made, waiting = self._instances.made, self._instances.waiting
+        for key, state in stored.items():
+            if key not in made:
+                waiting[key] = state
+                if not made:
+                    self._instances[key]
+            if self._are_alike and not _acts(next(iter(made.values()))):
+                return
+        self._has_all = True
+
     def snapshot(self) -> Any:
         made = self._instances.made.items()
+        if self._stored is not None:
+            for key, instance in made:
+                self._stored.put(key, saved_state(instance, self._stage))
+            return None
         saved = [[key, saved_state(instance, self._stage)] for key, instance in made]
         return saved + [[key, state] for key, state in self._instances.waiting.items()]
 
@@ -262,6 +293,10 @@ def _instructed(instances: Iterable[Any], instruction: Instruction) -> list[Any]
         elif result is not None:
             outputs.append(result)
     return outputs
+
+
+def _acts(instance: Any) -> bool:
+    return getattr(instance, "on_instruction", None) is not None
 
 
 def _on_event(stage: Stage, instance: Any) -> Callable[[Any], Any]:
