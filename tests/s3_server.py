@@ -6,6 +6,7 @@ test starts find the server by the environment, as they would find Amazon's.
 
 from __future__ import annotations
 
+import logging
 import uuid
 import warnings
 from collections.abc import Iterator
@@ -28,6 +29,7 @@ def s3_server() -> Iterator[str]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         server_module = pytest.importorskip("moto.server")
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)
     server = server_module.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()
     host, port = server.get_host_and_port()

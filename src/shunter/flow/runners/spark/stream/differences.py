@@ -31,6 +31,11 @@ class Differences(msgspec.Struct, frozen=True, kw_only=True):
     def are_none(self) -> bool:
         return not (self.dropped or self.new or self.changed or self.refused)
 
+    def notice(self) -> str:
+        """Return what goes on otherwise than before; "" if nothing does."""
+        parts = {"dropped": self.dropped, "new": self.new, "changed": self.changed}
+        return "; ".join(f"{name}: {', '.join(said)}" for name, said in parts.items() if said)
+
     def check(self, folder: object) -> None:
         """Raise if the checkpoint can't be carried over."""
         if self.refused:

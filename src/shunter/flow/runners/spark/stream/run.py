@@ -179,8 +179,8 @@ class StreamRun:
             differences = differing(kept, now)
             differences.check(self._folder)
             self._last = carried(last, kept, now)
-            for said in (*differences.dropped, *differences.new, *differences.changed):
-                logger.warning("%s: the flow has changed since: %s", self._folder, said)
+            if said := differences.notice():
+                logger.warning("%s: the flow has changed: %s", self._folder, said)
         if self._plan.readers is not None:
             self._log = SparkLog(here / SPARK, self._plan.readers)
             self._restore_log(self._log)

@@ -7,6 +7,7 @@ therefore in our commit too, and from there it is made anew on another host, or 
 from __future__ import annotations
 
 import shutil
+import uuid
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -37,9 +38,10 @@ class SparkLog:
         shutil.rmtree(self.folder, ignore_errors=True)
         lines = [*head, *(offsets.get(reader, VOID) for reader in self._readers)]
         for kind, text in (("offsets", "\n".join(lines)), ("commits", COMMITTED)):
-            path = self._path(kind, batch)
-            path.parent.mkdir(parents=True)
-            path.write_text(text)
+            (self.folder / kind).mkdir(parents=True)
+            for number in range(max(0, batch - 1), batch + 1):  # Spark asks for the one before too
+                self._path(kind, number).write_text(text)
+        (self.folder / "metadata").write_text(f'{{"id":"{uuid.uuid4()}"}}')
 
     def _path(self, kind: str, batch: int) -> Path:
         return self.folder / kind / str(batch)
