@@ -47,7 +47,8 @@ class SparkRunner:
         ):
             raise FlowError(
                 "a stream needs a folder from which a later run can go on; name one with "
-                "checkpoints=… (--checkpoints), and on a cluster one that all its hosts see"
+                "checkpoints=… (--checkpoints), and on a cluster one that all its hosts see, or a "
+                "URL such as s3://BUCKET/FOLDER"
             )
         session = _session(options)
         stages = stream_on_spark(

@@ -34,12 +34,11 @@ from shunter.flow.runners.spark.session.kinds import is_local
 from shunter.flow.runners.spark.session.slots import nodes_of
 from shunter.flow.runners.spark.session.spark_session import spark_session
 from shunter.flow.runners.spark.shipping.shipped_code import send_package
-from shunter.flow.runners.spark.stream.differences import Differences, carried, differing
+from shunter.flow.runners.spark.stream.checkpoint import checkpoint_identity, compared
+from shunter.flow.runners.spark.stream.differences import carried, differing
 from shunter.flow.runners.spark.stream.identity import (
-    Identity,
     identity_of,
     keep_identity,
-    kept_identity,
     pinned,
     pins_of,
 )
@@ -103,18 +102,6 @@ def stream_on_spark(
         keep_identity(identity_of(flow, nodes), folder)
     run = StreamRun(flow, session, nodes, folder, progress, should_stop)
     return run.run(every=every, max_events=max_events)
-
-
-def checkpoint_identity(folder: Location) -> Identity | None:
-    """Return of which flow a checkpoint is, by its last commit; None if it is new."""
-    begun = kept_identity(folder)
-    return None if begun is None else Ledger(folder, "").identity() or begun
-
-
-def compared(flow: FlowGraph, kept: Identity, nodes: int) -> tuple[Identity, Differences]:
-    """Return what a flow is when it goes on from a checkpoint, and how that differs."""
-    now = identity_of(flow, nodes, pins_of(flow, kept))
-    return now, differing(kept, now)
 
 
 class StreamRun:
