@@ -80,15 +80,15 @@ def test_of_two_that_take_over_at_once_one_has_it(
     place: Location, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one, other = Ledger(place, "one"), Ledger(place, "other")
-    real: Callable[..., Any] = Ledger._write_epoch
+    real: Callable[..., Any] = Ledger._write_term
 
-    def while_another_does(ledger: Ledger, epoch: Any) -> None:
-        if ledger is one and not other._epoch:
-            other._epoch = f"{one._epoch[:8]}.zzzzzzzz"  # it has seen the same epochs
-            real(other, epoch.__class__(owner="other", after=""))
-        real(ledger, epoch)
+    def while_another_does(ledger: Ledger, term: Any) -> None:
+        if ledger is one and not other._term:
+            other._term = f"{one._term[:8]}.zzzzzzzz"  # it has seen the same terms
+            real(other, term.__class__(owner="other", after=""))
+        real(ledger, term)
 
-    monkeypatch.setattr(Ledger, "_write_epoch", while_another_does)
+    monkeypatch.setattr(Ledger, "_write_term", while_another_does)
     one.take_over()
 
     one.check_owner()
@@ -100,7 +100,7 @@ def test_a_commit_that_was_not_written_to_its_end_does_not_count(place: Location
     ledger = owner(place, "me")
     with ledger.owned():
         ledger.keep(commit_of(0))
-    (place / "commits" / f"{ledger._epoch}-00000001.json.part").write(b'{"batch": 1')
+    (place / "commits" / f"{ledger._term}-00000001.json.part").write(b'{"batch": 1')
 
     assert ledger.last() == commit_of(0)
     assert Ledger(place, "another").last() == commit_of(0)
@@ -112,25 +112,25 @@ def test_a_driver_that_dies_at_any_step_of_taking_over_changes_nothing(
     old = owner(place, "old")
     with old.owned():
         old.keep(commit_of(3))
-    real: Callable[..., Any] = Ledger._write_epoch
+    real: Callable[..., Any] = Ledger._write_term
     for step in range(3):
         left = [step]
 
-        def dying(ledger: Ledger, epoch: Any, left: list[int] = left) -> None:
+        def dying(ledger: Ledger, term: Any, left: list[int] = left) -> None:
             left[0] -= 1
             if left[0] < 0:
                 raise KeyboardInterrupt
-            real(ledger, epoch)
+            real(ledger, term)
 
-        monkeypatch.setattr(Ledger, "_write_epoch", dying)
+        monkeypatch.setattr(Ledger, "_write_term", dying)
         try:
             owner(place, f"dies at {step}")
         except KeyboardInterrupt:
             assert step < 2
-        monkeypatch.setattr(Ledger, "_write_epoch", real)
+        monkeypatch.setattr(Ledger, "_write_term", real)
         assert Ledger(place, "reader").last() == commit_of(3)
     new = owner(place, "new")
     with new.owned():
         new.keep(commit_of(4))
     assert Ledger(place, "reader").last() == commit_of(4)
-    assert len((place / "epochs").files()) == len((place / "commits").files()) == 1
+    assert len((place / "terms").files()) == len((place / "commits").files()) == 1

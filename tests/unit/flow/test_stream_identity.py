@@ -9,7 +9,7 @@ import pytest
 
 from shunter import Flow
 from shunter.errors import FlowError
-from shunter.flow import Count, Sum
+from shunter.flow import Count, DataFrameSource, Sum
 from shunter.flow.location import Location
 from shunter.flow.runners.spark.stream.differences import carried, differing
 from shunter.flow.runners.spark.stream.identity import (
@@ -144,6 +144,20 @@ def test_other_nodes_code_and_errors_are_no_reason_to_refuse() -> None:
     new.code, new.on_error = old.code, "skip"
     found = differing(kept, identity_of(new, 2))
     assert found.changed == ["what its errors do, or its instructions, are not the same"]
+
+
+def test_other_sources_beside_a_dataframe_are_refused() -> None:
+    def flow(*names: str) -> Flow:
+        made = Flow("frames")
+        for name in names:
+            made.source(DataFrameSource(lambda spark: spark.range(3)), name=name).sink(Collect())
+        return made
+
+    found = differing(identity_of(flow("one"), 2), identity_of(flow("one", "two"), 2))
+
+    assert found.refused == [
+        "its sources are not the same, and Spark keeps by itself how far DataFrames were read"
+    ]
 
 
 def commit_on(identity: Identity) -> Commit:

@@ -13,7 +13,13 @@ import msgspec
 from shunter.errors import FlowError
 from shunter.flow.graph.keys import hashes_of
 from shunter.flow.graph.stages import StageKind
-from shunter.flow.runners.spark.stream.identity import BY_KEY, WHOLE, Identity, StageFacts
+from shunter.flow.runners.spark.stream.identity import (
+    BY_KEY,
+    DATAFRAME,
+    WHOLE,
+    Identity,
+    StageFacts,
+)
 from shunter.flow.runners.spark.stream.ledger import Commit
 from shunter.flow.runners.spark.stream.states import Head
 
@@ -54,6 +60,11 @@ def differing(kept: Identity, now: Identity) -> Differences:
     refused = [f"the stage {name!r} {reason}" for name, reason in refusals.items() if reason]
     if kept.flow != now.flow:
         refused.insert(0, f"it is of the flow {kept.flow!r}, not {now.flow!r}")
+    sources, now_sources = _sources(before), _sources(after)
+    if sources != now_sources and DATAFRAME in (*sources.values(), *now_sources.values()):
+        refused.append(
+            "its sources are not the same, and Spark keeps by itself how far DataFrames were read"
+        )
     lost = [name for name in both if before[name].keeps and not after[name].keeps]
     return Differences(
         kept=[
@@ -67,6 +78,10 @@ def differing(kept: Identity, now: Identity) -> Differences:
         changed=list(_changed(kept, now)),
         refused=refused,
     )  # fmt: skip
+
+
+def _sources(stages: dict[str, StageFacts]) -> dict[str, str]:
+    return {name: each.holds for name, each in stages.items() if each.kind == StageKind.SOURCE}
 
 
 def _refused(before: StageFacts, after: StageFacts) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any
 
 import msgspec
 
@@ -24,13 +25,14 @@ FORMAT = 2
 MARK = "flow.json"
 
 BY_KEY, WHOLE = "by key", "whole"
+DATAFRAME = "a DataFrame"
 
 
 class StageFacts(msgspec.Struct, frozen=True, kw_only=True):
     """What a checkpoint must know of a stage.
 
     `workers` is what the user has said, and `count` how many there are; `keeps` is how its state is
-    kept, if it has one, `key` the name of its key, and `holds` what an aggregate is of.
+    kept, if it has one, `key` the name of its key, and `holds` what an aggregate or source is of.
     """
 
     kind: str
@@ -130,11 +132,15 @@ def _facts(stage: Stage, count: int) -> StageFacts:
         count=count,
         keeps=keeps(stage),
         key=", ".join(sorted({edge.route.label for edge in stage.inputs})) if stage.keyed else "",
-        holds=_described(stage.what) if isinstance(stage.what, Aggregation) else "",
+        holds=_described(stage.what),
     )
 
 
-def _described(what: Aggregation) -> str:
+def _described(what: Any) -> str:
+    if isinstance(what, DataFrameSource):
+        return DATAFRAME
+    if not isinstance(what, Aggregation):
+        return ""
     parts = [f"{name}={type(each).__name__}" for name, each in what.aggregates.items()]
     if what.window is not None:
         parts.append(f"windows of {what.window.size:g} every {what.window.every:g} seconds")

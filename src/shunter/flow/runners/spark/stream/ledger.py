@@ -1,14 +1,14 @@
 """What a stream has committed, batch by batch, and whose it is: files at its checkpoint's place.
 
     flow.json                  that this is the checkpoint of a stream, and of which flow
-    epochs/EPOCH.json          one for each driver: who it is, its flow, and where it goes on
-    commits/EPOCH-BATCH.json   where sources, sinks and states stood after a batch
+    terms/TERM.json            one for each driver: who it is, its flow, and where it goes on
+    commits/TERM-BATCH.json    where sources, sinks and states stood after a batch
     states/, spark/            what workers keep, and what Spark keeps
 
-A driver takes over by an epoch above all others. It then lists the commits, and only when it has
-written into its epoch which one it goes on from does it change anything else. From then on commits
-of older epochs don't count, whenever they arrive: so no store needs locks or conditional writes. A
-driver looks before and after each commit whether its epoch is still the highest, and publishes
+A driver takes over by a term above all others. It then lists the commits, and only when it has
+written into its term which one it goes on from does it change anything else. From then on commits
+of older terms don't count, whenever they arrive: so no store needs locks or conditional writes. A
+driver looks before and after each commit whether its term is still the highest, and publishes
 nothing if it is not. Where the checkpoint is on a disk, a lock also keeps another from taking over
 while sinks publish.
 """
@@ -61,7 +61,7 @@ class Commit(msgspec.Struct, frozen=True, kw_only=True):
         return None if position is None else msgspec.msgpack.decode(base64.b64decode(position))
 
 
-class Epoch(msgspec.Struct, frozen=True, kw_only=True):
+class DriverTerm(msgspec.Struct, frozen=True, kw_only=True):
     """A driver. `after` names the commit that it goes on from; None until it knows, "" for none."""
 
     owner: str
@@ -82,8 +82,8 @@ class Ledger:
 
     def __init__(self, folder: Location | Path, token: str) -> None:
         self.folder, self._token = Location.of(folder), token
-        self._commits, self._epochs = self.folder / "commits", self.folder / "epochs"
-        self._epoch = ""
+        self._commits, self._terms = self.folder / "commits", self.folder / "terms"
+        self._term = ""
         self._own: list[str] = []
 
     # ---- reading
@@ -98,16 +98,16 @@ class Ledger:
         name = self._last_name()
         if name is None:
             return None
-        epoch: Epoch = self._read(self._epochs / f"{_epoch_of(name)}.json", Epoch)
-        return epoch.identity
+        term: DriverTerm = self._read(self._terms / f"{_term_of(name)}.json", DriverTerm)
+        return term.identity
 
     def _last_name(self) -> str | None:
         names = _names(self._commits)
-        for epoch in sorted(_names(self._epochs), reverse=True):
-            own = [name for name in names if _epoch_of(name) == epoch.removesuffix(".json")]
+        for term in sorted(_names(self._terms), reverse=True):
+            own = [name for name in names if _term_of(name) == term.removesuffix(".json")]
             if own:
                 return max(own)
-            if (after := self._read(self._epochs / epoch, Epoch).after) is not None:
+            if (after := self._read(self._terms / term, DriverTerm).after) is not None:
                 return after or None
         return None
 
@@ -124,24 +124,24 @@ class Ledger:
 
     def take_over(self, identity: Identity | None = None) -> None:
         """Become the owner; whoever was it before finds out when it next commits."""
-        mine = Epoch(owner=self._token, identity=identity)
+        mine = DriverTerm(owner=self._token, identity=identity)
         with state_faults(self.folder), self._locked():
             while not self._is_owner():
-                numbers = [int(name.partition(".")[0]) for name in _names(self._epochs)]
+                numbers = [int(name.partition(".")[0]) for name in _names(self._terms)]
                 # The ending keeps two that take over at once apart; the higher one has it.
-                self._epoch = f"{max(numbers, default=0) + 1:08d}.{uuid.uuid4().hex[:8]}"
-                self._write_epoch(mine)
-            self._write_epoch(msgspec.structs.replace(mine, after=self._last_name() or ""))
+                self._term = f"{max(numbers, default=0) + 1:08d}.{uuid.uuid4().hex[:8]}"
+                self._write_term(mine)
+            self._write_term(msgspec.structs.replace(mine, after=self._last_name() or ""))
 
     def check_owner(self) -> None:
         """Raise if another driver has taken over."""
         with state_faults(self.folder):
-            names = _names(self._epochs)
-            if names and max(names) == f"{self._epoch}.json":
+            names = _names(self._terms)
+            if names and max(names) == f"{self._term}.json":
                 return
             owner = "nobody: the folder was emptied"
             if names:
-                owner = self._read(self._epochs / max(names), Epoch).owner
+                owner = self._read(self._terms / max(names), DriverTerm).owner
         raise FlowError(
             f"{self.folder}: the stream was taken over by {owner}, so this driver "
             f"({self._token}) ends, and has published nothing since; let the other go on"
@@ -155,16 +155,16 @@ class Ledger:
             yield
 
     def _is_owner(self) -> bool:
-        return max(_names(self._epochs), default="") == f"{self._epoch}.json"
+        return max(_names(self._terms), default="") == f"{self._term}.json"
 
-    def _write_epoch(self, epoch: Epoch) -> None:
-        (self._epochs / f"{self._epoch}.json").write(msgspec.json.encode(epoch))
+    def _write_term(self, term: DriverTerm) -> None:
+        (self._terms / f"{self._term}.json").write(msgspec.json.encode(term))
 
     # ---- committing
 
     def keep(self, commit: Commit) -> None:
         """Write a commit, inside of `owned`; from now on its batch counts."""
-        name = f"{self._epoch}-{commit.batch:08d}.json"
+        name = f"{self._term}-{commit.batch:08d}.json"
         (self._commits / name).write(msgspec.json.encode(commit))
         if name not in self._own:
             self._own.append(name)
@@ -172,13 +172,13 @@ class Ledger:
         self.check_owner()
 
     def _sweep(self) -> None:
-        """Remove what counts no more: old commits, and at the first one all of older epochs."""
+        """Remove what counts no more: old commits, and at the first one all of older terms."""
         gone = [self._commits / name for name in self._own[:-KEPT]]
         if len(self._own) == 1:
-            epochs = [each for each in _names(self._epochs) if each < f"{self._epoch}.json"]
-            commits = [each for each in _names(self._commits) if _epoch_of(each) < self._epoch]
+            terms = [each for each in _names(self._terms) if each < f"{self._term}.json"]
+            commits = [each for each in _names(self._commits) if _term_of(each) < self._term]
             gone = [self._commits / each for each in commits]
-            gone += [self._epochs / each for each in epochs]
+            gone += [self._terms / each for each in terms]
         del self._own[:-KEPT]
         for location in gone:
             with suppress(OSError, FlowError):
@@ -214,5 +214,5 @@ def _is_whole(name: str) -> bool:
     return name.endswith(".json")
 
 
-def _epoch_of(commit: str) -> str:
+def _term_of(commit: str) -> str:
     return commit.rpartition("-")[0]
