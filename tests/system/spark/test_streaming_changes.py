@@ -15,7 +15,7 @@ from shunter.errors import FlowError
 from shunter.flow import Count, Window
 from shunter.flow.graph.instructions import END_OF_STREAM, Instruction
 from shunter.flow.runners.port import Stopped
-from shunter.flow.runners.spark.stream.run import stream_on_spark
+from shunter.flow.runners.spark.stream.run import StreamRun, stream_on_spark
 from shunter.flow.runners.spark.stream.states import StateFiles
 from shunter.flow.sinks import WriteJsonLines
 from shunter.flow.sources import Watermarked
@@ -121,39 +121,41 @@ def test_only_keys_that_were_touched_are_written(spark: SparkSession, tmp_path: 
     assert sum(after.values()) == 10_030
 
 
+def begun_flow(folder: Path) -> Flow:
+    made = Flow("changed")
+    gone = made.source([{"key": -1}] * 500, name="gone")
+    numbers = made.source([{"key": n % KEYS} for n in range(200)], name="numbers")
+    numbered = numbers.key_by("key").stateful(Numbered, name="numbered")
+    numbered.sink(WriteJsonLines(folder / "out.jsonl"), name="out", workers=1)
+    less = gone.key_by("key").stateful(Numbered, name="less")
+    less.sink(WriteJsonLines(folder / "less.jsonl"), name="less_out", workers=1)
+    return made
+
+
+def changed_flow(folder: Path) -> Flow:
+    """One source more and one less, another function, one state more and one less."""
+    made = Flow("changed")
+    numbers = made.source([{"key": n % KEYS} for n in range(200)], name="numbers")
+    others = made.source([{"key": 1_000}] * 5, name="others")
+    real = made.merge(numbers, others).filter(lambda event: True, name="real")
+    real.key_by("key").stateful(Numbered, name="numbered").sink(
+        WriteJsonLines(folder / "out.jsonl"), name="out", workers=1
+    )
+    real.key_by("key").stateful(Numbered, name="more").sink(
+        WriteJsonLines(folder / "more.jsonl"), name="more_out", workers=1
+    )
+    return made
+
+
 def test_a_changed_flow_goes_on_where_its_states_fit(
     spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def changed(folder: Path) -> Flow:
-        """One source more, another function, one state more, and one less."""
-        made = Flow("changed")
-        numbers = made.source([{"key": n % KEYS} for n in range(200)], name="numbers")
-        others = made.source([{"key": 1_000}] * 5, name="others")
-        real = made.merge(numbers, others).filter(lambda event: True, name="real")
-        real.key_by("key").stateful(Numbered, name="numbered").sink(
-            WriteJsonLines(folder / "out.jsonl"), name="out", workers=1
-        )
-        real.key_by("key").stateful(Numbered, name="more").sink(
-            WriteJsonLines(folder / "more.jsonl"), name="more_out", workers=1
-        )
-        return made
-
-    def begun(folder: Path) -> Flow:
-        made = Flow("changed")
-        gone = made.source([{"key": -1}] * 500, name="gone")
-        numbers = made.source([{"key": n % KEYS} for n in range(200)], name="numbers")
-        numbered = numbers.key_by("key").stateful(Numbered, name="numbered")
-        numbered.sink(WriteJsonLines(folder / "out.jsonl"), name="out", workers=1)
-        less = gone.key_by("key").stateful(Numbered, name="less")
-        less.sink(WriteJsonLines(folder / "less.jsonl"), name="less_out", workers=1)
-        return made
-
     options: Any = {"checkpoints": tmp_path / "kept", "nodes": 2, "max_events": AT_ONCE}
     with pytest.raises(Stopped):
-        stream_on_spark(begun(tmp_path), spark, **options, **batches(2))
+        stream_on_spark(begun_flow(tmp_path), spark, **options, **batches(2))
     before = len(lines_in(tmp_path))
     with caplog.at_level(logging.WARNING):
-        stages = stream_on_spark(changed(tmp_path), spark, **options)
+        stages = stream_on_spark(changed_flow(tmp_path), spark, **options)
 
     counts = [*range(1, 6), -5]
     found = Counter((each["key"], each["count"]) for each in lines_in(tmp_path))
@@ -171,6 +173,29 @@ def test_a_changed_flow_goes_on_where_its_states_fit(
     source.map(str, name="numbers").sink(WriteJsonLines(tmp_path / "n.jsonl"), name="out")
     with pytest.raises(FlowError, match="was a source, and is a map"):
         stream_on_spark(refused, spark, **options)
+
+
+def test_a_changed_flow_that_dies_before_its_first_commit_leaves_the_way_back(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def dies(*_: object) -> None:
+        raise Stopped
+
+    options: Any = {"checkpoints": tmp_path / "kept", "nodes": 2, "max_events": 300}
+    with pytest.raises(Stopped):
+        stream_on_spark(begun_flow(tmp_path), spark, **options, every=60, **batches(1))
+    with monkeypatch.context() as patch:
+        patch.setattr(StreamRun, "_stream", dies)
+        with pytest.raises(Stopped):
+            stream_on_spark(changed_flow(tmp_path), spark, **options)
+
+    stream_on_spark(begun_flow(tmp_path), spark, **options)
+
+    less = [json.loads(line) for line in (tmp_path / "less.jsonl").read_text().splitlines()]
+    assert [each["count"] for each in less] == [*range(1, 501), -500]
+    counts = [*range(1, 6), -5]
+    found = Counter((each["key"], each["count"]) for each in lines_in(tmp_path))
+    assert found == Counter((key, count) for key in range(KEYS) for count in counts)
 
 
 def test_windows_that_are_open_go_to_other_workers(spark: SparkSession, tmp_path: Path) -> None:

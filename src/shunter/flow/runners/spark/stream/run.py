@@ -63,6 +63,8 @@ SPARKS_SCHEMES = {"s3": "s3a"}
 
 LOOK_SECONDS = 0.2
 OWNER_SECONDS = 1.0
+ASK_SECONDS = 10.0
+"""How often it is looked whether another driver has taken over: on a disk, and at a store."""
 
 Progress = Callable[[Sequence[StageReport]], None]
 
@@ -131,6 +133,7 @@ class StreamRun:
         self._log_head: list[str] = []
         self._offsets: dict[str, str] = {}
         self._live = LiveFiles({})
+        self._safe: list[Head] = []
 
     def run(self, *, every: float | None, max_events: int) -> list[StageReport]:
         """Go on where the last driver has ended, until the sources end."""
@@ -166,6 +169,7 @@ class StreamRun:
             differences = differing(kept, now)
             differences.check(self._folder)
             self._last = carried(last, kept, now)
+            self._safe = [head for heads in last.states.values() for head in heads]
             if said := differences.notice():
                 logger.warning("%s: the flow has changed: %s", self._folder, said)
         if self._plan.readers is not None:
@@ -175,8 +179,10 @@ class StreamRun:
     def _restore_log(self, log: SparkLog) -> None:
         if self._last is None:
             shutil.rmtree(log.folder, ignore_errors=True)
-        elif not log.fits(self._last.batch, self._last.offsets):
-            log.restore(self._last.batch, self._last.log_head, self._last.offsets)
+        else:
+            noted = (self._last.batch, self._last.log_head, self._last.offsets)
+            if not log.fits(*noted):
+                log.restore(*noted)
 
     # ---- the query
 
@@ -222,7 +228,9 @@ class StreamRun:
         while not self._is_over.wait(LOOK_SECONDS) and query.isActive:
             if self._should_stop():
                 raise Stopped
-            if time.monotonic() - looked > OWNER_SECONDS:
+            if time.monotonic() - looked > (
+                OWNER_SECONDS if self._folder.is_local else ASK_SECONDS
+            ):
                 self._ledger.check_owner()
                 looked = time.monotonic()
 
@@ -309,7 +317,8 @@ class StreamRun:
         """Open sinks at the last commit; what came after it, and was never counted, is dropped."""
         heads = {} if self._last is None else self._last.states
         self._live = LiveFiles({each: self._states.names(of) for each, of in heads.items()})
-        self._states.sweep(self._live.names)
+        # Until the first commit of this driver another one may go on with the flow as it was.
+        self._states.sweep(self._live.names | self._states.names(self._safe))
         for chain in self._plan.sinks:
             self._sinks.append(StreamSinkFeed(self._flow, chain, self._last, self._check))
         if self._last is not None:

@@ -29,19 +29,27 @@ class SparkLog:
         at = len(lines) - len(self._readers)
         return lines[:at], dict(zip(self._readers, lines[at:], strict=True))
 
-    def fits(self, batch: int, offsets: Mapping[str, str]) -> bool:
-        """True if Spark can go on from here: it has noted this batch, and for the same sources."""
-        return list(offsets) == self._readers and self._path("offsets", batch).is_file()
+    def fits(self, batch: int, head: Sequence[str], offsets: Mapping[str, str]) -> bool:
+        """True if Spark can go on from here: it has noted this very batch, of these sources."""
+        path = self._path("offsets", batch)
+        return (
+            list(offsets) == self._readers
+            and path.is_file()
+            and path.read_text().splitlines() == self._lines(head, offsets)
+        )
 
     def restore(self, batch: int, head: Sequence[str], offsets: Mapping[str, str]) -> None:
         """Let Spark go on behind a batch; a source that it did not have begins at its beginning."""
         shutil.rmtree(self.folder, ignore_errors=True)
-        lines = [*head, *(offsets.get(reader, VOID) for reader in self._readers)]
-        for kind, text in (("offsets", "\n".join(lines)), ("commits", COMMITTED)):
+        text = "\n".join(self._lines(head, offsets))
+        for kind, body in (("offsets", text), ("commits", COMMITTED)):
             (self.folder / kind).mkdir(parents=True)
             for number in range(max(0, batch - 1), batch + 1):  # Spark asks for the one before too
-                self._path(kind, number).write_text(text)
+                self._path(kind, number).write_text(body)
         (self.folder / "metadata").write_text(f'{{"id":"{uuid.uuid4()}"}}')
+
+    def _lines(self, head: Sequence[str], offsets: Mapping[str, str]) -> list[str]:
+        return [*head, *(offsets.get(reader, VOID) for reader in self._readers)]
 
     def _path(self, kind: str, batch: int) -> Path:
         return self.folder / kind / str(batch)

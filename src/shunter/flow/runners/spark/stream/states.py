@@ -79,9 +79,13 @@ class StateFiles:
     def open(self, name: str) -> Segment:
         """Return a file of states, without reading more of it than is asked for."""
         with state_faults(self._folder):
-            path = self._folder.path / name if self._folder.is_local else self._copied(name)
-            with open(path, "rb") as file:
-                mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+            if self._folder.is_local:
+                mapped = _mapped(self._folder.path / name)
+            else:
+                try:
+                    mapped = _mapped(self._copied(name))
+                except FileNotFoundError:  # a try that was given up has removed the copy
+                    mapped = _mapped(self._copied(name))
         return Segment(name, memoryview(mapped))
 
     @contextmanager
@@ -162,6 +166,11 @@ class StateFiles:
             self._copies = Path(tempfile.mkdtemp(prefix="shunter-states-"))
         self._copies.mkdir(parents=True, exist_ok=True)
         return self._copies / name
+
+
+def _mapped(path: Path) -> mmap.mmap:
+    with open(path, "rb") as file:
+        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
 
 
 class LiveFiles:

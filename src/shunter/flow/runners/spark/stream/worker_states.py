@@ -31,6 +31,7 @@ from shunter.flow.runners.spark.stream.segments import (
     SegmentTable,
     SegmentView,
     item_in,
+    key_in,
     record_of,
     state_in,
 )
@@ -86,11 +87,9 @@ class StageStates:
         if table.is_dropped:
             return
         for _, record in live_records(self._views, self._key(part)):
-            key, state = item_in(record)
-            written = written_key(key)
-            if written not in table.loaded:
+            if (written := key_in(record)) not in table.loaded:
                 table.loaded[written] = record
-                yield key, state
+                yield item_in(record)
 
     def parts(self) -> list[Any]:
         """Return the parts that older files have, and that were not dropped."""
