@@ -10,7 +10,6 @@ import gzip
 import io
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import chain
 from typing import Any, BinaryIO, Protocol, cast
 
 import msgspec
@@ -18,7 +17,7 @@ import msgspec
 from shunter.errors import FlowError
 from shunter.flow.arrow import arrow
 from shunter.flow.sinks.parts import unified
-from shunter.flow.sinks.records import records_of
+from shunter.flow.sinks.records import columns_of, records_of
 
 CELLS_AT_ONCE = 1_000_000
 ROWS_AT_ONCE = 100_000
@@ -77,14 +76,14 @@ class ParquetWriter:
     def __init__(self, form: ParquetFormat, file: BinaryIO, schema: Any) -> None:
         self._format, self._file = form, file
         self.schema = arrow().schema([]) if schema is None else schema
-        self._rows: list[dict[str, Any]] = []
+        self._events: list[Any] = []
         self._writer: Any = None
         self.rows = 0
 
     def write(self, events: Sequence[Any]) -> Sequence[Any]:
-        self._rows += records_of(events)
-        columns = max(1, len(self._rows[0]) if self._rows else 1)
-        if len(self._rows) >= min(ROWS_AT_ONCE, max(1, CELLS_AT_ONCE // columns)):
+        self._events += events
+        columns = max(1, len(columns_of(self._events[:1])))
+        if len(self._events) >= min(ROWS_AT_ONCE, max(1, CELLS_AT_ONCE // columns)):
             return self.flush()
         return ()
 
@@ -99,13 +98,13 @@ class ParquetWriter:
         self._write_table(arrow().Table.from_batches([batch]))
 
     def flush(self) -> Sequence[Any]:
-        rows, self._rows = self._rows, []
-        if not rows:
+        events, self._events = self._events, []
+        if not events:
             return ()
-        table = self._table_of(rows)
+        table = self._table_of(events)
         if self._writer is not None and self._writer.schema != table.schema:
             self.schema = unified([self._writer.schema, table.schema])
-            return rows
+            return events
         self._write_table(table)
         return ()
 
@@ -118,17 +117,19 @@ class ParquetWriter:
         self._writer.write_table(table)
         self.rows += table.num_rows
 
-    def _table_of(self, rows: list[dict[str, Any]]) -> Any:
-        pyarrow = arrow()
+    def _table_of(self, events: list[Any]) -> Any:
+        pyarrow, given = arrow(), self._format.schema
         try:
-            if self._format.schema is not None:
-                return pyarrow.Table.from_pylist(rows, schema=self._format.schema)
+            columns = columns_of(events)
+            if given is not None:
+                nothing = [None] * len(events)
+                arrays = [pyarrow.array(columns.get(f.name, nothing), f.type) for f in given]
+                return pyarrow.Table.from_arrays(arrays, schema=given)
             known = {field.name: field.type for field in self.schema}
-            names = dict.fromkeys(chain(known, chain.from_iterable(rows)))
-            columns = {name: [row.get(name) for row in rows] for name in names}
-            return pyarrow.table(
-                {name: _array(values, known.get(name)) for name, values in columns.items()}
-            )
+            for name in known:
+                columns.setdefault(name, [None] * len(events))
+            names = dict.fromkeys([*known, *columns])
+            return pyarrow.table({name: _array(columns[name], known.get(name)) for name in names})
         except (pyarrow.ArrowException, TypeError, OverflowError) as error:
             raise FlowError(
                 f"{self._format.path}: events don't fit the columns ({error}); pass "
