@@ -57,7 +57,8 @@ def with_expressions(events: Path, out: Path, _: int) -> Flow:
 def with_states(events: Path, out: Path, count: int) -> Flow:
     flow = Flow("states", instructions=["half_time"])
     source = WithInstruction(ParquetRows(events, type=Reading), count // 2)
-    told = flow.source(source, workers=os.cpu_count() or 2).key_by("key").stateful(Totals)
+    readings = flow.source(source, workers=os.cpu_count() or 2)
+    told = readings.key_by("key").stateful(Totals, any_order=True)
     told.sink(WriteParquet(out))
     return flow
 

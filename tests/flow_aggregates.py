@@ -121,7 +121,7 @@ def an_aggregate_behind_flat_map(flow: Flow) -> None:
 def an_aggregate_into_another_state(flow: Flow) -> None:
     told = flow.source(range(500)).map(sale).key_by("shop").aggregate(items=Sum("items"))
     witness(told, "-shops", key=of_shop)
-    sums = told.map(lambda result: result["items"]).key_by(modulo_3).stateful(Total)
+    sums = told.map(lambda result: result["items"]).key_by(modulo_3).stateful(Total, any_order=True)
     witness(sums, workers=1)
 
 

@@ -17,6 +17,8 @@ from uuid import UUID
 import msgspec
 
 import flow_aggregates
+import flow_inputs
+import flow_orders
 from flow_witness import CASES as CASES
 from flow_witness import (
     Batch,
@@ -157,7 +159,7 @@ def one_hot_key(flow: Flow) -> None:
 @case(20_000)
 def a_key_for_each_event(flow: Flow) -> None:
     numbers = flow.source(Numbers(20_000), workers=2).key_by(itself)
-    witness(numbers.stateful(Running), key=first)
+    witness(numbers.stateful(Running, any_order=True), key=first)
 
 
 @case(60)
@@ -235,7 +237,7 @@ def an_instruction_in_the_middle(flow: Flow) -> None:
 def an_instruction_behind_balanced_workers(flow: Flow) -> None:
     events = [*range(5000), Instruction("day_ended", 1), *range(5000)]
     mapped = flow.source(events).balanced().map(doubled, workers=3)
-    witness(mapped.key_by(modulo_7).stateful(Total), key=first)
+    witness(mapped.key_by(modulo_7).stateful(Total, any_order=True), key=first)
 
 
 @case(3 * 3, instructions=["day_ended"])
@@ -244,14 +246,14 @@ def an_instruction_by_two_ways(flow: Flow) -> None:
         [*range(300), Instruction("day_ended", 1), Instruction(FLUSH), *range(300)]
     )
     ways = numbers.balanced().map(doubled, workers=2), numbers.key_by(modulo_7).map(itself)
-    witness(flow.merge(*ways).key_by(modulo_3).stateful(Total), key=first)
+    witness(flow.merge(*ways).key_by(modulo_3).stateful(Total, any_order=True), key=first)
 
 
 @case(2, instructions=["half_time"])
 def instructions_of_two_sources(flow: Flow) -> None:
     low = flow.source([*[0] * 9, Instruction("half_time", 0), *[0] * 5], name="low")
     high = flow.source([*[1] * 4, Instruction("half_time", 1), *[1] * 7], name="high")
-    witness(flow.merge(low, high).key_by(itself).stateful(OwnTotal), key=first)
+    witness(flow.merge(low, high).key_by(itself).stateful(OwnTotal, any_order=True), key=first)
 
 
 @case(4 + 3)
@@ -266,7 +268,7 @@ def a_flush_of_what_waits(flow: Flow) -> None:
 @case(90, on_error="skip")
 def bad_events_left_out(flow: Flow) -> None:
     numbers = flow.source([n % 10 for n in range(100)]).balanced().map(inverse)
-    witness(numbers.key_by(itself).stateful(Numbered), key=repr)
+    witness(numbers.key_by(itself).stateful(Numbered, any_order=True), key=repr)
 
 
 @case(90 + 10, on_error=Witness("bad_events_in_letters-dead"))
@@ -328,7 +330,7 @@ def twenty_each(flow: Flow, events: list[Any], *, key: Any = repr) -> None:
     """Send events over two edges, and number them by key."""
     moved = flow.source(events * 20).balanced().map(itself, workers=2)
     witness(moved, "-moved", workers=1)
-    witness(moved.key_by(key).stateful(Numbered), workers=1)
+    witness(moved.key_by(key).stateful(Numbered, any_order=True), workers=1)
 
 
 @case(2 * 20 * len(PLAIN))
@@ -395,7 +397,7 @@ def a_file_in_parts(flow: Flow) -> None:
     file = EXAMPLES / "temperatures" / "readings.jsonl"
     readings = flow.source(JsonLines(file, type=Reading), name="readings", workers=3)
     witness(readings, "-all")
-    witness(readings.key_by("machine").stateful(Counted), key=first)
+    witness(readings.key_by("machine").stateful(Counted, any_order=True), key=first)
 
 
 @case(60)
@@ -404,9 +406,14 @@ def rows_of_a_file(flow: Flow) -> None:
     witness(rows.balanced().map(itself))
 
 
-# ---- aggregates and windows, which have a file of their own
+# ---- aggregates and windows, and orders by time, which have files of their own
 
-globals().update({name: getattr(flow_aggregates, name) for name in flow_aggregates.NAMES})
+for others in (flow_aggregates, flow_orders):
+    globals().update({name: getattr(others, name) for name in others.NAMES})
+
+# ---- bad lines, and times with zones, likewise
+
+globals().update({name: getattr(flow_inputs, name) for name in flow_inputs.NAMES})
 
 
 # ---- a flow that does not come to its end

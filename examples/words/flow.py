@@ -49,5 +49,5 @@ class Count:
 
 flow = Flow("words")
 all_words = flow.source(lines).balanced().flat_map(words)
-counts = all_words.key_by(itself).stateful(Count, name="count")
+counts = all_words.key_by(itself).stateful(Count, any_order=True, name="count")
 counts.sink(WriteCsv("words.csv", columns=["word", "times"]), name="counts", workers=1)

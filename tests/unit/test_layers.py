@@ -35,14 +35,15 @@ LAYERS = {
     "flow": ("errors", "model", "store", "context", "payload", "app", "rerun", "client", "flow"),
     "flow.arrow": ("errors",),
     "flow.location": ("errors", "flow.arrow"),
+    "flow.manifest": ("errors", "flow.location"),
     "flow.graph": ("errors", "model", "flow.graph"),
     "flow.sources": (
-        "errors", "model", "store", "client", "rerun", "flow.arrow", "flow.location", "flow.graph",
-        "flow.sources",
+        "errors", "model", "store", "client", "rerun", "flow.arrow", "flow.location",
+        "flow.manifest", "flow.graph", "flow.sources",
     ),
     "flow.sinks": (
-        "errors", "payload", "client", "rerun", "flow.arrow", "flow.location", "flow.graph",
-        "flow.sources", "flow.sinks",
+        "errors", "payload", "client", "rerun", "flow.arrow", "flow.location",
+        "flow.manifest", "flow.graph", "flow.sources", "flow.sinks",
     ),
     "flow.runtime": (
         "errors", "flow.graph", "flow.sources.port", "flow.sinks.port", "flow.runtime",
@@ -50,12 +51,12 @@ LAYERS = {
     "flow.pictures": ("errors", "flow.graph", "flow.pictures"),
     "flow.runners": (
         "errors", "flow.graph", "flow.runtime", "flow.sources", "flow.sinks", "flow.runners",
-        "flow.arrow", "flow.location", "flow.loading",
+        "flow.arrow", "flow.location", "flow.manifest", "flow.loading",
     ),
     "flow.runners.local": (
         "errors", "flow.graph", "flow.runtime", "flow.sources", "flow.sinks",
         "flow.runners.assembly", "flow.runners.checkpoint_stores", "flow.runners.port",
-        "flow.arrow", "flow.location",
+        "flow.arrow", "flow.location", "flow.manifest",
     ),
     "flow.loading": ("errors", "flow.graph"),
     "reporting": ("errors", "flow", "rerun", "reporting"),
@@ -121,6 +122,8 @@ FORBIDDEN = {
     "flow.runners.spark.columns.native_stages": IMPURE,
     "flow.runners.spark.columns.plan_rewriter": IMPURE,
     "flow.runners.spark.session.java_noise": IMPURE,
+    "flow.runners.spark.session.memory_faults": IMPURE,
+    "flow.runners.spark.stream.fitness": IMPURE,
     "flow.sources.since": IMPURE,
     "gateway.latecomers": IMPURE,
     "gateway.web.reports": IMPURE,

@@ -40,12 +40,16 @@ class TypedOptions:
     every: float | None = None
     is_stream: bool = False
     max_events: int | None = None
+    conf: Sequence[str] = ()
 
     def check(self) -> None:
         """Raise where some of it makes no sense together."""
         for name, on, value in self._of_one_runner():
             if value and self.on is not on:
                 raise FlowError(f"{name} is for --on {on}; say that too, or leave {name} out")
+        self.settings()
+        if self.conf and self.remote:
+            raise FlowError("--conf is for a Spark that is started here, and --remote runs already")
         if self.max_events and not self.is_stream:
             raise FlowError("--max-events is for --stream; say that too, or leave it out")
         if self.remote and (self.master or self.is_stream):
@@ -60,6 +64,19 @@ class TypedOptions:
         if self.hosts and self.addresses:
             raise FlowError("--hosts places new engines on Spark; name no --engine beside it")
 
+    def settings(self) -> dict[str, str]:
+        """Return what --conf said; raise a FlowError for what is no setting of Spark's."""
+        found = {}
+        for each in self.conf:
+            key, equals, value = each.partition("=")
+            if not equals or not key.strip().startswith("spark."):
+                raise FlowError(
+                    f"--conf {each}: that is no setting of Spark's; write it as "
+                    "spark.driver.memory=4g"
+                )
+            found[key.strip()] = value.strip()
+        return found
+
     @property
     def nodes(self) -> int:
         """How many nodes a run has that is not on Spark."""
@@ -72,6 +89,7 @@ class TypedOptions:
             ("--master", On.SPARK, self.master),
             ("--remote", On.SPARK, self.remote),
             ("--stream", On.SPARK, self.is_stream),
+            ("--conf", On.SPARK, self.conf),
             ("--engines", On.ENGINES, self.engines),
             ("--engine", On.ENGINES, self.addresses),
             ("--hosts", On.ENGINES, self.hosts),
@@ -107,13 +125,20 @@ def _run(
         return stream_and_show(
             flow,
             master=options.master,
+            conf=options.settings(),
             checkpoints=options.checkpoints,
             every=options.every,
             max_events=options.max_events,
             is_shown=is_shown,
         )
     if options.on is On.SPARK:
-        return run_and_show(flow, master=options.master, remote=options.remote, is_shown=is_shown)
+        return run_and_show(
+            flow,
+            master=options.master,
+            remote=options.remote,
+            conf=options.settings(),
+            is_shown=is_shown,
+        )
     with _Display(flow, options.nodes, is_shown=is_shown) as display:
         how = RunOptions(
             spec=spec,

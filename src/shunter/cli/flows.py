@@ -44,7 +44,10 @@ def run(
     on: Annotated[On, typer.Option(help="On Spark, on engines, or in this process.")] = On.SPARK,
     master: Annotated[
         str | None,
-        typer.Option(help="Spark's master: spark://HOST:PORT; else Spark runs here, as local[*]."),
+        typer.Option(
+            help="Spark's master: spark://HOST:PORT, yarn, k8s://HOST:PORT; else that of Spark's "
+            "configuration, else Spark runs here, as local[*]."
+        ),
     ] = None,
     remote: Annotated[
         str | None,
@@ -96,6 +99,14 @@ def run(
         int | None,
         typer.Option(min=1, help="With --stream: how many events of a source a batch has at most."),
     ] = None,
+    conf: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="KEY=VALUE",
+            help="A setting of the Spark that is started, such as spark.driver.memory=4g; may be "
+            "repeated.",
+        ),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Run a flow to its end, and say what each stage has done."""
@@ -114,6 +125,7 @@ def run(
         every=every,
         is_stream=stream,
         max_events=max_events,
+        conf=tuple(conf or ()),
     )
     options.check()
     run_and_print(load(flow), flow, options, as_json=as_json)

@@ -22,7 +22,7 @@ class Library(Struct, frozen=True):
 
 
 SPARK = (
-    Library("pyspark", "spark", "4.3", "4.4"),
+    Library("pyspark", "spark", "4.1", "4.4"),
     Library("pandas", "spark", "2.2", "3"),
     Library("pyarrow", "spark", "18"),
 )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -11,39 +13,59 @@ from shunter.flow.graph.flow_graph import FlowGraph
 from shunter.flow.runners.port import Progress as RunProgress
 from shunter.flow.runners.port import RunOptions, TasksDone
 from shunter.flow.runners.registry import runner
+from shunter.flow.runners.spark.preflight import check_run
+from shunter.flow.runners.spark.runner import session_for
+from shunter.flow.runners.spark.session.job_names import ui_url
 from shunter.flow.runners.spark.session.slots import nodes_of
-from shunter.flow.runners.spark.session.spark_session import spark_session
 from shunter.flow.runtime.report import StageReport
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 def run_and_show(
-    flow: FlowGraph, *, master: str | None, is_shown: bool, remote: str | None = None
+    flow: FlowGraph,
+    *,
+    master: str | None,
+    is_shown: bool,
+    remote: str | None = None,
+    conf: Mapping[str, str] | None = None,
 ) -> tuple[list[StageReport], int]:
     """Run a flow; return what its stages have done, and on how many nodes."""
     console = Console(stderr=True)
-    waiting: AbstractContextManager[object] = (
-        console.status("connecting to Spark" if remote else "starting Spark")
-        if is_shown
-        else nullcontext()
-    )
-    with waiting:
-        session = spark_session(master, remote=remote)
-        nodes = nodes_of(session)
-    bar = _Bar(console)
+    options = RunOptions(master=master, remote=remote, conf=conf)
+    session, nodes = started(flow, options, console if is_shown else None)
+    bar = _Bar(console, ui_url(session))
     with bar if is_shown else nullcontext():
         options = RunOptions(session=session, nodes=nodes)
         return runner("spark").run(flow, options, bar.show, lambda: False).stages, nodes
 
 
-class _Bar:
-    """How many of the tasks that Spark knows of so far are done."""
+def started(
+    flow: FlowGraph, options: RunOptions, console: Console | None
+) -> tuple[SparkSession, int]:
+    """Return a session for a run that can begin, and how many nodes it has; show a spinner."""
+    check_run(flow, options)
+    waiting: AbstractContextManager[object] = (
+        console.status("connecting to Spark" if options.remote else "starting Spark")
+        if console is not None
+        else nullcontext()
+    )
+    with waiting:
+        session = session_for(flow, options)
+        return session, nodes_of(session)
 
-    def __init__(self, console: Console) -> None:
+
+class _Bar:
+    """How many of the tasks that Spark knows of so far are done, and where its UI is."""
+
+    def __init__(self, console: Console, url: str | None) -> None:
         self._bar = Progress(
             TextColumn("Spark's tasks"),
             BarColumn(),
             MofNCompleteColumn(),
             TimeElapsedColumn(),
+            TextColumn(url or ""),
             console=console,
             transient=True,
         )

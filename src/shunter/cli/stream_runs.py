@@ -5,21 +5,22 @@ from __future__ import annotations
 import shlex
 import sys
 import time
-from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import replace
 
 import typer
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
+from shunter.cli.spark_runs import started
 from shunter.cli.stages import stage_table
 from shunter.errors import FlowError
 from shunter.flow.graph.flow_graph import FlowGraph
 from shunter.flow.runners.port import Progress, RunOptions, TasksDone
 from shunter.flow.runners.registry import runner
-from shunter.flow.runners.spark.session.slots import nodes_of
-from shunter.flow.runners.spark.session.spark_session import spark_session
+from shunter.flow.runners.spark.session.job_names import ui_url
 from shunter.flow.runtime.progress import Pace, StageProgress
 from shunter.flow.runtime.report import StageReport
 from shunter.flow.stall import Stall
@@ -35,6 +36,7 @@ def stream_and_show(
     every: float | None,
     max_events: int | None,
     is_shown: bool,
+    conf: Mapping[str, str] | None = None,
 ) -> tuple[list[StageReport], int]:
     """Stream until the sources end; return what the stages have done, and on how many nodes."""
     if checkpoints is None or checkpoints.startswith(("sqlite://", "mongodb://")):
@@ -43,23 +45,20 @@ def stream_and_show(
             "and on a cluster one that all its hosts see, or a URL such as s3://BUCKET/FOLDER"
         )
     console = Console(stderr=True)
-    waiting: AbstractContextManager[object] = (
-        console.status("starting Spark") if is_shown else nullcontext()
+    options = RunOptions(
+        master=master,
+        conf=conf,
+        stream=True,
+        checkpoints=checkpoints,
+        every=every,
+        max_events=max_events,
     )
-    with waiting:
-        session = spark_session(master)
-        nodes = nodes_of(session)
-    table = _LiveTable(flow, nodes)
+    session, nodes = started(flow, options, console if is_shown else None)
+    table = _LiveTable(flow, nodes, ui_url(session))
     live = Live(get_renderable=table.render, console=console, transient=True)
     try:
         with live if is_shown else nullcontext():
-            options = RunOptions(
-                session=session,
-                stream=True,
-                checkpoints=checkpoints,
-                every=every,
-                max_events=max_events,
-            )
+            options = replace(options, session=session, conf=None)
             report = runner("spark").run(flow, options, table.show, lambda: False)
     except KeyboardInterrupt:
         again = shlex.join(["shunter", *sys.argv[1:]])
@@ -71,7 +70,8 @@ def stream_and_show(
 class _LiveTable:
     """Where the stages stand after the last batch, and for how long no batch has come."""
 
-    def __init__(self, flow: FlowGraph, nodes: int) -> None:
+    def __init__(self, flow: FlowGraph, nodes: int, url: str | None) -> None:
+        self._url = url
         self._name, self._began = flow.name, time.monotonic()
         self._pace = Pace(flow, nodes, now=self._began)
         self._stall = Stall()
@@ -89,6 +89,8 @@ class _LiveTable:
         now = time.monotonic()
         still = self._stall.seen(now, self._marks)
         said = f"{self._batches:,} batches; Ctrl-C stops it"
+        if self._url is not None:
+            said += f"; Spark's UI is at {self._url}"
         if still is not None:
             said = f"no progress for {still:.0f} s: no source gives anything, or a batch hangs"
         return Group(stage_table(self._name, self._stages, now - self._began), Text(said))

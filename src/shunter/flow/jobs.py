@@ -12,6 +12,7 @@ import os
 import shutil
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 from urllib.parse import quote
@@ -63,15 +64,16 @@ def flow_jobs(
         with contextlib.chdir(root), _loaded(spec, root) as loaded:
             nodes = engines if on is On.ENGINES else None
             told = Told(ctx, loaded, nodes or 1)
-            with _session(on, master) as session:
-                options = RunOptions(
-                    spec=spec,
-                    nodes=nodes,
-                    checkpoints=None if on is On.SPARK and not stream else place,
-                    every=None if on is On.SPARK else every,
-                    stream=stream,
-                    session=session,
-                )
+            options = RunOptions(
+                spec=spec,
+                nodes=nodes,
+                checkpoints=None if on is On.SPARK and not stream else place,
+                every=None if on is On.SPARK else every,
+                stream=stream,
+                master=master,
+            )
+            with _session(on, loaded, options) as session:
+                options = replace(options, session=session)
                 report = runner(on).run(loaded, options, told.progress, ctx.cancelled)
         _forget(place, is_named=checkpoints is not None)
         return told.end(report.stages)
@@ -120,14 +122,16 @@ def _configured() -> Path:
 
 
 @contextlib.contextmanager
-def _session(on: On, master: str | None) -> Iterator[SparkSession | None]:
-    """Lend a Spark session for one run on Spark."""
+def _session(on: On, flow: FlowGraph, options: RunOptions) -> Iterator[SparkSession | None]:
+    """Lend a Spark session for one run on Spark that can begin."""
     if on is not On.SPARK:
         yield None
         return
+    from shunter.flow.runners.spark.preflight import check_run
     from shunter.flow.runners.spark.session.spark_session import lent_session
 
-    with lent_session(master) as session:
+    check_run(flow, options)
+    with lent_session(options.master) as session:
         yield session
 
 

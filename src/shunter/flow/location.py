@@ -13,7 +13,7 @@ import os
 import re
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from fnmatch import translate
 from functools import lru_cache
@@ -144,15 +144,30 @@ class Location:
         ]
         return sorted(found, key=lambda info: info.location.url)
 
+    def info(self) -> FileInfo:
+        """Return size and time of a file."""
+        if self.is_local:
+            with file_faults(self, "read"):
+                stat = os.stat(self.url)
+            return FileInfo(self, stat.st_size, stat.st_mtime)
+        store, path = self.store
+        with file_faults(self, "read"):
+            found = store.get_file_info(path)
+        return FileInfo(self, int(found.size or 0), (found.mtime_ns or 0) / 1e9)
+
     def matching(self) -> list[Location]:
         """Return the files that this means as a pattern with `*`, `?` and `[…]`."""
+        return [info.location for info in self.matching_files()]
+
+    def matching_files(self) -> list[FileInfo]:
+        """Return the same with their sizes and times, for which nobody asks again."""
         if self.is_local:
             found = sorted(filter(os.path.isfile, glob.glob(self.url, recursive=True)))
-            return [Location(each) for each in found]
+            return [Location(each).info() for each in found]
         fixed = re.split(r"[*?\[]", self.url, maxsplit=1)[0].rpartition("/")[0]
         is_wanted = re.compile(translate(self.url)).match
         files = Location(fixed).files(recursive=True)
-        return [info.location for info in files if is_wanted(info.location.url)]
+        return [info for info in files if is_wanted(info.location.url)]
 
     # ---- writing
 
@@ -165,7 +180,7 @@ class Location:
         with file_faults(self, "written"):
             if self.renames:
                 store.create_dir(path.rpartition("/")[0], recursive=True)
-            made: BinaryIO = store.open_output_stream(path)
+            made: BinaryIO = store.open_output_stream(path, compression=None)
         return made
 
     def write(self, body: bytes) -> None:
@@ -258,10 +273,11 @@ def _split(url: str) -> tuple[str, str]:
 
     In object stores the bucket is the first part of the path.
     """
-    parts = urlsplit(url)
-    if parts.scheme == "hdfs":
-        return f"hdfs://{parts.netloc}", parts.path
-    return f"{parts.scheme}://", f"{parts.netloc}{unquote(parts.path)}"
+    scheme, _, rest = url.partition("://")
+    if scheme == "hdfs":
+        host, slash, path = rest.partition("/")
+        return f"hdfs://{host}", f"{slash}{path}"
+    return f"{scheme}://", rest
 
 
 @lru_cache(maxsize=32)
@@ -286,13 +302,17 @@ def _store_of(root: str) -> Any:
 
 
 def _local_files(folder: Path, *, recursive: bool) -> list[FileInfo]:
-    walked: Iterator[Path] = folder.rglob("*") if recursive else folder.glob("*")
-    found = []
-    for path in sorted(walked):
-        if path.is_file():
-            stat = path.stat()
-            found.append(FileInfo(Location(str(path)), stat.st_size, stat.st_mtime))
-    return found
+    found: list[FileInfo] = []
+    folders = [str(folder)]
+    while folders:
+        with suppress(FileNotFoundError, NotADirectoryError), os.scandir(folders.pop()) as entries:
+            for entry in entries:
+                if entry.is_file():
+                    stat = entry.stat()
+                    found.append(FileInfo(Location(entry.path), stat.st_size, stat.st_mtime))
+                elif recursive and entry.is_dir(follow_symlinks=False):
+                    folders.append(entry.path)
+    return sorted(found, key=lambda info: info.location.url)
 
 
 def sync_folder(folder: Path) -> None:

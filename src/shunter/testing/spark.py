@@ -29,8 +29,9 @@ MEMORY = "1g"
 
 @contextmanager
 def small_session(master: str = MASTER, *, memory: str = MEMORY) -> Iterator[SparkSession]:
-    """Start a session with two cores and little memory, on loopback alone, and stop it again."""
-    session = spark_session(master, options={"spark.driver.memory": memory})
+    """Start a session with two cores, little memory and no UI, on loopback, and stop it again."""
+    options = {"spark.driver.memory": memory, "spark.ui.enabled": "false"}
+    session = spark_session(master, options=options)
     try:
         yield session
     finally:

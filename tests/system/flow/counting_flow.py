@@ -44,5 +44,5 @@ def key_of(number):
 
 flow = Flow("counting")
 numbers = flow.source(JsonLines(FOLDER / "numbers.jsonl"), name="numbers").balanced().map(slowly)
-sums = numbers.key_by(key_of).stateful(RunningSum, name="sums")
+sums = numbers.key_by(key_of).stateful(RunningSum, any_order=True, name="sums")
 sums.sink(WriteJsonLines(FOLDER / "sums.jsonl"), name="out")

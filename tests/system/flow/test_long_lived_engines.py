@@ -65,7 +65,7 @@ def modulo(number):
 flow = Flow("gathering")
 few = flow.source([1], name="few")
 many = flow.source(range(1_500_000), name="many")
-flow.merge(few, many).key_by(modulo).stateful(Gathers).sink(print)
+flow.merge(few, many).key_by(modulo).stateful(Gathers, any_order=True).sink(print)
 """
 
 

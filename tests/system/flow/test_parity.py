@@ -1,71 +1,29 @@
 """One definition, every runner: the same flows have the same output wherever they run.
 
 As many events of each kind come out, and those of a key in the same order. Another runner is one
-more entry in `RUNNERS`.
+more entry in `parity.RUNS`; Spark's are run in `system/spark`.
 """
 
 from __future__ import annotations
 
-import ast
-from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from itertools import count
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 import pytest
 
 import flow_cases
+from parity import RUNS, flow_of, output_of, run_case
 from shunter.errors import FlowError
-from shunter.flow.flow import Flow
-from shunter.flow.loading import load
-from shunter.flow.runners.engines.deployer import FlowRun
 from shunter.flow.runners.local import LocalRun
+from shunter.flow.runners.registry import NAMES
 from system.flow.engines import engines
-
-FILE = flow_cases.__file__
 
 Runner = Callable[[str], Path]
 """Runs the case of this name, and returns the folder that its output is in."""
-
-
-class Output(NamedTuple):
-    """What has come out: how often each event, and the events of each key in their order."""
-
-    events: Counter[str]
-    by_key: dict[str, list[str]]
-
-
-def flow_of(case: str) -> Flow:
-    return load(f"{FILE}:{case}")
-
-
-def output_of(case: str, folder: Path) -> Output:
-    events: Counter[str] = Counter()
-    by_key: dict[str, list[str]] = {}
-    for path in sorted([*folder.glob(f"{case}.*.txt"), *folder.glob(f"{case}-*.txt")]):
-        here = defaultdict(list)
-        sink = path.name.partition(".")[0]
-        for line in path.read_text().splitlines():
-            events[f"{sink}: {line}"] += 1
-            if not line.startswith("(None, "):
-                here[f"{sink}: {key_in(line)}"].append(line)
-        assert not here.keys() & by_key.keys(), "events of one key came to two workers"
-        by_key |= here
-    return Output(events, by_key)
-
-
-def key_in(line: str) -> str:
-    """The key that a witness has put before an event."""
-    for end in range(len(line)):
-        if line[end : end + 2] == ", ":
-            try:
-                return repr(ast.literal_eval(line[1:end]))
-            except (SyntaxError, ValueError):
-                continue
-    raise AssertionError(line)
 
 
 # ---- runners
@@ -86,7 +44,7 @@ def new_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str
 def in_process(new_folder: Callable[[str], Path]) -> Runner:
     def run(case: str) -> Path:
         folder = new_folder("in_process")
-        LocalRun(flow_of(case), nodes=1).run()
+        run_case(case, "in_process")
         return folder
 
     return run
@@ -147,7 +105,7 @@ def on_engines(two_engines: tuple[Path, list[str]]) -> Runner:
     folder, endpoints = two_engines
 
     def run(case: str) -> Path:
-        FlowRun(flow_of(case), f"{FILE}:{case}", endpoints).run()
+        run_case(case, "on_engines", addresses=endpoints)
         return folder
 
     return run
@@ -185,3 +143,7 @@ def test_a_bad_event_ends_a_run_everywhere_with_the_same_words(
 
 def test_there_are_enough_cases() -> None:
     assert len(flow_cases.CASES) >= 20
+
+
+def test_every_runner_of_the_registry_has_its_cases() -> None:
+    assert set(RUNS) == set(NAMES)

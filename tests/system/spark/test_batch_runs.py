@@ -83,7 +83,7 @@ def test_a_run_that_stops_publishes_nothing(spark: SparkSession, tmp_path: Path)
     assert "at the event 77" in str(caught.value)
     assert caught.value.stage == "inverse"
     assert __file__ in caught.value.place
-    assert [path.name for path in tmp_path.iterdir()] == [".out.jsonl.part"]
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_what_a_state_raises_at_the_end_names_the_users_line(spark: SparkSession) -> None:
@@ -146,7 +146,7 @@ def test_every_key_gets_an_instruction_between_the_right_events(spark: SparkSess
     told: list[tuple[int, str, int]] = []
     events = [*range(10_000), Instruction(FLUSH), *range(10_000)]
     mapped = flow.source(events).balanced().map(lambda n: n, workers=3)
-    mapped.key_by(lambda n: n % 3).stateful(Sum).sink(Collect(told))
+    mapped.key_by(lambda n: n % 3).stateful(Sum, any_order=True).sink(Collect(told))
 
     run_on_spark(flow, spark, nodes=2)
 

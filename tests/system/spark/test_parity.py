@@ -8,11 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 import flow_cases
+from parity import output_of, run_case
 from shunter.errors import FlowError
-from shunter.flow.runners.local import LocalRun
-from shunter.flow.runners.spark.batch.run import run_on_spark
 from shunter.flow.runtime.report import StageReport
-from system.flow.test_parity import flow_of, output_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -30,10 +28,10 @@ def test_a_flow_has_the_same_output_on_spark(
     for folder in folders:
         folder.mkdir()
     monkeypatch.setenv("FLOW_CASES", str(folders[0]))
-    told = LocalRun(flow_of(case), nodes=2).run().stages
+    told = run_case(case, "on_two_nodes")
 
     monkeypatch.setenv("FLOW_CASES", str(folders[1]))
-    told_on_spark = run_on_spark(flow_of(case), spark, nodes=2)
+    told_on_spark = run_case(case, "on_spark", session=spark)
 
     expected, found = (output_of(case, folder) for folder in folders)
     assert expected.events.total() == flow_cases.CASES[case]
@@ -47,7 +45,7 @@ def test_a_bad_event_ends_a_run_with_the_same_words(
 ) -> None:
     monkeypatch.setenv("FLOW_CASES", str(tmp_path))
     with pytest.raises(FlowError) as caught:
-        run_on_spark(flow_of("stopped"), spark, nodes=2)
+        run_case("stopped", "on_spark", session=spark)
 
     said = str(caught.value)
     assert "stage 'inverse': ZeroDivisionError: division by zero, at the event 0" in said

@@ -16,6 +16,7 @@ import pytest
 import zmq
 
 import flow_cases
+from parity import flow_of, output_of
 from shunter.errors import FlowError
 from shunter.flow.loading import load
 from shunter.flow.runners.checkpoint_folder import Checkpoints
@@ -27,7 +28,6 @@ from shunter.flow.runners.port import Stopped
 from shunter.flow.runners.spark.hosted_engines import Placed, SparkEngines, _check_network
 from shunter.flow.runtime.report import StageReport
 from system.flow.engines import COUNTING, InBackground, is_complete, numbers_file, sums_in
-from system.flow.test_parity import flow_of, output_of
 from system.yard import until
 
 if TYPE_CHECKING:

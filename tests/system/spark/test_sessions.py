@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from shunter.errors import FlowError
+from shunter.flow.runners.spark.session import driver_java
 from shunter.flow.runners.spark.session import spark_session as module
 from shunter.flow.runners.spark.session.spark_session import spark_session
 
@@ -26,10 +27,11 @@ flow.source([1, 2, 3]).sink(WriteJsonLines("out.jsonl"))
 def no_session(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let it be as if none were started; a test that starts one fails."""
 
-    class Sessions:
-        SparkSession = type("SparkSession", (), {"getActiveSession": staticmethod(lambda: None)})
+    def fail(*_: object) -> None:
+        raise AssertionError("Java was started")
 
-    monkeypatch.setattr(module, "pyspark", lambda _="": Sessions)
+    monkeypatch.setattr(module, "running_session", lambda: None)
+    monkeypatch.setattr(module, "_launched", fail)
 
 
 def java_that_says(version: str, folder: Path) -> Path:
@@ -84,7 +86,7 @@ def test_no_java_on_the_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 def test_a_java_that_does_not_work(
     text: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "JAVA_SECONDS", 0.5)
+    monkeypatch.setattr(driver_java, "JAVA_SECONDS", 0.5)
     monkeypatch.setenv("JAVA_HOME", str(java_that_does(text, tmp_path)))
 
     with pytest.raises(FlowError, match=said):

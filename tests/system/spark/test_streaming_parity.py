@@ -12,10 +12,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 import flow_cases
-from shunter.flow.runners.local import LocalRun
-from shunter.flow.runners.spark.stream.run import stream_on_spark
+from parity import output_of, run_case
 from shunter.flow.runtime.report import StageReport
-from system.flow.test_parity import flow_of, output_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -36,11 +34,18 @@ EVENTS_AT_ONCE = {
     "bad_events_in_letters": 60,
     "everything_mixed": 400,
     "a_file_in_parts": 400,
+    "bad_lines_in_letters": 30,
+    "times_with_zones_in_types": 15,
     "every_aggregate_by_a_field": 400,
     "windows_that_close_in_time": 400,
     "late_events": 400,
     "a_watermark_in_the_middle": 5,
     "events_that_come_again": 150,
+    "sessions_of_several_readers": 100,
+    "merged_inputs_by_time": 90,
+    "times_with_zones": 120,
+    "events_too_late_for_their_turn": 400,
+    "windows_behind_what_is_held": 400,
 }
 """For the short run: how many events a batch has, so that most flows need two or three."""
 
@@ -59,14 +64,14 @@ def test_a_flow_has_the_same_output_as_a_stream(
     for folder in folders:
         folder.mkdir()
     monkeypatch.setenv("FLOW_CASES", str(folders[0]))
-    told = LocalRun(flow_of(case), nodes=2).run().stages
+    told = run_case(case, "on_two_nodes")
 
     monkeypatch.setenv("FLOW_CASES", str(folders[1]))
-    told_by_stream = stream_on_spark(
-        flow_of(case),
-        spark,
+    told_by_stream = run_case(
+        case,
+        "as_a_stream",
+        session=spark,
         checkpoints=tmp_path / "checkpoint",
-        nodes=2,
         max_events=EVENTS_AT_ONCE.get(case, 1_500),
     )
 

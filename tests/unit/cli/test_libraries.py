@@ -42,7 +42,7 @@ def test_here_all_of_it_is_there() -> None:
     ("name", "version", "fact"),
     [
         ("pyspark", None, "not installed"),
-        ("pyspark", "3.5.1", "3.5.1, and 4.3 or newer is needed"),
+        ("pyspark", "3.5.1", "3.5.1, and 4.1 or newer is needed"),
         ("pyspark", "4.4.0", "4.4.0, and one older than 4.4 is needed"),
         ("pandas", None, "not installed"),
         ("pandas", "3.0.1", "3.0.1, and one older than 3 is needed"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shunter.flow.graph.instructions import CHECKPOINT, END_OF_STREAM, Instruction
+from shunter.flow.graph.instructions import CHECKPOINT, END_OF_STREAM, WATERMARK, Instruction
 from shunter.flow.runtime.alignment import Alignment
 
 END = Instruction(END_OF_STREAM)
@@ -121,3 +121,15 @@ def test_each_is_due_exactly_once_in_whatever_order_they_come(data):
             found.append(due)
     assert it.is_at_end
     assert sorted(map(repr, found)) == sorted(map(repr, all_of_them))
+
+
+def test_of_watermarks_by_several_ways_the_one_least_far_counts():
+    def mark(time):
+        return Instruction(WATERMARK, time, "x", 1)
+
+    for times in ((8, 5), (5, 8)):
+        it = Alignment(["a", "b"])
+        it.arrived("a", mark(times[0]))
+        it.arrived("b", mark(times[1]))
+
+        assert it.due() == mark(5)

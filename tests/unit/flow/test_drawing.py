@@ -46,7 +46,7 @@ def test_a_flow_as_text_is_a_tree() -> None:
         """\
 temperatures (on error: skip; instructions: day_ended)
 
-readings (source, 1 worker)
+readings (source)
 ├─ parse (map)
 │  └─ by key machine → watch (stateful)
 │     ├─ changes (sink)
@@ -61,7 +61,7 @@ def test_a_flow_as_mermaid_is_a_flowchart() -> None:
     assert as_mermaid(temperatures()) == (
         """\
 flowchart LR
-    stage0(["readings<br>source, 1 worker"])
+    stage0(["readings<br>source"])
     stage1["parse<br>map"]
     stage2[["watch<br>stateful"]]
     stage3[("changes<br>sink")]
@@ -88,7 +88,7 @@ def test_a_flow_as_svg_has_a_box_for_each_stage_and_a_line_for_each_edge() -> No
         [
             "temperatures (on error: skip; instructions: day_ended)",
             *(stage.name for stage in flow.stages),
-            "source, 1 worker",
+            "source",
             "map",
             "stateful",
             "sink",

@@ -39,7 +39,7 @@ class Seen:
 def seen_flow(folder: Path) -> Flow:
     flow = Flow("seen")
     numbers = flow.source(lambda: range(COUNT), name="numbers").balanced().map(abs)
-    seen = numbers.key_by(lambda n: n % 10).stateful(Seen)
+    seen = numbers.key_by(lambda n: n % 10).stateful(Seen, any_order=True)
     seen.balanced().sink(WriteJsonLines(folder / "out.jsonl"))
     return flow
 

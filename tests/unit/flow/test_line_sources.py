@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from msgspec import Struct
 
 from shunter.errors import FlowError
-from shunter.flow.sources import CsvRows, JsonLines, Source
+from shunter.flow.sources import BadInput, CsvRows, JsonLines, Source
 from unit.flow.io_steps import all_of, carried, limits, read_with_a_stop
 
 values = st.recursive(
@@ -149,7 +149,7 @@ def test_files_that_came_later_are_read_and_files_that_went_are_missed(place: Pa
     write_json(place, [[1, 2], [3]])
     source = JsonLines(place)
     source.open(None)
-    assert [source.read(5), source.read(5), source.read(5)] == [[1, 2], [3], None]
+    assert [source.read(5), source.read(5)] == [[1, 2, 3], None]
     position = carried(source.position())
     source.close()
 
@@ -164,11 +164,6 @@ def test_files_that_came_later_are_read_and_files_that_went_are_missed(place: Pa
 
 
 # ---- what a line becomes
-
-
-def read_on(source: Source, size: int, found: list[Any]) -> None:
-    while True:
-        found += source.read(size) or []
 
 
 class Reading(Struct):
@@ -207,21 +202,17 @@ def test_a_sheet_saved_elsewhere_is_read(place: Path) -> None:
     ],
 )
 @pytest.mark.parametrize("size", [1, 2, 100])
-def test_a_bad_line_is_named_after_those_before_it_and_passed_over(
+def test_a_bad_line_is_bad_input_among_the_events(
     place: Path, bad: str, fault: str, size: int
 ) -> None:
     good = '{"machine": "m", "degrees": 1}\n'
     (place / "in.jsonl").write_text(f"{good}\n{good}{bad}\n{good}")
-    source = JsonLines(place, type=Reading)
-    source.open(None)
-    found: list[Any] = []
-    with pytest.raises(ValueError, match=f"in.jsonl:4: .*{fault}"):
-        read_on(source, size, found)
+    found = all_of(JsonLines(place, type=Reading), [size])
 
-    assert len(found) == 2
-    assert source.read(size) == [Reading("m", 1.0)]
-    assert source.read(size) is None
-    source.close()
+    assert [type(event) for event in found] == [Reading, Reading, BadInput, Reading]
+    assert found[2].where.endswith("in.jsonl:4")
+    assert fault in found[2].error
+    assert found[2].raw == bad
 
 
 @pytest.mark.parametrize(
@@ -235,20 +226,25 @@ def test_a_bad_line_is_named_after_those_before_it_and_passed_over(
     ],
 )
 @pytest.mark.parametrize("size", [1, 2, 100])
-def test_a_bad_row_is_named_after_those_before_it_and_passed_over(
+def test_a_bad_row_is_bad_input_among_the_events(
     place: Path, bad: bytes, fault: str, size: int
 ) -> None:
     (place / "in.csv").write_bytes(b'name,age\n"two\nlines",1\nb,2\n' + bad + b"\nc,3\n")
-    source = CsvRows(place, converters={"age": int})
-    source.open(None)
-    found: list[Any] = []
-    with pytest.raises(ValueError, match=f"in.csv:5: .*{fault}"):
-        read_on(source, size, found)
+    one, two, wrong, three = all_of(CsvRows(place, converters={"age": int}), [size])
 
-    assert [event["age"] for event in found] == [1, 2]
-    assert source.read(size) == [{"name": "c", "age": 3}]
-    assert source.read(size) is None
-    source.close()
+    assert [event["age"] for event in (one, two, three)] == [1, 2, 3]
+    assert wrong.where.endswith("in.csv:5")
+    assert fault in wrong.error
+    assert wrong.raw == bad.decode(errors="replace")
+
+
+def test_a_quote_that_is_never_closed_costs_its_own_line_and_not_the_rest(place: Path) -> None:
+    (place / "in.csv").write_text('name,age\na,1\n"b,2\nc,3\nd,4\n')
+    one, wrong, *rest = all_of(CsvRows(place))
+
+    assert wrong.where.endswith("in.csv:3")
+    assert wrong.raw == '"b,2'
+    assert [event["name"] for event in (one, *rest)] == ["a", "c", "d"]
 
 
 def test_a_column_to_convert_that_is_not_there_is_named(place: Path) -> None:

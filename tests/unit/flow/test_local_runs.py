@@ -103,7 +103,7 @@ def test_inputs_may_have_their_key_in_different_places(nodes):
         customers = flow.source([{"id": n, "name": f"c{n}"} for n in range(5)], name="customers")
         orders = flow.source([{"customer": n % 5, "order": n} for n in range(20)], name="orders")
         both = flow.merge(customers.key_by("id"), orders.key_by("customer"))
-        both.stateful(Joined).sink(found.append)
+        both.stateful(Joined, any_order=True).sink(found.append)
 
     expected = [(f"c{n}", list(range(n, 20, 5))) for n in range(5)]
     assert sorted(outcome(build, nodes=nodes)) == expected
@@ -112,7 +112,7 @@ def test_inputs_may_have_their_key_in_different_places(nodes):
 @NODES
 def test_an_instance_for_each_worker_without_a_key(nodes):
     def build(flow, found):
-        flow.source(range(100)).balanced().stateful(Total).sink(found.append)
+        flow.source(range(100)).balanced().stateful(Total, any_order=True).sink(found.append)
 
     totals = outcome(build, nodes=nodes)
     assert sum(totals) == sum(range(100))
@@ -152,9 +152,8 @@ def test_an_instruction_comes_to_every_state_between_the_events_around_it(nodes)
     events = [1, 2, Instruction("day_ended"), 3, Instruction(FLUSH), 4]
 
     def build(flow, found):
-        flow.source(events).balanced().map(lambda n: n).key_by(lambda n: 0).stateful(Echo).sink(
-            found.append
-        )
+        echoed = flow.source(events).balanced().map(lambda n: n).key_by(lambda n: 0)
+        echoed.stateful(Echo, any_order=True).sink(found.append)
 
     assert outcome(build, nodes=nodes, instructions=["day_ended"]) == [
         1, 1, 2, 2, "day_ended", 3, 3, FLUSH, 4, 4, END_OF_STREAM,
@@ -217,7 +216,7 @@ def test_dead_letters_have_the_event_and_the_traceback(nodes):
     letters, found = [], []
     flow = Flow("tried", on_error=letters.append)
     numbers = flow.source([3, 0, 4, 0]).balanced().map(inverse)
-    numbers.key_by(lambda n: n).stateful(Running).sink(found.append)
+    numbers.key_by(lambda n: n).stateful(Running, any_order=True).sink(found.append)
     run(flow, nodes=nodes)
 
     assert len(found) == 2
@@ -369,7 +368,8 @@ def test_a_run_that_is_killed_anywhere_goes_on_from_its_checkpoint(kills, nodes,
         flow = Flow("killed", instructions=["tick"])
         sink = Restorable(found)
         source = flow.source(Chunks(events))
-        source.balanced().map(lambda n: n * 2).key_by(lambda n: n % 5).stateful(Running).sink(sink)
+        doubled = source.balanced().map(lambda n: n * 2).key_by(lambda n: n % 5)
+        doubled.stateful(Running, any_order=True).sink(sink)
         return flow
 
     for steps in kills:

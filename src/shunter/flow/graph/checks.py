@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from shunter.errors import FlowError
 from shunter.flow.graph.aggregates import Aggregate, Aggregation
 from shunter.flow.graph.instructions import BUILT_IN
+from shunter.flow.graph.ordering import check_order
 from shunter.flow.graph.routes import RouteKind
 from shunter.flow.graph.source_line import users_line
 from shunter.flow.graph.stages import Edge, End, Outlet, Stage, StageKind, key_name
@@ -62,9 +63,7 @@ def check_stage(stage: Stage) -> None:
             raise _fault(
                 stage, f"another stage has this name, from {other.where}; give one another name=…"
             )
-    if not _is_count(stage.workers) and (
-        stage.workers is not None or stage.kind is StageKind.SOURCE
-    ):
+    if not _is_count(stage.workers) and stage.workers is not None:
         raise _fault(stage, f"workers is {stage.workers!r}; ask for 1 or more")
     if fault := _what_fault(stage):
         raise _fault(stage, fault)
@@ -191,7 +190,7 @@ def _source_fault(stage: Stage) -> str | None:
     is_usable = callable(what) or hasattr(what, "read") or hasattr(what, "__iter__")
     if not is_usable or isinstance(what, str | bytes) or _is_async(what):
         return f"{what!r} is no source; pass an iterable, a function that returns one, or a source"
-    if stage.workers != 1 and not callable(getattr(what, "part", None)):
+    if stage.workers not in (None, 1) and not callable(getattr(what, "part", None)):
         return (
             f"{stage.workers} workers, but this source can't be split; ask for 1, or give it a "
             "method part(index, count)"
@@ -240,6 +239,7 @@ def check_graph(flow: FlowGraph) -> None:
         if stage.kind is StageKind.AGGREGATE:
             check_keys(stage, stage.inputs)
             _check_names(stage)
+    check_order(flow, sorted_stages(flow))
 
 
 def _check_names(stage: Stage) -> None:

@@ -49,6 +49,7 @@ def users_modules(flow: FlowGraph) -> list[str]:
     """Name the modules that the flow and its functions are in, without Shunter's own."""
     used: list[Any] = [part for stage in flow.stages for part in _parts(stage.what)]
     used += [edge.route.key for edge in flow.edges if edge.route.key is not None]
+    used += [edge.route.order.time.function for edge in flow.edges if edge.route.order is not None]
     names = [flow.module, *map(_module_of, used)]
     return [name for name in dict.fromkeys(names) if name in sys.modules and not is_ours(name)]
 

@@ -33,6 +33,11 @@ def _description(flow: FlowGraph) -> list[Any]:
         [
             [edge.upstream.name, edge.downstream.name, edge.route.kind, edge.route.label]
             + ["late"] * edge.is_late
+            + (
+                []
+                if edge.route.order is None
+                else [str(edge.route.order), edge.route.order.lateness]
+            )
             for edge in flow.edges
         ],
         flow.code,

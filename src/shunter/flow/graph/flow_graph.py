@@ -56,8 +56,12 @@ class FlowGraph:
         self.origin: tuple[str, str] = (self.module, "")
         checks.check_options(self)
 
-    def source(self, source: Any, *, name: str | None = None, workers: int = 1) -> Stage:
-        """Add a source: an iterable, a function that returns one, or one of ours."""
+    def source(self, source: Any, *, name: str | None = None, workers: int | None = None) -> Stage:
+        """Add a source: an iterable, a function that returns one, or one of ours.
+
+        Told no number of workers, its events keep their order: one worker reads it, and on Spark
+        as many tasks as its files have splits, whose order is restored.
+        """
         return self.add(StageKind.SOURCE, source, name=name, workers=workers)
 
     def merge(self, *outlets: Outlet) -> Routed:

@@ -29,3 +29,13 @@ class Instruction:
     @property
     def identity(self) -> tuple[str, int]:
         return self.origin, self.number
+
+
+def least_far(one: Instruction, other: Instruction) -> Instruction:
+    """Return which of two copies of an instruction counts, that came by different ways.
+
+    They differ only in how far time has come: a stage that holds events holds it back as well.
+    """
+    if one.name != WATERMARK or one.data is None or other.data is None:
+        return one
+    return one if one.data <= other.data else other

@@ -10,10 +10,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from operator import attrgetter, itemgetter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from shunter.errors import FlowError
 from shunter.flow.graph.source_line import users_line
+
+if TYPE_CHECKING:
+    from shunter.flow.graph.event_order import EventOrder
 
 KeyFunction = Callable[[Any], Any]
 Key = KeyFunction | str | int
@@ -29,11 +32,15 @@ class RouteKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """`key` is a function of the event, for routes by key; `label` says how the user wrote it."""
+    """`key` is a function of the event, for routes by key; `label` says how the user wrote it.
+
+    `order` is that in which a class gets the events of its key, where the user has named one.
+    """
 
     kind: RouteKind
     key: KeyFunction | None = None
     label: str = ""
+    order: EventOrder | None = None
 
     def keys_of(self, events: Sequence[Any]) -> list[Any]:
         """Return the key of each event; what the user's function raises is passed on."""
@@ -42,7 +49,8 @@ class Route:
         return list(map(self.key, events)) if many is None else many(events)
 
     def __str__(self) -> str:
-        return f"{self.kind} {self.label}" if self.label else str(self.kind)
+        named = f"{self.kind} {self.label}" if self.label else str(self.kind)
+        return named if self.order is None else f"{named} ordered by {self.order}"
 
 
 LOCAL = Route(RouteKind.LOCAL)
@@ -50,15 +58,15 @@ BALANCED = Route(RouteKind.BALANCED)
 TO_ALL = Route(RouteKind.TO_ALL)
 
 
-def by_key(key: Key, *, stage: str = "") -> Route:
+def by_key(key: Key, *, stage: str = "", order: EventOrder | None = None) -> Route:
     """Make a route by key out of a stage, or raise a FlowError that says what a key may be."""
     match key:
         case str() if key:
-            return Route(RouteKind.BY_KEY, FieldKey(key), key)
+            return Route(RouteKind.BY_KEY, FieldKey(key), key, order)
         case int() if not isinstance(key, bool):
-            return Route(RouteKind.BY_KEY, itemgetter(key), f"[{key}]")
+            return Route(RouteKind.BY_KEY, itemgetter(key), f"[{key}]", order)
         case _ if callable(key):
-            return Route(RouteKind.BY_KEY, key, _label(key))
+            return Route(RouteKind.BY_KEY, key, _label(key), order)
     raise FlowError(
         f"key_by({key!r}) has no key; pass a function of the event, the name of a field, "
         "or a position",

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from shunter.flow.graph.aggregates import Aggregate
     from shunter.flow.graph.fields import Field
     from shunter.flow.graph.flow_graph import FlowGraph
+    from shunter.flow.graph.times import Seconds
     from shunter.flow.graph.windows import Window
 
 
@@ -69,10 +70,20 @@ class Outlet(ABC):
         return self._followed_by(StageKind.FLAT_MAP, function, name, workers)
 
     def stateful(
-        self, factory: Callable[..., Any], *, name: str | None = None, workers: int | None = None
+        self,
+        factory: Callable[..., Any],
+        *,
+        any_order: bool = False,
+        name: str | None = None,
+        workers: int | None = None,
     ) -> Stage:
-        """Add a stage with objects of a class: one per key behind `key_by`, else one per worker."""
-        return self._followed_by(StageKind.STATEFUL, factory, name, workers)
+        """Add a stage with objects of a class: one per key behind `key_by`, else one per worker.
+
+        `any_order` says that it makes the same of its events in whatever order they come.
+        """
+        stage = self._followed_by(StageKind.STATEFUL, factory, name, workers)
+        stage.any_order = any_order
+        return stage
 
     def aggregate(
         self,
@@ -96,14 +107,22 @@ class Outlet(ABC):
         *,
         sender: Key,
         sequence: Field,
+        order_by: Field | None = None,
+        lateness: Seconds | None = None,
+        any_order: bool = False,
         name: str | None = None,
         workers: int | None = None,
     ) -> Stage:
-        """Add a stage that drops events whose `sequence` is not above the last of their sender."""
+        """Add a stage that drops events whose `sequence` is not above the last of their sender.
+
+        `order_by` and `lateness` are as for `key_by`, `any_order` as for `stateful`.
+        """
         from shunter.flow.graph.distinct import Distinct
 
-        by_sender = self._routed(by_key(sender, stage=self.ends()[0].stage.name))
-        return by_sender._followed_by(StageKind.STATEFUL, Distinct(sequence), name, workers)
+        by_sender = self.key_by(sender, order_by=order_by, lateness=lateness)
+        return by_sender.stateful(
+            Distinct(sequence), any_order=any_order, name=name, workers=workers
+        )
 
     def frame(
         self,
@@ -123,7 +142,16 @@ class Outlet(ABC):
         return self._followed_by(StageKind.FRAME, FrameFunction(function, schema, type), name, 1)
 
     def sink(self, sink: Any, *, name: str | None = None, workers: int | None = None) -> Stage:
-        """Add a stage where events leave the flow: a sink, or a function called for each."""
+        """Add a stage where events leave the flow: a sink, or a function called for each.
+
+        A sink that says how many `files` it wants has as many workers; one with a `route_key` gets
+        events by that key, unless another route is named.
+        """
+        if workers is None:
+            workers = getattr(sink, "files", None)
+        key = getattr(sink, "route_key", None)
+        if key is not None and workers != 1 and all(end.route is None for end in self.ends()):
+            return self._routed(by_key(key))._followed_by(StageKind.SINK, sink, name, workers)
         return self._followed_by(StageKind.SINK, sink, name, workers)
 
     def local(self) -> Routed:
@@ -134,12 +162,19 @@ class Outlet(ABC):
         """Send each event to the worker with most room, on whatever node."""
         return self._routed(BALANCED)
 
-    def key_by(self, key: Key) -> Routed:
+    def key_by(
+        self, key: Key, *, order_by: Field | None = None, lateness: Seconds | None = None
+    ) -> Routed:
         """Send events of equal keys to the same worker.
 
-        The key is a function of the event, the name of a field, or a position.
+        The key is a function of the event, the name of a field, or a position. With `order_by`, a
+        field or a function, a class gets the events of its key by that time, whatever order they
+        come in: they are held until the end, or until watermarks have passed them by `lateness`.
         """
-        return self._routed(by_key(key, stage=self.ends()[0].stage.name))
+        from shunter.flow.graph.event_order import event_order
+
+        order = event_order(order_by, lateness)
+        return self._routed(by_key(key, stage=self.ends()[0].stage.name, order=order))
 
     def to_all(self) -> Routed:
         """Send each event to all workers."""
@@ -169,7 +204,9 @@ class Outlet(ABC):
 class Stage(Outlet):
     """One step of a flow. `what` is the user's own function, class, source or sink.
 
-    `workers` is None where it is one for each node; `where` is the user's line that made it.
+    `workers` is None where nothing was said: one for each node, and one of a source. `where` is
+    the user's line that made it. `any_order` is what the user says of a class: it needs no order
+    among its events.
     """
 
     flow: FlowGraph = field(repr=False)
@@ -180,6 +217,7 @@ class Stage(Outlet):
     where: SourceLine
     inputs: list[Edge] = field(default_factory=list, repr=False)
     outputs: list[Edge] = field(default_factory=list, repr=False)
+    any_order: bool = False
 
     @property
     def keyed(self) -> bool:
@@ -187,10 +225,12 @@ class Stage(Outlet):
         return any(edge.route.kind is RouteKind.BY_KEY for edge in self.inputs)
 
     def late(self) -> Routed:
-        """Return what the events come from that were too late for all their windows."""
-        if self.kind is not StageKind.AGGREGATE or self.what.window is None:
+        """Return what the events come from that were too late for all windows, or their turn."""
+        has_windows = self.kind is StageKind.AGGREGATE and self.what.window is not None
+        if not has_windows and not any(edge.route.order for edge in self.inputs):
             raise FlowError(
-                "no event is late here; late() is for what aggregate(window=Window(…)) returns",
+                "no event is late here; late() is for what aggregate(window=Window(…)) returns, or "
+                "stateful(…) behind key_by(…, order_by=…)",
                 stage=self.name,
                 place=str(users_line()),
             )

@@ -127,6 +127,7 @@ class Assembly:
             late_senders=frozenset(
                 f"{worker.id}/{edge.number}" for edge in last.outputs if edge.is_late
             ),
+            types=lambda: self._flow.types,
             on_checkpoint=lambda number, kept: self._on_checkpoint(worker.id, number, kept),
             stored=self._stored,
         )

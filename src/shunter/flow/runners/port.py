@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -48,6 +48,7 @@ class RunOptions:
     `spec` is how other processes load the flow, `nodes` how many workers stages have that ask for
     no number. `checkpoints` is a folder or URL, or a store. `every` is how many seconds lie between
     two checkpoints, or two micro-batches, which have `max_events` of each source's worker at most.
+    `conf` are settings of Spark for a session that the run starts.
     """
 
     spec: str = ""
@@ -57,6 +58,7 @@ class RunOptions:
     stream: bool = False
     max_events: int | None = None
     session: SparkSession | None = None
+    conf: Mapping[str, str] | None = None
     master: str | None = None
     remote: str | None = None
     addresses: Sequence[str] = ()

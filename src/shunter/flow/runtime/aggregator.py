@@ -42,7 +42,7 @@ class Aggregator:
         self._names = self._what.names(key_name(stage.inputs))
         self._aggregates = list(self._what.aggregates.values())
         self._adds = [each.add for each in self._aggregates]
-        self._marks = Marks(_marking(stage))
+        self._marks = Marks(marking(stage))
         self._closed: Number | None = None
         self._writer = "number"
         self._by_start: dict[Number, States] = {}
@@ -211,22 +211,30 @@ def loaded_accumulator(aggregate: Aggregate, saved: Any) -> Any:
 
 
 def joined_snapshots(snapshots: Iterable[Any]) -> Any:
-    """Make one of what several workers have kept whose keys one worker has now.
+    """Make one of what several workers have kept whose keys one worker has now."""
+    found = list(snapshots)
+    writers = [saved["writer"] for saved in found if saved["writer"] != "number"]
+    return {
+        "marks": joined_marks(saved["marks"] for saved in found),
+        "writer": writers[0] if writers else "number",
+        "groups": [group for saved in found for group in saved["groups"]],
+    }
 
-    They were all told the same marks; where one was not, time has come no further than there.
+
+def joined_marks(snapshots: Iterable[Any]) -> Any:
+    """Make one of the marks of several workers.
+
+    They were all told the same; where one was not, time has come no further than there.
     """
     marks: dict[str, Any] = {}
-    writer, groups = "number", []
     for saved in snapshots:
-        for origin, mark in saved["marks"]:
+        for origin, mark in saved:
             known = marks.get(origin)
             marks[origin] = mark if known is None or mark is None else min(known, mark)
-        writer = saved["writer"] if writer == "number" else writer
-        groups += saved["groups"]
-    return {"marks": [list(each) for each in marks.items()], "writer": writer, "groups": groups}
+    return [[origin, mark] for origin, mark in marks.items()]
 
 
-def _marking(stage: Stage) -> frozenset[str]:
+def marking(stage: Stage) -> frozenset[str]:
     """Name the workers of sources before a stage that are known to send marks."""
     found: set[str] = set()
     seen, waiting = {stage}, [stage]

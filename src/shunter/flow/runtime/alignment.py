@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from shunter.flow.graph.instructions import CHECKPOINT, END_OF_STREAM, Instruction
+from shunter.flow.graph.instructions import CHECKPOINT, END_OF_STREAM, Instruction, least_far
 
 Identity = tuple[str, int]
 
@@ -54,7 +54,9 @@ class Alignment:
         identity = instruction.identity
         if identity not in self._pending:
             self._pending[identity] = _Pending(instruction, self._awaited(instruction))
-        self._pending[identity].awaited.discard(sender)
+        copies = self._pending[identity]
+        copies.instruction = least_far(copies.instruction, instruction)
+        copies.awaited.discard(sender)
         self._held[sender] = identity
 
     def due(self) -> Instruction | None:

@@ -12,6 +12,7 @@ from shunter.errors import FlowError
 from shunter.flow.graph.source_line import is_ours
 from shunter.flow.graph.stages import Stage
 from shunter.flow.runtime.sending import Bad
+from shunter.flow.sources.port import BadInput
 
 SHOWN = 500
 """How much of an event is shown in a message."""
@@ -39,6 +40,29 @@ class BadEvents:
         """Say whose the bad keys on an edge are."""
         self._of_keys[sender] = self.of(stage)
 
+    @property
+    def has_letters(self) -> bool:
+        """True if something is to be sent to the dead letters."""
+        return bool(self._letters)
+
+    def found_in_input(self, stage: Stage, bad: BadInput) -> None:
+        """Take what a source could make no event of."""
+        self.counts[stage.name] += 1
+        if self._stops:
+            raise FlowError(
+                f"{bad}, at {_shown(bad.raw)}; mend the input, or let the flow skip what is bad "
+                'with Flow(on_error="skip")',
+                stage=stage.name,
+                place=str(stage.where),
+            )
+        if self.sender is not None:
+            self._letters.append({
+                "stage": stage.name,
+                "event": bad.raw,
+                "error": str(bad),
+                "traceback": "",
+            })  # fmt: skip
+
     def letters(self) -> list[dict[str, Any]]:
         """Take what is to be sent to the dead letters."""
         letters, self._letters = self._letters, []
@@ -59,11 +83,9 @@ class BadEvents:
 
 def stopped(stage: Stage, event: Any, error: Exception) -> FlowError:
     """Return the error that ends a run because of one event."""
-    shown = repr(event)
-    shown = shown if len(shown) <= SHOWN else f"{shown[:SHOWN]}…"
     return FlowError(
-        f"{_summary(error)}, at the event {shown}; mend the function, or let the flow skip such "
-        f'events with Flow(on_error="skip")\n{users_traceback(error)}',
+        f"{_summary(error)}, at the event {_shown(event)}; mend the function, or let the flow skip "
+        f'such events with Flow(on_error="skip")\n{users_traceback(error)}',
         stage=stage.name,
         place=str(stage.where),
     )
@@ -93,6 +115,11 @@ def users_traceback(error: Exception) -> str:
     ]
     summary = traceback.StackSummary.extract(iter(walked))
     return "".join(summary.format()) + _summary(error)
+
+
+def _shown(event: Any) -> str:
+    text = repr(event)
+    return text if len(text) <= SHOWN else f"{text[:SHOWN]}…"
 
 
 def _summary(error: Exception) -> str:

@@ -20,6 +20,7 @@ from shunter.flow.graph.keys import as_key
 from shunter.flow.graph.stages import Stage, StageKind
 from shunter.flow.runtime.aggregator import Aggregator
 from shunter.flow.runtime.in_out import Needs
+from shunter.flow.runtime.ordered import Ordered, Types
 from shunter.flow.runtime.sending import Bad
 from shunter.flow.runtime.states import KeyedStates, saved_state, set_state
 
@@ -43,7 +44,9 @@ class Operator(Protocol):
         """Become what a snapshot has kept."""
 
 
-def operator(stage: Stage, bad: Bad, stored: KeyedStates | None = None) -> Operator:
+def operator(
+    stage: Stage, bad: Bad, types: Types = dict, stored: KeyedStates | None = None
+) -> Operator:
     """Return what does the work of a stage, other than sources and sinks.
 
     `stored` are the states of its keys, where they are kept outside of the worker.
@@ -51,7 +54,11 @@ def operator(stage: Stage, bad: Bad, stored: KeyedStates | None = None) -> Opera
     if stage.kind is StageKind.AGGREGATE:
         return Aggregator(stage, bad, stored)
     if stage.kind is StageKind.STATEFUL:
-        return Keyed(stage, bad, stored) if stage.keyed else Stateful(stage, bad)
+        if not stage.keyed:
+            return Stateful(stage, bad)
+        is_ordered = stage.inputs[0].route.order is not None
+        keyed = Keyed(stage, bad, stored)
+        return Ordered(stage, bad, keyed, types) if is_ordered else keyed
     return _STATELESS[stage.kind](stage.what, bad)
 
 
@@ -220,7 +227,7 @@ class Keyed:
         return saved + [[key, state] for key, state in self._instances.waiting.items()]
 
     def restore(self, saved: Any) -> None:
-        self._instances.waiting = {as_key(listed): state for listed, state in saved}
+        self._instances.waiting = {as_key(listed): state for listed, state in saved or ()}
 
     def _called(self, event: Any) -> Any:
         key = self._route.key

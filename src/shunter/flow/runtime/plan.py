@@ -224,19 +224,25 @@ def _is_fused(edge: Edge, indexes: dict[Stage, list[int]], links: Links) -> bool
     Stages that ask for different numbers of workers get their own ones in any case.
     """
     up, down = edge.upstream, edge.downstream
+    told = 1 if up.kind is StageKind.SOURCE and up.workers is None else up.workers
     return (
         edge.route.kind is RouteKind.LOCAL
         and not edge.is_late
         and StageKind.FRAME not in (up.kind, down.kind)
         and len(up.outputs) == 1
-        and (None in (up.workers, down.workers) or up.workers == down.workers)
+        and (None in (told, down.workers) or told == down.workers)
         and all(links[index] == (index,) for index in indexes[up])
     )
 
 
 def _asked(stage: Stage, nodes: int) -> int:
-    """How many workers a stage is to have: as many as it says, else one per node."""
-    return nodes if stage.workers is None else stage.workers
+    """How many workers a stage is to have: as many as it says, else one per node.
+
+    A source that was told nothing has one, which keeps its order.
+    """
+    if stage.workers is None:
+        return 1 if stage.kind is StageKind.SOURCE else nodes
+    return stage.workers
 
 
 def _id(first: Stage, index: int) -> str:

@@ -19,11 +19,12 @@ from shunter.flow.runtime.bad_events import BadEvents, blamed_on
 from shunter.flow.runtime.in_out import Needs, chained
 from shunter.flow.runtime.inbox import Inbox
 from shunter.flow.runtime.operators import Keyed, Operator, operator
+from shunter.flow.runtime.ordered import Ordered, Types
 from shunter.flow.runtime.plan import edge_of
 from shunter.flow.runtime.sending import Bad, Sending
 from shunter.flow.runtime.states import NOT_KEPT, KeyedStates
 from shunter.flow.sinks.port import Sink
-from shunter.flow.sources.port import Source
+from shunter.flow.sources.port import BadInput, Source
 
 BATCH = 2_048
 """How many events are worked on at once; as many may wait to be delivered."""
@@ -77,9 +78,10 @@ class SinkOutbox:
 class StageWorker:
     """`source` or `inbox` is where events come from; a sink's own `Sending` leads to it.
 
-    By `late_senders` go the events that are too late for their windows; where there are none, such
-    events count as failed. `on_checkpoint` is called with the number of a checkpoint and what to
-    keep for it. `instructions` counts those that the source has given. `stored` are the states of
+    By `late_senders` go the events that are too late for their windows, or for their turn; where
+    there are none, such events count as failed. `types` are the flow's types of events.
+    `on_checkpoint` is called with the number of a checkpoint and what to keep for it.
+    `instructions` counts those that the source has given. `stored` are the states of
     stages, by their names, that are kept by key outside of the worker.
     """
 
@@ -96,6 +98,7 @@ class StageWorker:
         sink: Sink | None = None,
         known: frozenset[str] = frozenset(),
         late_senders: frozenset[str] = frozenset(),
+        types: Types = dict,
         on_checkpoint: Callable[[int, Any], None] = lambda _, __: None,
         stored: Mapping[str, KeyedStates] | None = None,
     ) -> None:
@@ -111,7 +114,7 @@ class StageWorker:
         self._steps = [
             _Step(
                 stage,
-                operator(stage, bad_events.of(stage), (stored or {}).get(stage.name)),
+                operator(stage, bad_events.of(stage), types, (stored or {}).get(stage.name)),
                 tallies[stage.name],
             )
             for stage in stages
@@ -119,8 +122,11 @@ class StageWorker:
         ]
         first = self._steps[0].operator if self._steps else None
         has_ways = len(stages[0].inputs) > 1
-        self._keyed = first if isinstance(first, Keyed | Aggregator) and has_ways else None
-        self._aggregating = first if isinstance(first, Aggregator) else None
+        self._keyed = (
+            first if isinstance(first, Keyed | Aggregator | Ordered) and has_ways else None
+        )
+        self._telling_late = first if isinstance(first, Aggregator | Ordered) else None
+        self._ordered = first if isinstance(first, Ordered) else None
         self._late_senders = late_senders
         self._stages = stages
         self._head = stages[0].name
@@ -201,8 +207,21 @@ class StageWorker:
             return Instruction(END_OF_STREAM)
         if len(events) == 1 and type(events[0]) is Instruction:
             return self._own(events[0])
+        if type(events) is not list:
+            return self._without_bad_input(events)
         self.tallies[self._head].given += len(events)
         return events or None
+
+    def _without_bad_input(self, items: list[Any]) -> list[Any]:
+        """Return the events; what is none is a bad event of the source, also if it is alone."""
+        events = []
+        for item in items:
+            if type(item) is BadInput:
+                self._bad_events.found_in_input(self._stages[0], item)
+            else:
+                events.append(item)
+        self.tallies[self._head].given += len(events)
+        return events
 
     def _own(self, given: Instruction) -> Instruction:
         """Number an instruction that the source has given."""
@@ -238,7 +257,7 @@ class StageWorker:
             self._sendings[bad.sender].put(bad.letters(), inputs=inputs)
 
     def _take_late(self) -> list[Any]:
-        late = [] if self._aggregating is None else self._aggregating.late()
+        late = [] if self._telling_late is None else self._telling_late.late()
         if late and not self._late_senders:
             self._bad_events.counts[self._head] += len(late)
         return late
@@ -253,15 +272,31 @@ class StageWorker:
             self._pass_on(instruction)
             self._on_checkpoint(instruction.number, self.snapshot())
             return True
+        if self._release(instruction):
+            self._acting = instruction
+            return True
         for at, step in enumerate(self._steps):
             with blamed_on(step.stage, "on_instruction"):
                 made = step.operator.instruct(instruction)
-            if made:
-                step.tally.given += len(made)
-                self._work_on(made, start=at + 1, is_input=False)
+            self._give(at, made)
+            if at == 0 and self._ordered is not None:
+                instruction = self._ordered.passed_on(instruction)
         self._pass_on(instruction)
         self._has_ended = instruction.name == END_OF_STREAM
         return True
+
+    def _release(self, instruction: Instruction) -> bool:
+        """Work on some of the events that were held until now; False if there are no more."""
+        made = None if self._ordered is None else self._ordered.released(instruction)
+        if made is not None:
+            self._give(0, made)
+        return made is not None
+
+    def _give(self, at: int, made: list[Any]) -> None:
+        """Hand on what a step has made of no input."""
+        self._steps[at].tally.given += len(made)
+        if made or self._bad_events.has_letters:
+            self._work_on(made, start=at + 1, is_input=False)
 
     def _pass_on(self, instruction: Instruction) -> None:
         for sending in self._sendings.values():

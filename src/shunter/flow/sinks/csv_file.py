@@ -1,95 +1,62 @@
-"""Events into a CSV file, with the names of the columns on its first line."""
+"""Events into a CSV file, with the names of the columns on its first line, or a folder of such."""
 
 from __future__ import annotations
 
-import csv
-import io
-import os
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
-from shunter.errors import FlowError
-from shunter.flow.sinks.appended_file import AppendedFile
-from shunter.flow.sinks.growing_file import GrowingFile, part_of
-from shunter.flow.sinks.records import records_of
+from shunter.flow.location import AnyPath
+from shunter.flow.sinks.formats import (
+    LINE_COMPRESSIONS,
+    CsvFormat,
+    CsvText,
+    checked_compression,
+)
+from shunter.flow.sinks.line_sink import LineSink
 
 
-class WriteCsv:
+class WriteCsv(LineSink):
     """Writes each event as a row, exactly once; the file appears when all are written.
 
-    `columns` are the fields to write, all those of the first event where nothing is said. Several
-    workers write files of their own, such as out-00000-of-00004.csv.
+    `columns` are the fields to write; defaults to those of the first event. One writer makes a
+    file of it, many tasks a folder of part files, as `WriteJsonLines` does.
     """
 
     def __init__(
         self,
-        path: str | os.PathLike[str],
+        path: AnyPath,
         *,
         columns: Sequence[str] | None = None,
         delimiter: str = ",",
+        partition_by: str | Sequence[str] = (),
+        mode: str = "overwrite",
+        files: int | None = None,
+        compression: str | None = None,
     ) -> None:
-        self.path, self._delimiter = Path(path), delimiter
-        self._given = None if columns is None else list(columns)
-        self._columns: list[str] | None = None
-        self._file: GrowingFile | AppendedFile
+        self._compression = checked_compression(compression, LINE_COMPRESSIONS, "WriteCsv")
+        self._columns = None if columns is None else tuple(columns)
+        self._delimiter = delimiter
+        form = CsvFormat(str(path), self._columns, delimiter, compression)
+        super().__init__(path, form, partition_by=partition_by, mode=mode, files=files)
+        self._form, self._text = form, CsvText(form)
 
-    def part(self, index: int, count: int) -> WriteCsv:
-        path = part_of(self.path, index, count)
-        return WriteCsv(path, columns=self._given, delimiter=self._delimiter)
-
-    def open(self, saved: Any | None) -> None:
-        self._open(GrowingFile(Path(os.path.realpath(self.path))), saved)
-
-    def open_shown(self, saved: Any | None) -> None:
-        self._open(AppendedFile(Path(os.path.realpath(self.path))), saved)
-
-    def _open(self, file: GrowingFile | AppendedFile, saved: Any | None) -> None:
-        position, self._columns = saved or (None, None)
-        self._file = file
-        self._file.open(position)
-        if self._columns is None and self._given is not None:
-            self._write_header(self._given)
-
-    def write(self, events: Sequence[Any]) -> int:
-        records = records_of(events)
-        if records and self._columns is None:
-            self._write_header(list(records[0]))
-        columns = self._columns or []
-        try:
-            rows = [[record[name] for name in columns] for record in records]
-        except KeyError as error:
-            raise self._fault(f"an event has no {error}") from None
-        if self._given is None and any(len(record) > len(columns) for record in records):
-            raise self._fault("an event has more fields than the first one")
-        self._file.append(self._encoded(rows))
-        return len(events)
-
-    def checkpoint(self) -> Any:
-        return [self._file.checkpoint(), self._columns]
-
-    def publish(self) -> None:
-        assert isinstance(self._file, AppendedFile), "opened to be seen at the end alone"
-        self._file.publish()
-
-    def close(self) -> None:
-        self._file.close()
-
-    def abandon(self) -> None:
-        self._file.let_go()
-
-    def _write_header(self, columns: list[str]) -> None:
-        self._columns = columns
-        self._file.append(self._encoded([columns]))
-
-    def _encoded(self, rows: list[list[Any]]) -> bytes:
-        text = io.StringIO()
-        csv.writer(text, delimiter=self._delimiter, lineterminator="\n").writerows(rows)
-        return text.getvalue().encode()
-
-    def _fault(self, fact: str) -> FlowError:
-        columns = ", ".join(self._columns or [])
-        return FlowError(
-            f"{self.path}: {fact}, and its columns are {columns}; name them with columns=…, and "
-            "give each event all of them"
+    def _at(self, path: str) -> WriteCsv:
+        return WriteCsv(
+            path,
+            columns=self._columns,
+            delimiter=self._delimiter,
+            partition_by=self.partition_by,
+            mode=self.mode,
+            compression=self._compression,
         )
+
+    def _begin(self, columns: Any) -> bytes:
+        self._text = CsvText(self._form, columns)
+        return self._text.header()
+
+    def _encoded(self, events: Sequence[Any]) -> bytes:
+        return self._text.of(events)
+
+    @property
+    def _memory(self) -> Any:
+        return self._text.columns

@@ -1,9 +1,9 @@
 """Events into a Delta Lake table, through `deltalake`, exactly once.
 
-They are staged as Parquet files beside the table, as `parquet_folder` does it, and appended by one
-transaction: all of them at the end, or those of each checkpoint where output is to be seen while
-the flow runs. The table itself is the ledger: each transaction names the run and how many files
-of it are in, so that one which is repeated after a death is recognised and left out.
+Parquet files are written by whoever has the events, and added to the table by one transaction: all
+of them at the end, or those of each checkpoint if output is to be seen while the flow runs. The
+table itself is the ledger: each transaction names the run and how far it has come, so that one
+which is repeated after a death is recognised and left out.
 """
 
 from __future__ import annotations
@@ -11,143 +11,218 @@ from __future__ import annotations
 import importlib
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from shunter.errors import FlowError
 from shunter.flow.arrow import arrow
-from shunter.flow.sinks.growing_file import file_faults, part_of
+from shunter.flow.location import AnyPath, Location
+from shunter.flow.sinks.file_sink import Target, widened
+from shunter.flow.sinks.growing_file import part_of
+from shunter.flow.sinks.local_target import LocalFolder
 from shunter.flow.sinks.parquet_folder import WriteParquet
+from shunter.flow.sinks.parts import OUR_NAMES, Part, number_of, schema_of, unified
 
 
 class WriteDelta(WriteParquet):
-    """Appends each event as a row to the table in a folder, which is created where there is none.
+    """Adds each event as a row to the table in a folder, which is created if there is none.
 
     `schema` is a pyarrow schema; without one columns have the types of the first values in them,
-    and columns that the table has not got yet are added to it. Several workers append to the
-    same table, each by transactions of its own.
+    and columns that the table has not got yet are added to it. Several workers, and all tasks of
+    Spark, add to the same table. `mode` is "append", "overwrite" or "error".
     """
 
-    def __init__(self, path: str | os.PathLike[str], *, schema: Any = None) -> None:
-        super().__init__(path, schema=schema)
-        self._table = self.path
-        self._in_table = 0
+    def __init__(
+        self,
+        path: AnyPath,
+        *,
+        schema: Any = None,
+        partition_by: str | Sequence[str] = (),
+        mode: str = "append",
+        files: int | None = None,
+        compression: str | None = "snappy",
+    ) -> None:
+        super().__init__(
+            path,
+            schema=schema,
+            partition_by=partition_by,
+            mode=mode,
+            files=files,
+            compression=compression,
+        )
+        self._staging_name = self.location.name
 
     def part(self, index: int, count: int) -> WriteDelta:
-        part = WriteDelta(part_of(self.path, index, count), schema=self._given)
-        part._table = self._table
+        part = WriteDelta(
+            self.path,
+            schema=self._schema,
+            partition_by=self.partition_by,
+            mode=self.mode,
+            compression=self._compression,
+        )
+        if self.location.is_local:
+            part._staging_name = part_of(self.location.path, index, count).name
         return part
 
+    def check(self) -> None:
+        deltalake()
+        super().check()
+        table = DeltaLog(self.location)
+        if not table.exists and self._has_foreign_files():
+            raise FlowError(
+                f"{self.location}: the folder has files and is no Delta table; give another path"
+            )
+        if self._schema is not None and table.exists and self.mode != "overwrite":
+            table.check_columns(self._schema)
+
+    def _open(self, saved: Any | None) -> None:
+        super()._open(saved)
+        if self._shown is not None and (done := DeltaLog(self.location).version_of(self._run)):
+            self._parts = [part for part in self._parts if number_of(part) >= done]
+            self._shown = max(self._shown, done)
+
+    def _has_foreign_files(self) -> bool:
+        files = self.location.files(recursive=True) if self.location.is_folder() else []
+        return any(not OUR_NAMES.search(info.location.url) for info in files)
+
+    def _new_target(self, *, is_single: bool) -> Target:
+        log = DeltaLog(self.location, partition_by=self.partition_by, mode=self.mode)
+        if self.location.is_local:
+            return LocalTable(self.location, log, self._schema, self._staging_name)
+        return ObjectTable(self.location, log, self._schema)
+
     @property
-    def takes_files(self) -> bool:
-        """Tell that rows must come one by one: columns have to be those of the table."""
+    def takes_columns(self) -> bool:
+        """False: columns have to be those of the table."""
         return False
 
-    def publish(self) -> None:
-        assert self._shown is not None, "opened to be seen at the end alone"
-        self._append()
-        self._shown = self._number
+    def _known_columns(self) -> bytes:
+        """The columns that the table has, if the user has named none and they are to stay."""
+        table = DeltaLog(self.location)
+        if self._schema is not None or self.mode == "overwrite" or not table.exists:
+            return b""
+        return bytes(table.columns().serialize())
 
-    def close(self) -> None:
-        if self._lock is None:
-            return
-        self.checkpoint()
-        self._append()
-        with file_faults(self._target):
-            shutil.rmtree(self._staging)
-        self._let_go()
+    def _publish_all(self, target: Target, parts: Sequence[Part], version: int = 1) -> None:
+        target.publish_first(self._run, parts, version)
 
-    def _open(self, position: Sequence[Any]) -> None:
-        deltalake()
-        if not _is_table(self._table) and _has_files(self._table):
-            raise FlowError(
-                f"{self._table}: the folder has files and is no Delta table; give another path"
+
+class DeltaLog:
+    """The log of a table: which files are in it, and up to where runs have come."""
+
+    def __init__(
+        self, location: Location, *, partition_by: Sequence[str] = (), mode: str = "append"
+    ) -> None:
+        self._location, self._partition_by, self._mode = location, list(partition_by), mode
+
+    @property
+    def exists(self) -> bool:
+        if self._location.is_local:
+            return (self._location / "_delta_log").is_folder()
+        return bool((self._location / "_delta_log").files())
+
+    def columns(self) -> Any:
+        with self._faults():
+            return arrow().schema(self._table().schema().to_arrow())
+
+    def version_of(self, run: str) -> int:
+        """Return how far a run has come in the table."""
+        if not self.exists:
+            return 0
+        with self._faults():
+            return int(self._table().transaction_version(f"shunter-{run}") or 0)
+
+    def commit(
+        self, run: str, version: int, parts: Sequence[Part], columns: Any, *, is_first: bool
+    ) -> None:
+        """Add files by one transaction."""
+        lake = deltalake("deltalake.transaction")
+        now = int(time.time() * 1000)
+        actions = [
+            lake.AddAction(
+                path=part.name,
+                size=part.size,
+                partition_values=dict(part.values),
+                modification_time=now,
+                data_change=True,
+                stats=msgspec.json.encode({"numRecords": part.rows}).decode(),
             )
-        if self._given is not None and _is_table(self._table):
-            self._check_columns()
-        super()._open(position)
+            for part in parts
+        ]
+        ledger = lake.CommitProperties(
+            app_transactions=[lake.Transaction(f"shunter-{run}", version)]
+        )
+        mode = "overwrite" if is_first and self._mode == "overwrite" else "append"
+        with self._faults():
+            schema = deltalake().Schema.from_arrow(self._with_partitions(columns))
+            options = {"partition_by": self._partition_by or None, "commit_properties": ledger}
+            if self.exists:
+                table = self._table()
+                if mode == "append":
+                    self._add_columns(table, schema)
+                table.create_write_transaction(actions, mode, schema, **options)
+            else:
+                lake.create_table_with_add_actions(
+                    self._uri, schema, actions, storage_options=self._storage, **options
+                )
 
-    def _check_columns(self) -> None:
+    def create(self, columns: Any) -> None:
+        """Make a table without rows, unless there is one."""
+        if not self.exists:
+            with self._faults():
+                deltalake().DeltaTable.create(
+                    self._uri,
+                    deltalake().Schema.from_arrow(columns),
+                    partition_by=self._partition_by or None,
+                    storage_options=self._storage,
+                )
+
+    def check_columns(self, schema: Any) -> None:
         """Refuse a schema that the table has not got: values would be cast, or be lost."""
         with self._faults():
-            there = {field.name: field.type for field in self._opened().schema().fields}
-            given = deltalake().Schema.from_arrow(self._given).fields
+            there = {field.name: field.type for field in self._table().schema().fields}
+            given = deltalake().Schema.from_arrow(schema).fields
         for field in given:
             if there.get(field.name) != field.type:
                 found = there.get(field.name)
                 fact = "none" if found is None else f"one of {_words(found)}"
                 raise FlowError(
-                    f"{self._table}: schema= has a column {field.name!r} of {_words(field.type)}, "
-                    f"and the table has {fact}; let them be alike"
+                    f"{self._location}: schema= has a column {field.name!r} of "
+                    f"{_words(field.type)}, and the table has {fact}; let them be alike"
                 )
 
-    def _go_back(self) -> None:
-        """Keep what was saved and is not in the table yet; drop the rest."""
-        self._in_table = self._files_in_table()
-        kept = self._waiting()
-        for path in set(self._staging.iterdir()) - set(kept):
-            path.unlink()
-        if gone := [path for path in kept if not path.exists()]:
-            raise FlowError(f"{gone[0]}: it was saved and is gone; begin a new run")
-        if self._given is None:
-            if _is_table(self._table):
-                self._learn(arrow().schema(self._opened().schema().to_arrow()))
-            for path in kept:
-                self._learn(arrow("pyarrow.parquet").read_schema(path))
+    def _add_columns(self, table: Any, schema: Any) -> None:
+        there = {field.name for field in table.schema().fields}
+        if new := [field for field in schema.fields if field.name not in there]:
+            table.alter.add_columns(new)
 
-    def _waiting(self) -> list[Path]:
-        """Return the files that are not in the table; a run that is seen at its end has all in."""
-        first = max(self._shown or 0, self._in_table)
-        is_done = self._shown is None and self._in_table > 0
-        return [] if is_done else [self._file(number) for number in range(first, self._number)]
+    def _with_partitions(self, columns: Any) -> Any:
+        """Return the columns with those that are in the names of folders, as texts."""
+        there = {field.name: field.type for field in self.columns()} if self.exists else {}
+        for name in self._partition_by:
+            if name not in columns.names:
+                columns = columns.append(arrow().field(name, there.get(name, arrow().string())))
+        return columns
 
-    def _append(self) -> None:
-        """Append what waits by one transaction; a table that was asked for is there at least."""
-        waiting = self._waiting()
-        with self._faults():
-            if waiting:
-                self._commit(waiting)
-                self._in_table = self._number
-            elif self._given is not None and not _is_table(self._table):
-                deltalake().DeltaTable.create(str(self._table), self._given)
-        for path in waiting:
-            path.unlink()
-
-    def _commit(self, files: Sequence[Path]) -> None:
-        lake = deltalake()
-        schema = self._settled_schema()
-        batches = arrow().RecordBatchReader.from_batches(schema, _batches(files, schema))
-        ledger = lake.CommitProperties(
-            app_transactions=[lake.Transaction(self._app_id, self._number)]
-        )
-        lake.write_deltalake(
-            str(self._table),
-            batches,
-            mode="append",
-            schema_mode="merge" if self._given is None else None,
-            commit_properties=ledger,
-        )
-
-    def _settled_schema(self) -> Any:
-        """Return the columns, but for those that had only nulls so far: a table has no such."""
-        null = arrow().null()
-        return arrow().schema([field for field in self._schema if field.type != null])
+    def _table(self) -> Any:
+        return deltalake().DeltaTable(self._uri, storage_options=self._storage)
 
     @property
-    def _app_id(self) -> str:
-        return f"shunter-{self._run}"
+    def _uri(self) -> str:
+        return self._location.url
 
-    def _files_in_table(self) -> int:
-        """Return how many files of this run the table has, from the first on."""
-        if not _is_table(self._table):
-            return 0
-        with self._faults():
-            return int(self._opened().transaction_version(self._app_id) or 0)
-
-    def _opened(self) -> Any:
-        return deltalake().DeltaTable(str(self._table))
+    @property
+    def _storage(self) -> dict[str, str] | None:
+        endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
+        if self._location.scheme != "s3" or not endpoint:
+            return None
+        allowed = "true" if endpoint.startswith("http://") else "false"
+        return {"AWS_ENDPOINT_URL": endpoint, "AWS_ALLOW_HTTP": allowed}
 
     @contextmanager
     def _faults(self) -> Iterator[None]:
@@ -158,9 +233,105 @@ class WriteDelta(WriteParquet):
         except errors as error:
             said = str(error).strip().splitlines()[0]
             raise FlowError(
-                f"{self._table}: nothing was appended: {said}; see that the table's columns fit "
-                "those of the events (schema=…), and that there is room on the disk"
+                f"{self._location}: nothing was added: {said}; let the table's columns fit those "
+                "of the events (schema=…), and check its permissions and free space"
             ) from error
+
+
+class _Commits:
+    """What both kinds of targets do: files that have all their columns, and one transaction."""
+
+    log: DeltaLog
+    given: Any
+
+    def commit(
+        self, run: str, version: int, parts: Sequence[Part], staging: Location, *, is_first: bool
+    ) -> list[Part]:
+        """Add parts to the table unless they are in it; return them as they are there."""
+        if not parts:
+            if self.given is not None and is_first:
+                self.log.create(self.given)
+            return []
+        if self.log.version_of(run) >= version:
+            return []
+        columns = self._columns(parts)
+        whole = [widened(part, staging, columns) for part in parts]
+        self._move(whole)
+        self.log.commit(run, version, whole, columns, is_first=is_first)
+        return whole
+
+    def _columns(self, parts: Sequence[Part]) -> Any:
+        """Return the columns, but for those that had only nulls so far: a table has no such."""
+        found, null = schema_of(parts), arrow().null()
+        known = self.log.columns() if self.log.exists and self.given is None else None
+        if known is not None and not self._overwrites:
+            found = unified([known, found])
+        return arrow().schema([field for field in found if field.type != null])
+
+    @property
+    def _overwrites(self) -> bool:
+        return self.log._mode == "overwrite"
+
+    def _move(self, parts: Sequence[Part]) -> None:
+        return
+
+
+class LocalTable(_Commits, LocalFolder):
+    """A table on a disk. Files are staged beside it, and moved in just before they are added."""
+
+    def __init__(self, location: Location, log: DeltaLog, given: Any, name: str) -> None:
+        super().__init__(location)
+        self.log, self.given, self._name, self._run = log, given, name, ""
+
+    @property
+    def _staging(self) -> Path:
+        return self.target.with_name(f".{self._name}.part")
+
+    def begin(self, run: str, kept: Collection[Part]) -> None:
+        self._run = run
+        super().begin(run, kept)
+
+    def publish_first(self, run: str, parts: Sequence[Part], version: int = 1) -> None:
+        self.commit(run, version, parts, self.staging, is_first=True)
+
+    def publish_more(self, parts: Sequence[Part], version: int = 1) -> None:
+        self.commit(self._run, version, parts, self.staging, is_first=False)
+
+    def _move(self, parts: Sequence[Part]) -> None:
+        self.target.mkdir(exist_ok=True)
+        super().publish_more(parts)
+
+    def _fetch(self, part: Part) -> None:
+        if self.log.version_of(self._run):
+            with_copy = self.target / part.name
+            if with_copy.exists() and not (self._staging / part.name).exists():
+                (self._staging / part.name).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(with_copy, self._staging / part.name)
+                return
+        super()._fetch(part)
+
+
+class ObjectTable(_Commits):
+    """A table in an object store. Files are written into it, and count when they are added."""
+
+    def __init__(self, location: Location, log: DeltaLog, given: Any) -> None:
+        self.staging, self.log, self.given, self._run = location, log, given, ""
+
+    def begin(self, run: str, kept: Collection[Part]) -> None:
+        self._run = run
+        if gone := [part.name for part in kept if not (self.staging / part.name).is_file()]:
+            raise FlowError(f"{self.staging / gone[0]}: it was saved and is gone; begin a new run")
+
+    def publish_first(self, run: str, parts: Sequence[Part], version: int = 1) -> None:
+        self.commit(run, version, parts, self.staging, is_first=True)
+
+    def publish_more(self, parts: Sequence[Part], version: int = 1) -> None:
+        self.commit(self._run, version, parts, self.staging, is_first=False)
+
+    def end(self) -> None:
+        return
+
+    let_go = end
 
 
 def deltalake(module: str = "deltalake") -> Any:
@@ -176,35 +347,3 @@ def deltalake(module: str = "deltalake") -> Any:
 
 def _words(kind: Any) -> str:
     return str(getattr(kind, "type", kind))
-
-
-def _is_table(path: Path) -> bool:
-    return (path / "_delta_log").is_dir()
-
-
-def _has_files(path: Path) -> bool:
-    return path.is_dir() and any(path.iterdir())
-
-
-def _batches(files: Sequence[Path], schema: Any) -> Iterator[Any]:
-    """Yield what is in files, with all columns, also if some came only later."""
-    parquet = arrow("pyarrow.parquet")
-    for path in files:
-        with parquet.ParquetFile(path) as file:
-            for batch in file.iter_batches():
-                yield _widened(batch, schema)
-
-
-def _widened(batch: Any, schema: Any) -> Any:
-    columns = {
-        name: batch.column(at).cast(schema.field(name).type)
-        for at, name in enumerate(batch.schema.names)
-        if name in schema.names
-    }
-    missing = {
-        field.name: arrow().nulls(batch.num_rows, field.type)
-        for field in schema
-        if field.name not in columns
-    }
-    whole = columns | missing
-    return arrow().RecordBatch.from_arrays([whole[name] for name in schema.names], schema=schema)

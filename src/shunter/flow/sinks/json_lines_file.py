@@ -1,59 +1,55 @@
-"""Events into a file with a JSON value on each line."""
+"""Events into a file with a JSON value on each line, or a folder of such files."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from shunter.errors import FlowError
-from shunter.flow.sinks.appended_file import AppendedFile
-from shunter.flow.sinks.growing_file import GrowingFile, part_of
+from shunter.flow.location import AnyPath
+from shunter.flow.sinks.formats import (
+    LINE_COMPRESSIONS,
+    JsonLinesFormat,
+    checked_compression,
+    encoded_lines,
+)
+from shunter.flow.sinks.line_sink import LineSink
 
 
-class WriteJsonLines:
+class WriteJsonLines(LineSink):
     """Writes each event as a line of JSON, exactly once; the file appears when all are written.
 
-    Several workers write files of their own, such as out-00000-of-00004.jsonl.
+    One writer makes a file of it. Many tasks of Spark write part files into a folder of that name,
+    and so does one with `partition_by`, `compression`, mode "append", or on an object store.
+    Several workers in one process or on engines write files of their own, such as
+    out-00000-of-00004.jsonl. `files` is how many there are to be; 1 is always one file.
     """
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = Path(path)
+    def __init__(
+        self,
+        path: AnyPath,
+        *,
+        partition_by: str | Sequence[str] = (),
+        mode: str = "overwrite",
+        files: int | None = None,
+        compression: str | None = None,
+    ) -> None:
+        self._compression = checked_compression(compression, LINE_COMPRESSIONS, "WriteJsonLines")
+        form = JsonLinesFormat(str(path), compression)
+        super().__init__(path, form, partition_by=partition_by, mode=mode, files=files)
         self._encoder = msgspec.json.Encoder()
-        self._file: GrowingFile | AppendedFile
 
-    def part(self, index: int, count: int) -> WriteJsonLines:
-        return WriteJsonLines(part_of(self.path, index, count))
+    def _at(self, path: str) -> WriteJsonLines:
+        return WriteJsonLines(
+            path,
+            partition_by=self.partition_by,
+            mode=self.mode,
+            compression=self._compression,
+        )
 
-    def open(self, saved: Any | None) -> None:
-        self._file = GrowingFile(Path(os.path.realpath(self.path)))
-        self._file.open(saved)
+    def _begin(self, columns: Any) -> bytes:
+        return b""
 
-    def open_shown(self, saved: Any | None) -> None:
-        self._file = AppendedFile(Path(os.path.realpath(self.path)))
-        self._file.open(saved)
-
-    def write(self, events: Sequence[Any]) -> int:
-        try:
-            self._file.append(self._encoder.encode_lines(events))
-        except TypeError as error:
-            raise FlowError(
-                f"{self.path}: {error}; map events to plain values, dataclasses or structs"
-            ) from error
-        return len(events)
-
-    def checkpoint(self) -> Any:
-        return self._file.checkpoint()
-
-    def publish(self) -> None:
-        assert isinstance(self._file, AppendedFile), "opened to be seen at the end alone"
-        self._file.publish()
-
-    def close(self) -> None:
-        self._file.close()
-
-    def abandon(self) -> None:
-        self._file.let_go()
+    def _encoded(self, events: Sequence[Any]) -> bytes:
+        return encoded_lines(self._encoder, events, str(self.path))

@@ -18,12 +18,20 @@ class UpsertDocuments:
     """Inserts each event as a document, or replaces the document that has its key.
 
     `url` names the database too. A key other than `_id` needs a unique index. After a death,
-    documents may be written again, and stay the same.
+    documents may be written again, and stay the same. Events of one key go to one worker, so that
+    the last one is the one that stays.
     """
+
+    runs_in_tasks = True
 
     def __init__(self, url: str, collection: str, *, key: str | Sequence[str] = "_id") -> None:
         self._url, self._name, self._key = url, collection, key
         self._collection: Collection[dict[str, Any]] | None = None
+
+    @property
+    def route_key(self) -> DocumentKey:
+        """By what events go to workers."""
+        return DocumentKey(key_fields(self._key))
 
     def __del__(self) -> None:
         self.close()
@@ -57,6 +65,16 @@ class UpsertDocuments:
             self._collection = None
 
     abandon = close
+
+
+class DocumentKey:
+    """The key of an event's document, as a text, for it may be of any type that MongoDB has."""
+
+    def __init__(self, fields: Sequence[str]) -> None:
+        self._fields = tuple(fields)
+
+    def __call__(self, event: Any) -> str:
+        return repr(_identity(records_of([event])[0], self._fields))
 
 
 def _identity(record: dict[str, Any], fields: Sequence[str]) -> Hashable:

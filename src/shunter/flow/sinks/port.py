@@ -10,6 +10,12 @@ All methods are called from one thread. A sink may offer more methods:
                                           the flow runs, as in streams on Spark; then comes, after
     publish() -> None                     each checkpoint that was kept: show what it holds; may
                                           be called again, also after the next `open_shown`
+    check() -> None                       raise a FlowError if it can't be opened here, without
+                                          opening it; asked before a run starts anything
+
+and attributes: `files`, how many workers it wants; `route_key`, a function of an event, by which
+events go to its workers; `runs_in_tasks`, true if tasks of Spark are to open it, several at once.
+All other sinks are fed where the flow was started, but for those that write files (`file_sink.py`).
 """
 
 from __future__ import annotations

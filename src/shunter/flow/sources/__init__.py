@@ -16,13 +16,15 @@ if TYPE_CHECKING:
     from shunter.flow.sources.json_lines import JsonLines
     from shunter.flow.sources.mongo_documents import MongoDocuments
     from shunter.flow.sources.parquet_rows import ParquetRows
-    from shunter.flow.sources.port import Source
+    from shunter.flow.sources.port import BadInput, Source, WithBadInput
     from shunter.flow.sources.sqlite_rows import SqliteRows
+    from shunter.flow.sources.text_lines import TextLines
     from shunter.flow.sources.ticks import Ticks
     from shunter.flow.sources.watermarked import Watermarked
     from shunter.flow.sources.wrapping import as_source
 
 __all__ = [
+    "BadInput",
     "CsvRows",
     "FinishedJobs",
     "Items",
@@ -32,12 +34,15 @@ __all__ = [
     "ParquetRows",
     "Source",
     "SqliteRows",
+    "TextLines",
     "Ticks",
     "Watermarked",
+    "WithBadInput",
     "as_source",
 ]
 
 _HOMES = {
+    "BadInput": "port",
     "CsvRows": "csv_rows",
     "FinishedJobs": "finished_jobs",
     "Items": "items",
@@ -47,8 +52,10 @@ _HOMES = {
     "ParquetRows": "parquet_rows",
     "Source": "port",
     "SqliteRows": "sqlite_rows",
+    "TextLines": "text_lines",
     "Ticks": "ticks",
     "Watermarked": "watermarked",
+    "WithBadInput": "port",
     "as_source": "wrapping",
 }
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import types
 import typing
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import fields, is_dataclass
 from functools import lru_cache
 from inspect import Parameter, signature
@@ -13,8 +13,8 @@ from typing import Any
 
 import msgspec
 
-from shunter.errors import FlowError
 from shunter.flow.arrow import arrow
+from shunter.flow.sources.port import WithBadInput, bad_input
 
 _FITTING = {
     int: ("is_integer",), float: ("is_float64",), bool: ("is_boolean",),
@@ -23,8 +23,13 @@ _FITTING = {
 """By annotation: of which types columns have just such values."""
 
 
-def events_of(batch: Any, kind: Any = None) -> list[Any]:
-    """Make an event of each row: a dict, or an object of a dataclass or struct."""
+def events_of(
+    batch: Any, kind: Any = None, place: Callable[[int], str] = "row {}".format
+) -> list[Any]:
+    """Make an event of each row: a dict, or an object of a dataclass or struct.
+
+    A row that is none is bad input; `place` says where the index-th row of the batch is.
+    """
     names: Sequence[str] = batch.schema.names
     columns = dict(zip(names, map(_values, batch.columns), strict=True))
     if kind is not None and (wanted := _positions(kind, batch)) is not None:
@@ -34,10 +39,19 @@ def events_of(batch: Any, kind: Any = None) -> list[Any]:
         return rows
     try:
         return msgspec.convert(rows, list[kind])
-    except msgspec.ValidationError as error:
-        raise FlowError(
-            f"a row is no {kind.__name__}: {error}; let the columns be its fields"
-        ) from error
+    except (msgspec.ValidationError, TypeError, ValueError):
+        return _one_by_one(rows, kind, place)
+
+
+def _one_by_one(rows: list[Any], kind: Any, place: Callable[[int], str]) -> list[Any]:
+    events = WithBadInput()
+    for index, row in enumerate(rows):
+        try:
+            events.append(msgspec.convert(row, kind))
+        except (TypeError, ValueError) as error:
+            fault = f"it is no {getattr(kind, '__name__', kind)}: {error}"
+            events.append(bad_input(place(index), fault, repr(row)))
+    return events
 
 
 def _values(column: Any) -> list[Any]:

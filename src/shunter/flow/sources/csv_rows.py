@@ -10,20 +10,25 @@ from typing import Any
 import msgspec
 
 from shunter.errors import FlowError
-from shunter.flow.sources.files import ByteRange, SourcePart, Where, found_files, line_number
+from shunter.flow.sources.file_source import FileSource
+from shunter.flow.sources.files import ByteRange, SourceFile, Where
 from shunter.flow.sources.line_files import LineFiles
+from shunter.flow.sources.port import RAW_LETTERS, BadInput, WithBadInput, bad_input
+from shunter.flow.sources.splits import packed
 
 _BYTE_ORDER_MARK = "\ufeff"
 
 
-class CsvRows:
+class CsvRows(FileSource[ByteRange]):
     """The rows of a file, of a folder's `*.csv`, of a pattern's files, or of several of these.
 
     A row becomes a dict of texts. `converters` are functions for single columns, such as
     `{"age": int}`; with `type`, a dataclass or msgspec Struct, texts become what its fields are.
-    At a row that does not fit, a ValueError names file and line; reading on continues behind it.
-    Several workers share whole files.
+    A row that does not fit is a bad event that names file and line. Several workers share whole
+    files, for a quoted text may go over lines. `follow` is as with JsonLines.
     """
+
+    suffix = ".csv"
 
     def __init__(
         self,
@@ -32,56 +37,48 @@ class CsvRows:
         converters: Mapping[str, Callable[[str], Any]] | None = None,
         type: Any = None,  # noqa: A002
         delimiter: str = ",",
+        follow: bool = False,
     ) -> None:
-        self._where, self.event_type, self._delimiter = where, type, delimiter
+        super().__init__(where, follow=follow)
+        self.event_type, self._delimiter = type, delimiter
         self._converters = dict(converters or {})
-        self._share = SourcePart()
         self._files: LineFiles
         self._names: list[str] = []
-        self._rows: Iterator[list[str]] = iter(())
-
-    def part(self, index: int, count: int) -> CsvRows:
-        part = CsvRows(
-            self._where,
-            converters=self._converters,
-            type=self.event_type,
-            delimiter=self._delimiter,
-        )
-        part._share = SourcePart(index, count)
-        return part
+        self._rows: Iterator[list[str]] | None = None
 
     def open(self, position: Any | None) -> None:
-        files = self._share.of(found_files(self._where, ".csv"))
-        self._files = LineFiles(self._where, [ByteRange(path) for path in files], position)
-        self._rows = iter(())
+        self._files = LineFiles(self._pieces(), position)
+        self._rows = None
         if self._files.file is not None:
             self._begin_file(self._files.offset)
-
-    def read(self, limit: int) -> list[Any] | None:
-        while True:
-            before = self._files.offset
-            try:
-                rows = list(islice(self._rows, limit))
-                events = self._events_of(rows)
-            except Exception:
-                return self._read_up_to_fault(before)
-            if rows:
-                self._files.note_offset()
-            elif not self._begin_next():
-                return None
-            if events:
-                return events
 
     def position(self) -> Any:
         return self._files.position
 
     def close(self) -> None:
         self._files.close()
+        self._rows = None
+
+    def _some(self, limit: int) -> list[Any] | None:
+        if self._rows is None:
+            return None
+        before = self._files.offset
+        try:
+            rows = list(islice(self._rows, limit))
+            events = self._events_of(rows)
+        except Exception:
+            return self._one_by_one(before, limit)
+        if not rows:
+            return None
+        self._files.note_offset()
+        return events
 
     def _begin_next(self) -> bool:
         is_there = self._files.begin_next()
         if is_there:
             self._begin_file(0)
+        else:
+            self._rows = None
         return is_there
 
     def _begin_file(self, offset: int) -> None:
@@ -90,11 +87,13 @@ class CsvRows:
         try:
             names = next(self._reader(), [])
         except (ValueError, csv.Error) as error:
-            raise ValueError(f"{self._files.path}:1: {error}") from None
+            raise FlowError(
+                f"{self._files.url}:1: the names of the columns can't be read: {error}; mend it"
+            ) from None
         self._names = [name.removeprefix(_BYTE_ORDER_MARK) for name in names]
         if names and (missing := [name for name in self._converters if name not in self._names]):
             raise FlowError(
-                f"{self._files.path}: there is no column {missing[0]!r} to convert; it has "
+                f"{self._files.url}: there is no column {missing[0]!r} to convert; it has "
                 f"{', '.join(self._names)}"
             )
         self._files.note_offset()
@@ -119,29 +118,48 @@ class CsvRows:
             events = [msgspec.convert(event, self.event_type, strict=False) for event in events]
         return events
 
-    def _read_up_to_fault(self, offset: int) -> list[Any]:
-        """Return what is before the first bad row, and come back to it with the next reading."""
+    def _one_by_one(self, offset: int, limit: int) -> list[Any] | None:
+        """Read rows of which some are bad.
+
+        Behind one that can't be parsed, reading goes on with the next line: a quote that is never
+        closed costs its own line, and not the rest of the file.
+        """
         self._go_to(offset)
-        events: list[Any] = []
-        while True:
+        events, is_at_end = WithBadInput(), False
+        while len(events) < limit and not is_at_end:
             before = self._files.offset
             try:
-                events += self._next_event()
+                assert self._rows is not None
+                row = next(self._rows, None)
                 self._files.note_offset()
-            except StopIteration:
-                return events
+            except (csv.Error, UnicodeDecodeError) as error:
+                events.append(self._bad(before, self._files.line_behind(before), error))
+                continue
+            try:
+                is_at_end = row is None
+                events += self._event_of(row) if row else ()
             except Exception as error:
-                if events:
-                    self._go_to(before)
-                    return events
-                self._files.note_offset()
-                self._go_to(self._files.offset)
-                path = self._files.path
-                raise ValueError(f"{path}:{line_number(path, before)}: {error}") from error
+                events.append(self._bad(before, self._files.offset, error))
+        return events or (None if is_at_end else events)
 
-    def _next_event(self) -> list[Any]:
-        row = next(self._rows)
-        if row and len(row) != len(self._names):
+    def _event_of(self, row: list[str]) -> list[Any]:
+        if len(row) != len(self._names):
             names = ", ".join(self._names)
             raise ValueError(f"found {len(row)} fields; expected {len(self._names)}: {names}")
         return self._events_of([row])
+
+    def _bad(self, start: int, end: int, error: Exception) -> BadInput:
+        number = self._files.line_at(start)
+        raw = self._files.bytes_at(start, min(end - start, 4 * RAW_LETTERS))
+        self._go_to(end)
+        return bad_input(f"{self._files.url}:{number}", error, raw)
+
+    def _cut(self, files: list[SourceFile], target: int, open_bytes: int) -> list[list[ByteRange]]:
+        whole = [(ByteRange(file.url), file.size) for file in files]
+        return packed(whole, target, open_bytes)
+
+    def _pieces_in(self, files: list[SourceFile]) -> list[ByteRange]:
+        return [ByteRange(file.url) for file in self._share.of(files)]
+
+    def _whole(self, url: str) -> ByteRange:
+        return ByteRange(url)

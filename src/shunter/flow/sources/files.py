@@ -1,13 +1,7 @@
-"""Which files a source reads, and which of them, or which stretches of them, a part of it reads.
-
-A position names a file by its number. So that it can't be taken for one in other files, it also
-has a digest of all files up to that one; files that come behind it may be new.
-"""
+"""Which files a source reads, and which of them, or which stretches of them, a part of it reads."""
 
 from __future__ import annotations
 
-import glob
-import hashlib
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -15,10 +9,15 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from shunter.errors import FlowError
+from shunter.flow.location import AnyPath, FileInfo, Location
+from shunter.flow.manifest import manifest_of
 
-AnyPath = str | os.PathLike[str]
-Where = AnyPath | Iterable[AnyPath]
+Place = AnyPath | Location
+Where = Place | Iterable[Place]
 T = TypeVar("T")
+
+_SIGNS = frozenset("*?[")
+"""What makes a pattern of a URL; on this host's disk, a file may have such a name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,66 +31,78 @@ class SourcePart:
         return list(things[self.index :: self.count])
 
 
+class SourceFile(NamedTuple):
+    """A file that is there. `modified` is when, in seconds since 1970."""
+
+    url: str
+    size: int
+    modified: float
+
+    @classmethod
+    def of(cls, info: FileInfo) -> SourceFile:
+        return cls(info.location.url, info.size, info.modified)
+
+    @property
+    def is_complete(self) -> bool:
+        """True unless its name says that somebody is still writing it, or that it is no data."""
+        name = self.url.rpartition("/")[2]
+        return not name.startswith((".", "_")) and not name.endswith((".part", ".tmp"))
+
+
 class ByteRange(NamedTuple):
     """The lines of a file that begin at `start` or behind it, and before `end`."""
 
-    path: str
+    url: str
     start: int = 0
     end: int | None = None
 
 
-def found_files(where: Where, suffix: str) -> list[str]:
-    """Return the files: of a path, of a pattern, in a folder, or of several of these."""
-    if isinstance(where, str | os.PathLike):
-        return _matching(os.fspath(where), suffix)
-    return [path for each in where for path in _matching(os.fspath(each), suffix)]
+def places_of(where: Where) -> list[Place]:
+    """Return what a user gave as a list, which can be gone through more than once."""
+    return [where] if isinstance(where, str | os.PathLike | Location) else list(where)
 
 
-def _matching(pattern: str, suffix: str) -> list[str]:
-    if os.path.isdir(pattern):
-        return sorted(glob.glob(os.path.join(glob.escape(pattern), f"*{suffix}")))
-    if os.path.exists(pattern):
-        return [pattern]
-    found = sorted(filter(os.path.isfile, glob.glob(pattern, recursive=True)))
-    if not found:
+def found_files(places: Iterable[Place], suffix: str) -> list[SourceFile]:
+    """Return the files of paths, URLs, patterns and folders, in the order of these."""
+    return [file for place in places for file in _found(place, suffix, is_needed=True)]
+
+
+def files_now(places: Iterable[Place], suffix: str) -> list[SourceFile]:
+    """Return the files that are there just now and complete, by when they were written."""
+    found = [file for place in places for file in _found(place, suffix, is_needed=False)]
+    complete = {file.url: file for file in found if file.is_complete}
+    return sorted(complete.values(), key=lambda file: (file.modified, file.url))
+
+
+def _found(place: Place, suffix: str, *, is_needed: bool) -> list[SourceFile]:
+    location = Location.of(place)
+    is_pattern = not location.is_local and not _SIGNS.isdisjoint(location.url)
+    if not is_pattern and location.is_folder():
+        files = map(SourceFile.of, location.files())
+        whole = [file for file in files if file.url.endswith(suffix) and file.is_complete]
+        manifest = None if location.is_local else manifest_of(location)
+        if manifest is None:
+            return whole
+        named = {(location / name).url for name in manifest.files}
+        return [file for file in whole if file.url in named]
+    if not is_pattern and location.is_file():
+        return [SourceFile.of(location.info())]
+    found = list(map(SourceFile.of, location.matching_files()))
+    if not found and is_needed:
+        here = f" in {Path.cwd()}" if location.is_local else ""
         raise FlowError(
-            f"{pattern}: there is no such file in {Path.cwd()}; give the path of a file or folder, "
-            f"or a pattern such as 'data/*{suffix}'"
+            f"{place}: there is no such file{here}; give the path of a file or folder, "
+            f"or a pattern such as 'data/*{suffix or '.txt'}'"
         )
     return found
 
 
-def byte_ranges(files: Sequence[str], share: SourcePart) -> list[ByteRange]:
+def byte_ranges(files: Sequence[SourceFile], share: SourcePart) -> list[ByteRange]:
     """Return what a part reads: whole files if there are enough, else a stretch of each."""
     if len(files) >= share.count:
-        return [ByteRange(path) for path in share.of(files)]
+        return [ByteRange(file.url) for file in share.of(files)]
     cut = []
-    for path in files:
-        size = os.path.getsize(path)
-        start, end = (size * place // share.count for place in (share.index, share.index + 1))
-        cut.append(ByteRange(path, start, None if share.index + 1 == share.count else end))
+    for file in files:
+        start, end = (file.size * place // share.count for place in (share.index, share.index + 1))
+        cut.append(ByteRange(file.url, start, None if share.index + 1 == share.count else end))
     return cut
-
-
-def digest(things: Iterable[object]) -> str:
-    """Return a short text that is the same only for the same things."""
-    return hashlib.blake2b(repr(list(things)).encode(), digest_size=8).hexdigest()
-
-
-def check_same(things: Sequence[object], index: int, expected: str, where: Where) -> None:
-    """Raise if the files up to where an earlier run stopped are not those of that run."""
-    if digest(things[: index + 1]) != expected:
-        raise FlowError(
-            f"{where}: the files are not those that the last run has read; files may be added at "
-            "the end of their order, but none be taken away; put them back, or begin a new run"
-        )
-
-
-def line_number(path: str, offset: int) -> int:
-    """Return the number of the line that begins at `offset`."""
-    with open(path, "rb") as file:
-        count, left = 1, offset
-        while left and (block := file.read(min(left, 1 << 20))):
-            count += block.count(b"\n")
-            left -= len(block)
-        return count

@@ -2,38 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import io
 from itertools import islice
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, cast
 
-from shunter.errors import FlowError
-from shunter.flow.sources.files import ByteRange, Where, check_same, digest
+from shunter.flow.location import Location, file_faults
+from shunter.flow.sources.files import ByteRange
+from shunter.flow.sources.pieces import Pieces
 
 BUFFER_BYTES = 1 << 18
 
+STORE_BYTES = 1 << 22
+"""So much is asked for at once where the file is in a store: each time takes a round trip."""
+
 
 class LineFiles:
-    """The position is the number of the file, the offset of the next line, and a digest."""
+    """The position is that of the file among others, and the offset of the next line."""
 
-    def __init__(self, where: Where, stretches: Sequence[ByteRange], position: Any | None) -> None:
-        self._stretches = stretches
-        self._index = -1
+    def __init__(self, pieces: Pieces[ByteRange], position: Any | None) -> None:
+        self._pieces = pieces
+        self._range = ByteRange("")
         self._offset = 0
-        self._digest = digest([])
+        self._known = 0, 1
         self.file: BinaryIO | None = None
         if position is not None:
-            index, offset, expected = position
-            check_same(stretches, index, expected, where)
-            if index >= 0:
-                self._begin(index, offset)
+            mark, offset = position
+            resumed = pieces.resume(mark)
+            if resumed is not None:
+                self._begin(resumed, offset)
 
     @property
-    def path(self) -> str:
-        return self._stretches[self._index].path
+    def url(self) -> str:
+        return self._range.url
 
     @property
     def position(self) -> Any:
-        return [self._index, self._offset, self._digest]
+        return [self._pieces.mark, self._offset]
 
     @property
     def offset(self) -> int:
@@ -41,10 +45,12 @@ class LineFiles:
         return self._offset
 
     def begin_next(self) -> bool:
-        """Go on with the next file; tell whether there is one."""
-        if self._index + 1 >= len(self._stretches):
+        """Go on with the next file; return False if there is none."""
+        following = self._pieces.next()
+        if following is None:
+            self.close()
             return False
-        self._begin(self._index + 1, None)
+        self._begin(following, None)
         return True
 
     def lines(self, limit: int) -> list[bytes]:
@@ -53,7 +59,7 @@ class LineFiles:
             return []
         lines = list(islice(self.file, limit))
         offset = self.file.tell()
-        end = self._stretches[self._index].end
+        end = self._range.end
         if end is not None and offset > end:
             while lines and offset - len(lines[-1]) >= end:
                 offset -= len(lines.pop())
@@ -72,23 +78,52 @@ class LineFiles:
         assert self.file is not None
         self._offset = self.file.tell()
 
+    def line_at(self, offset: int) -> int:
+        """Return the number of the line that begins at `offset`."""
+        assert self.file is not None
+        known, count = self._known if self._known[0] <= offset else (0, 1)
+        stood = self.file.tell()
+        self.file.seek(known)
+        while known < offset and (block := self.file.read(min(offset - known, STORE_BYTES))):
+            count += block.count(b"\n")
+            known += len(block)
+        self.file.seek(stood)
+        self._known = offset, count
+        return count
+
+    def bytes_at(self, offset: int, size: int) -> bytes:
+        """Return some of the file, and stand behind it."""
+        assert self.file is not None
+        self.file.seek(offset)
+        return self.file.read(size)
+
+    def line_behind(self, offset: int) -> int:
+        """Return where the line behind the one at `offset` begins, and stand there."""
+        assert self.file is not None
+        self.file.seek(offset)
+        self.file.readline()
+        return self.file.tell()
+
     def close(self) -> None:
         if self.file is not None:
             self.file.close()
             self.file = None
 
-    def _begin(self, index: int, offset: int | None) -> None:
+    def _begin(self, piece: ByteRange, offset: int | None) -> None:
         self.close()
-        path, start, _ = self._stretches[index]
-        try:
-            self.file = open(path, "rb", buffering=BUFFER_BYTES)  # noqa: SIM115
-        except OSError as error:
-            raise FlowError(f"{path}: can't be read: {error.strerror}; see to its rights") from None
-        self._index = index
-        self._digest = digest(self._stretches[: index + 1])
+        location = Location(piece.url)
+        with file_faults(location, "read"):
+            self.file = _opened(location)
+        self._range, self._known = piece, (0, 1)
         if offset is not None:
             self.file.seek(offset)
-        elif start:
-            self.file.seek(start - 1)
+        elif piece.start:
+            self.file.seek(piece.start - 1)
             self.file.readline()
         self._offset = self.file.tell()
+
+
+def _opened(location: Location) -> BinaryIO:
+    if location.is_local:
+        return open(location.url, "rb", buffering=BUFFER_BYTES)
+    return cast(BinaryIO, io.BufferedReader(cast(io.RawIOBase, location.open()), STORE_BYTES))

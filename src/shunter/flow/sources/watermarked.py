@@ -51,6 +51,12 @@ class Watermarked:
         acknowledged = self.source.acknowledged  # type: ignore[attr-defined]
         return lambda position: acknowledged(position[0])
 
+    @property
+    def check(self) -> Callable[[], None]:
+        """There is none where the source has none."""
+        check: Callable[[], None] = self.source.check  # type: ignore[attr-defined]
+        return check
+
     def open(self, position: Any | None) -> None:
         inner: Any = None
         self._latest, self._since, self._is_begun = None, 0, False

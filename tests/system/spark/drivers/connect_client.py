@@ -16,6 +16,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from parity import flow_of, output_of
 from shunter import Flow
 from shunter.errors import FlowError
 from shunter.flow.runners.local import LocalRun
@@ -27,7 +28,6 @@ from shunter.flow.runners.spark.session.spark_session import spark_session
 from shunter.flow.runners.spark.stream.run import stream_on_spark
 from shunter.flow.sinks import Collect
 from shunter.flow.sources import Ticks
-from system.flow.test_parity import flow_of, output_of
 
 CASES = (
     "several_outputs",

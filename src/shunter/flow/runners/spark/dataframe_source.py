@@ -56,6 +56,10 @@ class DataFrameSource:
         return
 
 
+def _place(_: int) -> str:
+    return "a row of the DataFrame"
+
+
 class FrameRows:
     """Makes events of the batches of one partition.
 
@@ -88,7 +92,7 @@ class FrameRows:
             self.given += batch.num_rows
             batch = batch.drop_columns([TAKEN])
         for at in range(0, batch.num_rows, limit):
-            yield events_of(batch.slice(at, limit), self._kind)
+            yield events_of(batch.slice(at, limit), self._kind, _place)
 
     def position(self) -> Any:
         return None

@@ -1,7 +1,8 @@
 """How the plan of a flow is cut for Spark: chains of stages, one task for each worker of a chain.
 
-Sinks stand alone, for they are fed where the run was started. A source that is a DataFrame has as
-many tasks as Spark gives it, so that behind it only stages without state are fused. Pure.
+Sinks that are fed where the run was started stand alone; those that tasks write may end a chain. A
+source that is a DataFrame has as many tasks as Spark gives it, so that behind it only stages
+without state are fused. Pure.
 """
 
 from __future__ import annotations
@@ -14,8 +15,6 @@ from shunter.flow.graph.flow_graph import FlowGraph
 from shunter.flow.graph.routes import LOCAL
 from shunter.flow.graph.stages import Stage, StageKind
 from shunter.flow.runtime.plan import DEAD_LETTERS, EdgePlan, WorkerPlan, planned
-
-WithState = (StageKind.STATEFUL, StageKind.AGGREGATE, StageKind.SINK)
 
 
 @dataclass(frozen=True)
@@ -40,6 +39,11 @@ class Chain:
     @property
     def is_sink(self) -> bool:
         return self.stages[0].kind is StageKind.SINK
+
+    @property
+    def sink(self) -> Stage | None:
+        """The sink that it ends in, if it does."""
+        return self.stages[-1] if self.stages[-1].kind is StageKind.SINK else None
 
     @property
     def edges(self) -> frozenset[int]:
@@ -68,16 +72,28 @@ class Chain:
 
 
 def chains_of(
-    flow: FlowGraph, nodes: int, *, is_parallel: Callable[[Stage], bool] = lambda _: False
+    flow: FlowGraph,
+    nodes: int,
+    *,
+    is_parallel: Callable[[Stage], bool] = lambda _: False,
+    is_written_by_tasks: Callable[[Stage], bool] = lambda _: False,
 ) -> list[Chain]:
     """Return the chains of a flow on so many nodes, each behind those that send to it.
 
-    `is_parallel` tells of a source that it has any number of tasks.
+    `is_parallel` tells of a source that it has any number of tasks, `is_written_by_tasks` of a sink
+    that it need not stand alone.
     """
+
+    def is_apart(stage: Stage, source: Stage) -> bool:
+        """True if a chain is cut before this stage."""
+        is_many = is_parallel(source)
+        if stage.kind is StageKind.SINK:
+            return not is_written_by_tasks(stage) or (is_many and stage.workers is not None)
+        return is_many and stage.kind in (StageKind.STATEFUL, StageKind.AGGREGATE)
+
     workers = reversed(planned(flow, nodes).workers)
     grouped = groupby(workers, key=lambda worker: worker.stages[0].name)
-    chains = [chain for _, group in grouped for chain in _cut(Chain(tuple(group)), is_parallel)]
-    return [_without_letters(chain) if chain.is_sink else chain for chain in chains]
+    return [chain for _, group in grouped for chain in _cut(Chain(tuple(group)), is_apart)]
 
 
 def index_of(worker_id: str) -> int:
@@ -85,13 +101,12 @@ def index_of(worker_id: str) -> int:
     return int(worker_id.rpartition(".")[2])
 
 
-def _cut(chain: Chain, is_parallel: Callable[[Stage], bool]) -> list[Chain]:
+def _cut(chain: Chain, is_apart: Callable[[Stage, Stage], bool]) -> list[Chain]:
     """Cut a chain before its sink, and a parallel one where states begin."""
-    apart = WithState if is_parallel(chain.stages[0]) else (StageKind.SINK,)
     for at, stage in enumerate(chain.stages[1:], start=1):
-        if stage.kind in apart:
+        if is_apart(stage, chain.stages[0]):
             first, rest = zip(*(_cut_worker(worker, at) for worker in chain.workers), strict=True)
-            return [Chain(first), *_cut(Chain(rest), lambda _: False)]
+            return [Chain(first), *_cut(Chain(rest), is_apart)]
     return [chain]
 
 
@@ -112,7 +127,8 @@ def _renamed(sender: str, old: str, new: str) -> str:
     return new + sender.removeprefix(old)
 
 
-def _without_letters(chain: Chain) -> Chain:
+def without_letters(chain: Chain) -> Chain:
+    """Return a sink that is fed on the driver, where events can't fail any more."""
     return Chain(tuple(replace(worker, outputs=()) for worker in chain.workers))
 
 

@@ -6,7 +6,7 @@ What several chains read is kept, so that it is computed once.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property, reduce
 from typing import TYPE_CHECKING
 
@@ -14,8 +14,10 @@ from shunter.errors import FlowError
 from shunter.flow.graph.event_types import users_modules
 from shunter.flow.graph.flow_graph import FlowGraph
 from shunter.flow.graph.stages import Stage
-from shunter.flow.runners.spark.batch.chains import Chain, chains_of, senders_of
+from shunter.flow.runners.spark.batch.chains import Chain, chains_of, senders_of, without_letters
 from shunter.flow.runners.spark.batch.envelopes import COLUMNS, ORDER
+from shunter.flow.runners.spark.batch.file_splits import SplitSource, split_sources, with_splits
+from shunter.flow.runners.spark.batch.task_sinks import MANIFEST_EDGE, is_written_by_tasks
 from shunter.flow.runners.spark.batch.tasks import ChainTask, chain_task, column_sink
 from shunter.flow.runners.spark.columns.column_rows import ColumnSink, EnvelopesToColumns
 from shunter.flow.runners.spark.dataframe_source import DataFrameSource
@@ -25,6 +27,8 @@ from shunter.flow.runners.spark.shipping.shipped_code import shipped
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from shunter.flow.sinks.file_sink import TaskFiles
+
 
 class CompiledFlow:
     """A flow on so many nodes; nothing runs before somebody reads what goes into a sink."""
@@ -33,21 +37,49 @@ class CompiledFlow:
         self, flow: FlowGraph, session: SparkSession, nodes: int, *, keeps: bool = True
     ) -> None:
         self._flow, self._session, self._keeps = flow, session, keeps
-        self._chains = chains_of(flow, nodes, is_parallel=_is_frame) if flow.edges else []
+        splits = self._splits_of(flow, nodes)
+        parallel = {name for name, split in splits.items() if len(split) > 1}
+        chains = self._chains_on(nodes, parallel) if flow.edges else []
+        cut = [with_splits(chain, splits) for chain in chains]
+        self._chains = [without_letters(c) if self._is_fed(c) else c for c in cut]
         self._outputs: dict[Chain, DataFrame] = {}
         self._kept: list[DataFrame] = []
+        self.files: Mapping[str, TaskFiles] = {}
+
+    def _chains_on(self, nodes: int, parallel: Collection[str]) -> list[Chain]:
+        """Return the chains; sources with these names are read by many tasks."""
+        return chains_of(
+            self._flow,
+            nodes,
+            is_parallel=lambda stage: _is_parallel(stage) or stage.name in parallel,
+            is_written_by_tasks=is_written_by_tasks,
+        )
 
     @property
     def sinks(self) -> list[Chain]:
-        """The chains that are sinks, but for those that stand for stages of Spark's own."""
-        chains = [chain for chain in self._chains if chain.is_sink]
-        return [chain for chain in chains if not isinstance(chain.stages[0].what, ColumnSink)]
+        """The sinks that are fed on the driver, but for those that stand for columns."""
+        fed = [chain for chain in self._chains if self._is_fed(chain)]
+        return [chain for chain in fed if not isinstance(chain.stages[0].what, ColumnSink)]
+
+    @property
+    def written(self) -> list[Chain]:
+        """The chains that end in a sink which tasks write; `files` has where, by its name."""
+        return [c for c in self._chains if c.sink is not None and is_written_by_tasks(c.sink)]
+
+    @staticmethod
+    def _is_fed(chain: Chain) -> bool:
+        return chain.is_sink and not is_written_by_tasks(chain.stages[0])
 
     def compile(self) -> None:
         """Make the DataFrame of each chain's output."""
         for chain in self._chains:
-            if not chain.is_sink:
+            if not self._is_fed(chain):
                 self._output_of(chain)
+
+    def manifests(self, chain: Chain) -> DataFrame:
+        """Return what the tasks of a chain tell that ends in a sink."""
+        column = pyspark("pyspark.sql.functions").col
+        return self._output_of(chain).where(column("edge") == MANIFEST_EDGE).select("body")
 
     def columns_into(self, stage: Stage) -> DataFrame:
         """Return the columns that go into a stage which is a ColumnSink."""
@@ -75,8 +107,13 @@ class CompiledFlow:
         if isinstance(first, DataFrameSource):
             return self._own(first.frame(self._session), chain.stages[0])
         if chain.is_source:
-            return self._session.range(0, chain.count, 1, chain.count)
+            count = len(first) if isinstance(first, SplitSource) else chain.count
+            return self._session.range(0, count, 1, count)
         return self._gathered(chain)
+
+    def _splits_of(self, flow: FlowGraph, nodes: int) -> dict[str, SplitSource]:
+        """Return the sources that are read by many tasks."""
+        return split_sources(flow, self._session, nodes)
 
     def _own(self, frame: DataFrame, stage: Stage) -> DataFrame:
         """Refuse a DataFrame that was made by another session than the one that runs this."""
@@ -97,7 +134,7 @@ class CompiledFlow:
 
     def _task(self, chain: Chain) -> ChainTask:
         """Return what is done to the input of a chain."""
-        return chain_task(self._flow, chain, self._ranks, self._sources)
+        return chain_task(self._flow, chain, self._ranks, self._sources, self.files)
 
     @property
     def _sources(self) -> int:
@@ -112,8 +149,9 @@ class CompiledFlow:
         return {worker_id: rank for rank, worker_id in enumerate(workers)}
 
     def _read_once(self, chain: Chain, output: DataFrame) -> DataFrame:
-        readers = [other for other in self._chains if other.takes_from(chain)]
-        if len(readers) < 2 or not self._keeps:
+        readers = sum(1 for other in self._chains if other.takes_from(chain))
+        readers += chain.sink is not None
+        if readers < 2 or not self._keeps:
             return output
         self._kept.append(output.persist(pyspark().StorageLevel.MEMORY_AND_DISK))
         return self._kept[-1]
@@ -136,23 +174,20 @@ class CompiledFlow:
     def _sent(self, sender: Chain, chain: Chain) -> DataFrame:
         """Return the rows that one chain sends to another."""
         rows, edges = self._output_of(sender), chain.takes_from(sender)
-        if edges == sender.edges:
+        if edges == sender.edges and sender.sink is None:
             return rows
         return rows.where(pyspark("pyspark.sql.functions").col("edge").isin(*edges))
 
     def _is_in_place(self, chain: Chain, senders: Sequence[Chain]) -> bool:
-        """Tell whether rows are where they belong.
-
-        A sink's partitions are read one after the other, and a shuffle before it has all of them
-        computed at once.
-        """
-        return (
-            len(senders) == 1
-            and not _is_frame(senders[0].stages[0])
-            and chain.is_straight_behind(senders[0])
-            and (chain.count == 1 or not chain.is_sink)
-        )
+        """True if rows are where they belong; those for the driver are sorted on their way."""
+        if self._is_fed(chain) and not isinstance(chain.stages[0].what, ColumnSink):
+            return True
+        if len(senders) != 1 or not chain.is_straight_behind(senders[0]):
+            return False
+        is_any_task = chain.is_sink and chain.stages[0].workers is None
+        return is_any_task or not _is_parallel(senders[0].stages[0])
 
 
-def _is_frame(stage: Stage) -> bool:
-    return isinstance(stage.what, DataFrameSource)
+def _is_parallel(stage: Stage) -> bool:
+    """Tell whether any number of tasks read a source."""
+    return isinstance(stage.what, DataFrameSource | SplitSource)

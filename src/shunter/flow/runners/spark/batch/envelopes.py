@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from shunter.flow.arrow import arrow
-from shunter.flow.graph.instructions import CHECKPOINT, END_OF_STREAM, Instruction
+from shunter.flow.graph.instructions import CHECKPOINT, END_OF_STREAM, Instruction, least_far
 from shunter.flow.runtime.codec import Codec
 from shunter.flow.sources.port import Source
 
@@ -193,25 +193,40 @@ class EnvelopeInbox:
         last: Instruction = END,
     ) -> None:
         self._rows, self._codec, self._clock, self._last = iter(rows), codec, clock, last
-        self._acted = -1
+        self._next: EnvelopeRow | None = None
         self.taken_from = ""
         self.tallies: Tallies = {}
         self.states: States = {}
 
     def take(self, _: int) -> list[Any] | Instruction:
-        for row in self._rows:
+        while (row := self._taken()) is not None:
             self._clock.epoch = row.epoch
             if not row.is_instruction:
                 self.taken_from = f"{row.sender}/{row.edge}"
                 return self._codec.decode(row.kind, row.body)
-            instruction, told = instruction_in(row, self._codec)
-            self.tallies |= told.tallies
-            self.states |= told.states
-            if row.epoch not in (self._acted, LAST_EPOCH):
-                self._acted = row.epoch
+            instruction = self._copies_of(row)
+            if row.epoch != LAST_EPOCH:
                 return instruction
         self._clock.epoch = LAST_EPOCH
         return self._last
+
+    def _taken(self) -> EnvelopeRow | None:
+        row, self._next = self._next, None
+        return next(self._rows, None) if row is None else row
+
+    def _copies_of(self, row: EnvelopeRow) -> Instruction:
+        """Take all copies of an instruction, which stand side by side, and make one of them."""
+        found: Instruction | None = None
+        copy: EnvelopeRow | None = row
+        while copy is not None and copy.is_instruction and copy.epoch == row.epoch:
+            instruction, told = instruction_in(copy, self._codec)
+            self.tallies |= told.tallies
+            self.states |= told.states
+            found = instruction if found is None else least_far(found, instruction)
+            copy = next(self._rows, None)
+        self._next = copy
+        assert found is not None, "there is one at least"
+        return found
 
     def acknowledge(self, _: int) -> None:
         return

@@ -1,13 +1,14 @@
-"""Runs a flow on Spark to its end: chains become DataFrames of envelopes, and sinks are fed here.
+"""Runs a flow on Spark to its end: chains become DataFrames of envelopes, tasks write the files.
 
-Nothing is published before all of it is there, so that a run that fails shows nothing, and a task
-that Spark tries again doubles nothing.
+Nothing but plans, counts and lists of files comes here, and the events of sinks that are of this
+process, such as functions. Nothing is published before all of it is there, so that a run that fails
+shows nothing, and a task that Spark tries again doubles nothing.
 """
 
 from __future__ import annotations
 
-import uuid
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
@@ -15,11 +16,18 @@ from shunter.flow.graph.flow_graph import FlowGraph
 from shunter.flow.graph.stages import Stage
 from shunter.flow.runners.assembly import Assembly
 from shunter.flow.runners.port import TasksDone
+from shunter.flow.runners.spark.batch.bounded_rows import bounded_rows
 from shunter.flow.runners.spark.batch.chains import Chain
-from shunter.flow.runners.spark.batch.envelopes import Clock, EnvelopeInbox, EnvelopeRow, Tallies
+from shunter.flow.runners.spark.batch.envelopes import Clock, EnvelopeInbox, Tallies
+from shunter.flow.runners.spark.batch.task_sinks import (
+    is_one_file,
+    manifests_in,
+    widened_parts,
+    written_columns,
+)
 from shunter.flow.runners.spark.columns.column_plan import ColumnPlan
-from shunter.flow.runners.spark.columns.spark_writer import ColumnFilesFeed
 from shunter.flow.runners.spark.session.faults import plain_faults
+from shunter.flow.runners.spark.session.job_names import job_name, named_jobs
 from shunter.flow.runners.spark.session.kinds import is_local
 from shunter.flow.runners.spark.session.run_watch import RunWatch
 from shunter.flow.runners.spark.session.slots import nodes_of
@@ -28,6 +36,8 @@ from shunter.flow.runners.spark.shipping.shipped_code import send_package
 from shunter.flow.runtime.codec import Codec
 from shunter.flow.runtime.plan import FlowPlan, dead_letters_stage
 from shunter.flow.runtime.report import StageReport
+from shunter.flow.sinks.file_sink import FileSink, StagedOutput, new_run
+from shunter.flow.sinks.parts import Part
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -62,32 +72,73 @@ class BatchRun:
         self._flow, self._session = flow, session
         with plain_faults():
             self._plan = ColumnPlan(flow, session, nodes)
-        self.tag = f"shunter-{uuid.uuid4().hex}"
+        self._run = new_run()
+        self.tag = f"shunter-{self._run}"
 
     def run(self, **watched: Any) -> list[StageReport]:
-        """Run it; `watched` are `progress` and `should_stop`, as a Watch takes them."""
+        """Run it; `watched` are `progress` and `should_stop`, as a RunWatch takes them."""
         compiled = self._plan.compiled
-        sinks = [SinkFeed(self._flow, chain) for chain in compiled.sinks]
-        written = {ColumnFilesFeed(sink): stage for sink, stage in self._plan.written.items()}
-        every: list[SinkFeed | ColumnFilesFeed] = [*sinks, *written]
+        fed = [SinkFeed(self._flow, chain) for chain in compiled.sinks]
+        written = self._staged()
+        compiled.files = {name: output.task for name, output in written.items()}
+        told: Tallies = {}
+        parts: dict[str, list[Part]] = {}
         try:
             with RunWatch(self._session, self.tag, **watched) as watch, plain_faults():
                 compiled.compile()
-                for files, stage in written.items():
-                    files.take(self._plan.written_columns(stage))
-                for sink in sinks:
-                    sink.take(_rows_of(compiled.input_of(sink.chain), watch.check))
+                for sink, stage in self._plan.written.items():
+                    with self._named(stage, sink):
+                        output = written[sink.name]
+                        frame = self._plan.written_columns(stage)
+                        parts[sink.name], rows = written_columns(frame, sink.name, output)
+                    told[f"{sink.name} on Spark"] = {sink.name: (rows, 0, 0)}
+                for chain in compiled.written:
+                    assert chain.sink is not None
+                    with self._named(*chain.stages):
+                        bodies = [bytes(row.body) for row in compiled.manifests(chain).collect()]
+                    parts[chain.sink.name], tallies = manifests_in(bodies)
+                    told |= tallies
+                for feed in fed:
+                    with self._named(*feed.chain.stages):
+                        feed.take(compiled.input_of(feed.chain), watch.check)
+                for name, output in written.items():
+                    parts[name] = widened_parts(self._session, output, parts[name])
         except BaseException:
-            for each in every:
-                each.abandon()
+            for feed in fed:
+                feed.abandon()
+            for output in written.values():
+                output.abandon()
             raise
         finally:
             self._plan.forget()
-        told: Tallies = {}
-        for each in every:
-            each.close()
-            told |= each.tallies
+        for name, output in written.items():
+            output.publish(parts[name])
+        for feed in fed:
+            feed.close()
+            told |= feed.tallies
         return reports_of(self._flow, self._plan.tallies(told))
+
+    def _staged(self) -> dict[str, StagedOutput]:
+        """Begin the run of each sink whose files are written by tasks."""
+        compiled = self._plan.compiled
+        stages = [chain.sink for chain in compiled.written if chain.sink is not None]
+        staged: dict[str, StagedOutput] = {}
+        try:
+            for stage in [*stages, *self._plan.written]:
+                if isinstance(stage.what, FileSink):
+                    is_single = is_one_file(stage)
+                    staged[stage.name] = stage.what.staged(self._run, is_single=is_single)
+        except BaseException:
+            for output in staged.values():
+                output.abandon()
+            raise
+        return staged
+
+    def _named(self, *stages: Stage) -> AbstractContextManager[None]:
+        """Name Spark's jobs after what leads into these stages."""
+        names = {stage.name for stage in stages}
+        own = [stage for stage in self._flow.stages if stage.name in names]
+        return named_jobs(self._session, job_name(self._flow, *own))
 
 
 class SinkFeed:
@@ -104,8 +155,9 @@ class SinkFeed:
         plan = FlowPlan(1, chain.workers)
         self._assembly = Assembly(flow, plan, chain.workers, _nowhere, inboxes=self._inboxes)
 
-    def take(self, rows: Iterable[EnvelopeRow]) -> None:
+    def take(self, frame: DataFrame, check: Callable[[], None]) -> None:
         """Feed each worker with the rows for it, which come one worker after the other."""
+        rows = bounded_rows(frame, check)
         workers = {worker.id: worker for worker in self._assembly.workers}
         ids = {plan.index: plan.id for plan in self.chain.workers}
         for index, mine in groupby(rows, key=lambda row: row.node):
@@ -139,12 +191,6 @@ def _report(stage: Stage, tallies: Tallies) -> StageReport:
     return StageReport(
         stage.name, str(stage.kind), taken=taken, given=given, failed=failed, waiting=0, capacity=0
     )
-
-
-def _rows_of(frame: DataFrame, check: Callable[[], None]) -> Iterator[EnvelopeRow]:
-    for row in frame.toLocalIterator(prefetchPartitions=True):
-        check()
-        yield EnvelopeRow(*row)
 
 
 def _nowhere(*_: object) -> Any:

@@ -25,12 +25,15 @@ from shunter.flow.runners.spark.batch.envelopes import (
     Clock,
     EnvelopeInbox,
     EnvelopeOutbox,
+    EnvelopeRow,
     Rows,
     StampedSource,
     States,
     Tallies,
     rows_in,
 )
+from shunter.flow.runners.spark.batch.file_splits import SplitSource
+from shunter.flow.runners.spark.batch.task_sinks import FilesOfTask, SinkManifest, manifest_row
 from shunter.flow.runners.spark.columns.column_rows import ColumnOutbox, ColumnRows, ColumnSink
 from shunter.flow.runners.spark.dataframe_source import DataFrameSource, FrameRows
 from shunter.flow.runners.spark.session.faults import marked_faults
@@ -38,13 +41,15 @@ from shunter.flow.runners.spark.shipping.shipped_code import ShippedCode, shippe
 from shunter.flow.runtime.codec import Codec
 from shunter.flow.runtime.plan import EdgePlan, FlowPlan, WorkerPlan
 from shunter.flow.runtime.sending import StageOutbox
+from shunter.flow.sinks.file_sink import TaskFiles
 from shunter.flow.sources.wrapping import as_source
 
 OBJECTS = 100_000
 """So many new objects bring about a look for cycles in a task."""
 
 FRAME_SENDERS = 1 << 32
-"""Senders that read a DataFrame have numbers from here on, one for each partition of it."""
+"""Senders that read a DataFrame or splits of files have numbers from here on, one for each
+partition or split, in their order."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +58,7 @@ class Policy:
 
     on_error: str
     instructions: tuple[str, ...]
+    types: Mapping[str, type]
 
 
 @dataclass
@@ -75,6 +81,11 @@ class ChainTask:
     shipped: ShippedCode
     reads: str = "rows"
 
+    @property
+    def __name__(self) -> str:
+        """What Spark's UI calls it."""
+        return self.names
+
     def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
         with marked_faults(self.names), rare_collections():
             work = self.shipped.opened()
@@ -83,6 +94,10 @@ class ChainTask:
                     indexes = [each for batch in batches for each in batch.column(0).to_pylist()]
                     for index in indexes:
                         yield from ChainWorker(work, index).from_source()
+                case "splits":
+                    numbers = [each for batch in batches for each in batch.column(0).to_pylist()]
+                    for number in numbers:
+                        yield from ChainWorker(work, 0).from_split(number)
                 case "frame":
                     yield from ChainWorker(work, 0).from_frame(batches)
                 case _:
@@ -118,7 +133,7 @@ class ChainWorker:
         self._inbox: EnvelopeInbox | None = None
         self._frame: FrameRows | None = None
         self._assembly: Assembly
-        self._carrier = self._plan.outputs[0]
+        self._carrier = None if self._ends_in_sink else self._plan.outputs[0]
 
     def from_rows(self, rows: Iterator[Any]) -> Iterator[Any]:
         """Work on what other chains have sent."""
@@ -135,6 +150,11 @@ class ChainWorker:
         self._frame = frame = self._plan.stages[0].what
         plan = self._reading(frame.of(batches))
         yield from self._run(plan, {})
+
+    def from_split(self, number: int) -> Iterator[Any]:
+        """Read one split of a source's files."""
+        self._sender += FRAME_SENDERS * (1 + number)
+        yield from self._run(self._reading(self._plan.stages[0].what.at(number)), {})
 
     def _reading(self, source: Any) -> WorkerPlan:
         first, *rest = self._plan.stages
@@ -153,11 +173,20 @@ class ChainWorker:
                     time.sleep(IDLE_SECONDS)
                 if self._rows.is_full:
                     yield self._rows.batch()
-        finally:
             self._assembly.close()
+        except BaseException:
+            self._assembly.abandon()
+            raise
+        if self._ends_in_sink:
+            assert isinstance(self._rows, Rows), "columns end in no sink"
+            self._rows.append(self._manifest())
         yield self._rows.batch()
         if self._work.columns is not None:
             self._work.columns.told(self._tallies())
+
+    @property
+    def _ends_in_sink(self) -> bool:
+        return self._plan.stages[-1].kind is StageKind.SINK
 
     @property
     def _is_done(self) -> bool:
@@ -169,7 +198,7 @@ class ChainWorker:
             return ColumnOutbox(
                 self._rows, lambda: self._assembly.workers[0].blame(into.downstream)
             )
-        is_carrier = edge.number == self._carrier.number and receiver == edge.receivers[0]
+        is_carrier = edge == self._carrier and receiver == edge.receivers[0]
         return EnvelopeOutbox(
             self._rows,
             self._codec,
@@ -180,6 +209,14 @@ class ChainWorker:
             tallies=self._tallies if is_carrier else dict,
             states=self._states if is_carrier else dict,
         )
+
+    def _manifest(self) -> EnvelopeRow:
+        """What this worker has written, and what it and those before it have done."""
+        [sink] = self._assembly.sinks
+        number = partition_number()
+        tallies = {f"{worker}@{number}": told for worker, told in self._tallies().items()}
+        manifest = SinkManifest(list(getattr(sink, "parts", ())), tallies)
+        return manifest_row(self._plan.index, self._sender, manifest)
 
     def _states(self) -> States:
         """Where the workers before this one have kept their states."""
@@ -212,11 +249,25 @@ def partition_number() -> int:
 # ---- made where the run is started
 
 
-def chain_task(flow: FlowGraph, chain: Chain, ranks: Mapping[str, int], sources: int) -> ChainTask:
-    """Make the task of a chain. `ranks` numbers all workers, those of the `sources` first."""
+def chain_task(
+    flow: FlowGraph,
+    chain: Chain,
+    ranks: Mapping[str, int],
+    sources: int,
+    files: Mapping[str, TaskFiles] | None = None,
+) -> ChainTask:
+    """Make the task of a chain. `ranks` numbers all workers, those of the `sources` first.
+
+    `files` says of sinks that tasks write where their files go.
+    """
     stages = tuple(map(_shipped, chain.stages))
+    if chain.sink is not None and files and chain.sink.name in files:
+        what = FilesOfTask(files[chain.sink.name])
+        stages = (*stages[:-1], replace(stages[-1], what=what))
     work = Work(
-        policy=Policy(flow.on_error if flow.on_error in POLICIES else "letters", flow.instructions),
+        policy=Policy(
+            flow.on_error if flow.on_error in POLICIES else "letters", flow.instructions, flow.types
+        ),
         workers={each.index: _shipped_worker(each, stages) for each in chain.workers},
         ranks={each.index: ranks[each.id] for each in chain.workers},
         sources=sources,
@@ -226,7 +277,9 @@ def chain_task(flow: FlowGraph, chain: Chain, ranks: Mapping[str, int], sources:
     names = ", ".join(stage.name for stage in stages)
     reads = "rows"
     if chain.is_source:
-        reads = "frame" if isinstance(stages[0].what, DataFrameSource) else "source"
+        what = stages[0].what
+        reads = "frame" if isinstance(what, DataFrameSource) else "source"
+        reads = "splits" if isinstance(what, SplitSource) else reads
     packed = shipped(work, users_modules(flow), what=f"the stage {names}")
     return ChainTask(names, packed, reads)
 

@@ -25,7 +25,7 @@ from shunter.flow.runners.spark.columns.native_stages import Native, natives, sh
 from shunter.flow.runners.spark.columns.plan_rewriter import CutFlow, cut
 from shunter.flow.runners.spark.dataframe_source import TAKEN, DataFrameSource
 from shunter.flow.runners.spark.session.faults import TaskFault
-from shunter.flow.runners.spark.session.kinds import is_connect, is_local, pyspark
+from shunter.flow.runners.spark.session.kinds import is_connect, pyspark
 from shunter.flow.runtime.bad_events import blamed_on
 from shunter.flow.sinks.parquet_folder import WriteParquet
 from shunter.flow.sources import ParquetRows
@@ -147,14 +147,13 @@ class ColumnPlan:
         return self._session.read.parquet(*files.paths).select(*columns)
 
     def _is_written(self, stage: Stage) -> bool:
-        """Tell whether Spark itself writes what goes into a sink."""
+        """True if columns go into files of a sink as they are."""
         return (
             isinstance(stage.what, WriteParquet)
-            and stage.what.takes_files
-            and stage.workers in (None, 1)
+            and stage.what.takes_columns
+            and stage.workers is None
             and len(stage.inputs) == 1
             and stage.inputs[0].upstream in self._natives
-            and is_local(self._session)
         )
 
     def _cut_flow(self) -> CutFlow:

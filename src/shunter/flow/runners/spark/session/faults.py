@@ -13,11 +13,13 @@ from contextlib import contextmanager
 import msgspec
 
 from shunter.errors import FlowError
+from shunter.flow.runners.spark.session.memory_faults import memory_fault
 from shunter.flow.runtime.bad_events import users_traceback
 
 _MARKED = re.compile(r"shunter-fault\[([A-Za-z0-9+/=]*)\]")
 
 _CAUSE = "Caused by: "
+_MISSING = re.compile(r"ModuleNotFoundError: No module named '([^']+)'")
 
 
 class TaskFault(Exception):
@@ -48,7 +50,8 @@ def plain_faults() -> Iterator[None]:
     except FlowError:
         raise
     except Exception as error:
-        raise _fault_in(str(error)) or _spark_failed(error) from error
+        pages = str(error)
+        raise _fault_in(pages) or memory_fault(pages) or _spark_failed(error) from error
 
 
 def _fault_in(pages: str) -> FlowError | None:
@@ -63,6 +66,11 @@ def _fault_in(pages: str) -> FlowError | None:
 
 
 def _spark_failed(error: Exception) -> FlowError:
+    if (missing := _MISSING.search(str(error))) is not None:
+        return FlowError(
+            f"Spark's Python processes have no module {missing[1]!r}; install it on every host, or "
+            "let PYSPARK_PYTHON name a Python that has it, before the session is started"
+        )
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     causes = [line.removeprefix(_CAUSE) for line in lines if line.startswith(_CAUSE)]
     said = [*lines[:1], *causes][-1] if lines else type(error).__name__

@@ -8,8 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-EACH_TIME = (b"WARNING: Using incubator modules", b"Picked up JAVA_TOOL_OPTIONS")
-STOPPED_STREAM = b'Exception in thread "stream execution thread for shunter-'
+EACH_TIME = (
+    b"WARNING: Using incubator modules",
+    b"Picked up JAVA_TOOL_OPTIONS",
+    b"Terminating due to java.lang.OutOfMemoryError",  # the run's own error says what to set
+)
+STOPPED_STREAM = b'Exception in thread "stream execution thread for '
 OF_A_TRACE = (b"\tat ", b"\t...", b"Caused by: ")
 
 

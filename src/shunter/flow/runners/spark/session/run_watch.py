@@ -54,10 +54,10 @@ class RunWatch:
     def __exit__(self, kind: type[BaseException] | None, error: Any, trace: Any) -> None:
         self._ended.set()
         self._thread.join()
-        try:
+        with suppress(Exception):  # where Java has died, the run itself says so
             if kind is not None:
                 self.cancel()
-        finally:
+        with suppress(Exception):
             self._jobs.end()
         if self._is_stopping.is_set() and kind is not None and issubclass(kind, Exception):
             raise Stopped from error

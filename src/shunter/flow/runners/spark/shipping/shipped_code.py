@@ -11,6 +11,7 @@ import dataclasses
 import hashlib
 import importlib.abc
 import importlib.util
+import inspect
 import io
 import linecache
 import pickle
@@ -90,7 +91,7 @@ def send_package(session: SparkSession) -> None:
 
 def _zipped(where: Path) -> Path:
     """Pack Shunter into a file there."""
-    folder = Path(__file__).parents[2]
+    folder = Path(inspect.getfile(FlowError)).parent
     zipped = where / _PACKAGE
     with zipfile.ZipFile(zipped, "w", zipfile.ZIP_DEFLATED) as file:
         for path in sorted(folder.rglob("*")):
@@ -213,11 +214,11 @@ def _users_modules(names: Iterable[str]) -> list[ModuleType]:
     while waiting:
         name = waiting.pop()
         module = sys.modules.get(name)
-        if module is None or name in found or not _is_users(module):
+        if module is None or name in found or not (_is_script(module) or _is_users(module)):
             continue
         found[name] = module
         waiting += [name.rpartition(".")[0], *_names_in(module)]
-    return list(found.values())
+    return [module for module in found.values() if not _is_script(module)]
 
 
 def _names_in(module: ModuleType) -> set[str]:
@@ -228,8 +229,13 @@ def _names_in(module: ModuleType) -> set[str]:
     }
 
 
+def _is_script(module: ModuleType) -> bool:
+    """True for what was started as a program, or typed in a notebook: it goes by value."""
+    return module.__name__ == "__main__"
+
+
 def _is_users(module: ModuleType) -> bool:
-    if module.__name__ == "__main__" or is_ours(module.__name__):
+    if is_ours(module.__name__):
         return False
     file = getattr(module, "__file__", None)
     if file is None:

@@ -132,13 +132,16 @@ def _facts(stage: Stage, count: int) -> StageFacts:
         count=count,
         keeps=keeps(stage),
         key=", ".join(sorted({edge.route.label for edge in stage.inputs})) if stage.keyed else "",
-        holds=_described(stage.what),
+        holds=_described(stage),
     )
 
 
-def _described(what: Any) -> str:
+def _described(stage: Stage) -> str:
+    what: Any = stage.what
     if isinstance(what, DataFrameSource):
         return DATAFRAME
+    if keeps(stage) == BY_KEY and any(edge.route.order is not None for edge in stage.inputs):
+        return "events held for their turn"
     if not isinstance(what, Aggregation):
         return ""
     parts = [f"{name}={type(each).__name__}" for name, each in what.aggregates.items()]

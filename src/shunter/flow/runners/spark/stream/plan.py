@@ -10,17 +10,16 @@ import os
 import shutil
 import signal
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from shunter.errors import FlowError
 from shunter.flow.graph.flow_graph import FlowGraph
 from shunter.flow.graph.stages import Stage, StageKind
-from shunter.flow.runners.spark.batch.chains import Chain
+from shunter.flow.runners.spark.batch.chains import Chain, chains_of
 from shunter.flow.runners.spark.batch.compiled_flow import CompiledFlow
 from shunter.flow.runners.spark.batch.envelopes import (
     COLUMNS,
@@ -29,9 +28,11 @@ from shunter.flow.runners.spark.batch.envelopes import (
     EnvelopeRow,
     rows_in,
 )
+from shunter.flow.runners.spark.batch.file_splits import SplitSource
 from shunter.flow.runners.spark.batch.tasks import FRAME_SENDERS, ChainTask, chain_task
 from shunter.flow.runners.spark.dataframe_source import DataFrameSource
 from shunter.flow.runners.spark.session.kinds import is_local, pyspark
+from shunter.flow.runners.spark.stream.fitness import check_streamable, unfit
 from shunter.flow.runners.spark.stream.packed_reader import RAW_EDGE, PackedReader
 from shunter.flow.runners.spark.stream.tasks import FramePacking, MicroBatch, MicroBatchTask
 
@@ -53,14 +54,23 @@ class StreamPlan(CompiledFlow):
     """
 
     def __init__(self, flow: FlowGraph, session: SparkSession, nodes: int, folder: Path) -> None:
-        for stage in flow.stages:
-            if stage.kind is StageKind.FRAME:
-                raise _unfit(stage, "a function of a DataFrame sees a batch, and not the stream")
+        check_streamable(flow)
         super().__init__(flow, session, nodes)
         self._marks = folder / "readers"
         self._tasks = {each: self._raw_task(each) for each in self._chains if not each.is_sink}
         self._raw: DataFrame
         self._batch: MicroBatch
+
+    def _splits_of(self, flow: FlowGraph, nodes: int) -> dict[str, SplitSource]:
+        """Return none: a stream is read by the workers of its sources."""
+        return {}
+
+    def _chains_on(self, nodes: int, parallel: Collection[str]) -> list[Chain]:
+        return chains_of(self._flow, nodes, is_parallel=_is_frame_stage)
+
+    @staticmethod
+    def _is_fed(chain: Chain) -> bool:
+        return chain.is_sink
 
     # ---- the stream
 
@@ -82,13 +92,11 @@ class StreamPlan(CompiledFlow):
 
     def _parts(self, chain: Chain, max_events: int, name: str) -> Iterator[DataFrame]:
         stage, edge = chain.stages[0], self._edge(chain)
-        if isinstance(stage.what, Iterator):
-            raise _unfit(stage, "it can be read only once; pass a function that returns it anew")
         task = chain_task(self._flow, chain, self._ranks, self._sources)
         if _is_frame(chain):
             frame = stage.what.frame(self._session)
             if not frame.isStreaming:
-                raise _unfit(stage, "its DataFrame does not stream; make it with spark.readStream")
+                raise unfit(stage, "its DataFrame does not stream; make it with spark.readStream")
             yield frame.mapInArrow(FramePacking(task.names, task.shipped, edge), COLUMNS)
             return
         # The module has subclasses of PySpark's classes.
@@ -228,14 +236,12 @@ class StreamPlan(CompiledFlow):
         return [chain for chain in self._chains if chain.is_source]
 
 
-def _unfit(stage: Stage, fact: str) -> FlowError:
-    return FlowError(
-        f"{fact}, or run the flow without --stream", stage=stage.name, place=str(stage.where)
-    )
-
-
 def _is_frame(chain: Chain) -> bool:
-    return isinstance(chain.stages[0].what, DataFrameSource)
+    return _is_frame_stage(chain.stages[0])
+
+
+def _is_frame_stage(stage: Stage) -> bool:
+    return isinstance(stage.what, DataFrameSource)
 
 
 def _order(row: EnvelopeRow) -> tuple[Any, ...]:

@@ -30,6 +30,7 @@ from shunter.flow.runners.spark.batch.envelopes import States, Tallies
 from shunter.flow.runners.spark.batch.run import reports_of
 from shunter.flow.runners.spark.session.connect import needs_classic
 from shunter.flow.runners.spark.session.faults import plain_faults
+from shunter.flow.runners.spark.session.job_names import job_name, named_jobs
 from shunter.flow.runners.spark.session.kinds import is_local
 from shunter.flow.runners.spark.session.slots import nodes_of
 from shunter.flow.runners.spark.session.spark_session import spark_session
@@ -190,7 +191,7 @@ class StreamRun:
         with plain_faults():
             writer = (
                 self._plan.stream(max_events, self._name)
-                .writeStream.queryName(self._name)
+                .writeStream.queryName(self._query_name())
                 .option("checkpointLocation", self._log_location)
                 .foreachBatch(self._guarded)
             )
@@ -222,6 +223,11 @@ class StreamRun:
         scheme, _, rest = str(self._folder / SPARK).rpartition("://")
         return f"{SPARKS_SCHEMES.get(scheme, scheme)}://{rest}" if scheme else rest
 
+    def _query_name(self) -> str:
+        """Return what people see: the flow's name, unless a stream of that name runs."""
+        running = {query.name for query in self._session.streams.active}
+        return self._name if self._flow.name in running else self._flow.name
+
     def _watch(self, query: StreamingQuery) -> None:
         """Wait until the query has ended; end it where it should stop, or is no longer ours."""
         looked = time.monotonic()
@@ -238,9 +244,10 @@ class StreamRun:
         """Do a batch; keep what goes wrong, for Spark would hand on only its text."""
         context = self._session.sparkContext
         context.addJobTag(self._name)
+        named = named_jobs(self._session, job_name(self._flow, batch=number))
         try:
             if self._last is None or number > self._last.batch:
-                with plain_faults():
+                with plain_faults(), named:
                     self._do(raw, self._batch(number))
         except BaseException as error:
             if not self._is_stopping.is_set():

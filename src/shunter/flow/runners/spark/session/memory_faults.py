@@ -1,0 +1,49 @@
+"""What in Spark's pages of text says that memory was short, and what to set then. Pure."""
+
+from __future__ import annotations
+
+import re
+
+from shunter.errors import FlowError
+
+_EXECUTOR = re.compile(
+    r"ExecutorLostFailure.*?Reason:.*?"
+    r"(?:exit(?:ed|s|ing)?(?: with)?(?: status| code)*:? *(?P<code>137|52)\b"
+    r"|(?P<why>\S[^.\n]*(?:exceeding|memory limits|OOMKilled|out of memory)[^.\n]*))",
+    re.DOTALL | re.IGNORECASE,
+)
+_WORKER = re.compile(
+    r"Python worker exited unexpectedly"
+    # a reader of a source that has gone: its end has no words at all
+    r"|\[STREAM_FAILED\][^\n]*terminated with exception:\s*(?:null)?\s*SQLSTATE"
+)
+_JAVA = re.compile(r"OutOfMemoryError(?:: (?P<what>[^\n]+))?")
+
+_UNPUBLISHED = "Nothing was published"
+
+
+def memory_fault(pages: str) -> FlowError | None:
+    """Return an error with what to set, if Spark tells of a want of memory; else None."""
+    if (found := _EXECUTOR.search(pages)) is not None:
+        how = f"exit code {found['code']}" if found["code"] else found["why"].strip()
+        return FlowError(
+            f"an executor of Spark's died for want of memory ({how}); give it more with "
+            "spark.executor.memory (Java) and spark.executor.memoryOverhead (Python beside it), or "
+            f"fewer tasks at once with spark.executor.cores. {_UNPUBLISHED}"
+        )
+    if (found := _JAVA.search(pages)) is not None:
+        return FlowError(
+            f"a task of Spark's ran out of memory ({found['what'] or 'Java heap space'}); give "
+            "executors more with spark.executor.memory, or spark.driver.memory where Spark runs "
+            f"inside this process (local[*]). {_UNPUBLISHED}"
+        )
+    if _WORKER.search(pages) is not None:
+        return FlowError(
+            "a Python process of Spark's was killed or has crashed in one of the flow's functions. "
+            "Mostly the system kills it for want of memory: let functions and states hold less, "
+            "let fewer tasks run at once (--master 'local[1]', spark.executor.cores), or give it "
+            "room (spark.executor.memoryOverhead on YARN and Kubernetes); with "
+            "spark.executor.pyspark.memory it ends with a MemoryError and your line instead. "
+            f"{_UNPUBLISHED}"
+        )
+    return None

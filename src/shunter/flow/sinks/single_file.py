@@ -1,0 +1,48 @@
+"""One file on a disk that one task writes: staged beside the target, and renamed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from shunter.errors import FlowError
+from shunter.flow.location import sync_folder
+from shunter.flow.sinks.growing_file import check_target, file_faults
+from shunter.flow.sinks.local_target import LocalFolder
+from shunter.flow.sinks.parts import Part
+
+
+class LocalFile(LocalFolder):
+    """A target that is one file. No part at all makes it an empty one."""
+
+    @property
+    def _staging(self) -> Path:
+        return self.target.with_name(f".{self.target.name}.parts")
+
+    def _check(self) -> None:
+        if self.target.is_dir() and all(
+            path.name.startswith("part-") for path in self.target.iterdir()
+        ):
+            return  # what another run has left as a folder of parts
+        check_target(self.target)
+
+    def publish_first(self, run: str, parts: Sequence[Part], version: int = 1) -> None:
+        if len(parts) > 1:
+            raise FlowError(f"{self.target}: {len(parts)} tasks have written one file")
+        with file_faults(self.target):
+            if parts:
+                staged = self._staging / parts[0].name
+            else:
+                staged = self._staging / "empty"
+                staged.touch()
+            if self.target.is_dir():
+                _remove(self.target)
+            os.replace(staged, self.target)
+            sync_folder(self.target.parent)
+
+
+def _remove(folder: Path) -> None:
+    for path in folder.iterdir():
+        path.unlink()
+    folder.rmdir()
