@@ -215,11 +215,6 @@ class StreamRun:
         if not self._is_over.is_set():
             raise Stopped  # by somebody else, who has the session too
 
-    def _query_name(self) -> str:
-        """Return what people see: the flow's name, unless a stream of that name runs."""
-        running = {query.name for query in self._session.streams.active}
-        return self._name if self._flow.name in running else self._flow.name
-
     @property
     def _log_location(self) -> str:
         """Where Spark keeps its log: at the checkpoint itself, if it reads sources of its own."""
@@ -227,6 +222,11 @@ class StreamRun:
             return str(self._log.folder)
         scheme, _, rest = str(self._folder / SPARK).rpartition("://")
         return f"{SPARKS_SCHEMES.get(scheme, scheme)}://{rest}" if scheme else rest
+
+    def _query_name(self) -> str:
+        """Return what people see: the flow's name, unless a stream of that name runs."""
+        running = {query.name for query in self._session.streams.active}
+        return self._name if self._flow.name in running else self._flow.name
 
     def _watch(self, query: StreamingQuery) -> None:
         """Wait until the query has ended; end it where it should stop, or is no longer ours."""
