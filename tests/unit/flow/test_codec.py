@@ -135,7 +135,9 @@ INDIA = timezone(timedelta(hours=5, minutes=30))
 ZONES = [INDIA, timezone(-timedelta(hours=3)), ZoneInfo("Europe/London"), ZoneInfo("Asia/Tokyo")]
 moments = st.datetimes(
     datetime(1900, 1, 3), datetime(2200, 1, 1), timezones=st.sampled_from([*ZONES, UTC])
-).map(lambda at: (at + timedelta()).astimezone(UTC).astimezone(at.tzinfo))  # none that no clock shows
+).map(
+    lambda at: (at + timedelta()).astimezone(UTC).astimezone(at.tzinfo)
+)  # none that no clock shows
 plain = st.recursive(
     moments | st.integers(-(2**40), 2**40) | st.floats(allow_nan=False) | st.text(max_size=3),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=2), inner),
