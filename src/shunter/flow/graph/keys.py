@@ -32,11 +32,15 @@ _encode = msgspec.msgpack.Encoder().encode
 
 def stable_hash(key: Any) -> int:
     """Return 64 bits that are the same for equal keys everywhere, or raise a FlowError."""
+    return int.from_bytes(blake2b(written_key(key), digest_size=8).digest())
+
+
+def written_key(key: Any) -> bytes:
+    """Return the canonical form of a key, the same for equal keys, or raise a FlowError."""
     try:
-        written = _encode(_canonical(key))
+        return _encode(_canonical(key))
     except UnicodeEncodeError:
         raise FlowError(f"the key {key!r} has half a character in it; let it be whole") from None
-    return int.from_bytes(blake2b(written, digest_size=8).digest())
 
 
 def as_key(saved: Any) -> Any:

@@ -39,6 +39,10 @@ class BadEvents:
         """Say whose the bad keys on an edge are."""
         self._of_keys[sender] = self.of(stage)
 
+    @property
+    def has_letters(self) -> bool:
+        return bool(self._letters)
+
     def letters(self) -> list[dict[str, Any]]:
         """Take what is to be sent to the dead letters."""
         letters, self._letters = self._letters, []

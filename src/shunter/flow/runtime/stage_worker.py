@@ -7,7 +7,7 @@ down its senders, and these theirs, up to the source.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -247,11 +247,12 @@ class StageWorker:
             self._on_checkpoint(instruction.number, self.snapshot())
             return True
         for at, step in enumerate(self._steps):
-            with blamed_on(step.stage, "on_instruction"):
-                made = step.operator.instruct(instruction)
-            if made:
+            for made in _instructed(step, instruction):
                 step.tally.given += len(made)
                 self._work_on(made, start=at + 1, is_input=False)
+                self._deliver()
+        if self._bad_events.has_letters:  # an outbox could not have the key of an event
+            self._put([], 0, None)
         self._pass_on(instruction)
         self._has_ended = instruction.name == END_OF_STREAM
         return True
@@ -293,3 +294,10 @@ class StageWorker:
             self.inbox.restore(saved["inbox"])
         self.instructions = saved["instructions"]
         self._has_ended = self.is_done = saved["has_ended"]
+
+
+def _instructed(step: _Step, instruction: Instruction) -> Iterator[list[Any]]:
+    """Have a stage act on an instruction, and return what it makes, part by part."""
+    with blamed_on(step.stage, "on_instruction"):
+        made = step.operator.instruct(instruction)
+        yield from filter(None, [made] if isinstance(made, list) else made)

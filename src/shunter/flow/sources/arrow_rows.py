@@ -99,3 +99,8 @@ def _without_none(annotation: Any) -> tuple[Any, bool]:
 def _is_fitting(annotation: Any, column_type: Any) -> bool:
     of_type = arrow("pyarrow.types")
     return any(getattr(of_type, name)(column_type) for name in _FITTING.get(annotation, ()))
+
+
+def is_made_by_position(kind: Any, batch: Any) -> bool:
+    """True if each row is sure to become an event of a type, with the values of the columns."""
+    return _positions(kind, batch) is not None

@@ -81,13 +81,24 @@ class ParquetRows:
                 self._begin(index, row)
 
     def read(self, limit: int) -> list[Any] | None:
+        some = self._rows(limit)
+        if some is None:
+            return None
+        return [row for batch in some.to_batches() for row in events_of(batch, self.event_type)]
+
+    def read_batch(self, limit: int) -> Any | None:
+        """Read rows as a batch of Arrow's; none are left where it is None."""
+        some = self._rows(limit)
+        return None if some is None else some.combine_chunks().to_batches()[0]
+
+    def _rows(self, limit: int) -> Any | None:
         while self._row >= len(self._table):
             if self._index + 1 >= len(self._groups):
                 return None
             self._begin(self._index + 1, 0)
         some = self._table.slice(self._row, limit)
         self._row += len(some)
-        return [row for batch in some.to_batches() for row in events_of(batch, self.event_type)]
+        return some
 
     def position(self) -> Any:
         return [self._index, self._row, self._digest]

@@ -16,6 +16,7 @@ from shunter.flow.graph.flow_graph import FlowGraph
 from shunter.flow.graph.stages import Stage
 from shunter.flow.runners.spark.batch.chains import Chain, chains_of, senders_of
 from shunter.flow.runners.spark.batch.envelopes import COLUMNS, ORDER
+from shunter.flow.runners.spark.batch.keyed_plan import KeyedPlan
 from shunter.flow.runners.spark.batch.tasks import ChainTask, chain_task, column_sink
 from shunter.flow.runners.spark.columns.column_rows import ColumnSink, EnvelopesToColumns
 from shunter.flow.runners.spark.dataframe_source import DataFrameSource
@@ -29,11 +30,15 @@ if TYPE_CHECKING:
 class CompiledFlow:
     """A flow on so many nodes; nothing runs before somebody reads what goes into a sink."""
 
+    has_whole_keys = True
+    """Whether all events of a key are there, as in a run to the end."""
+
     def __init__(
         self, flow: FlowGraph, session: SparkSession, nodes: int, *, keeps: bool = True
     ) -> None:
         self._flow, self._session, self._keeps = flow, session, keeps
         self._chains = chains_of(flow, nodes, is_parallel=_is_frame) if flow.edges else []
+        self._keyed = KeyedPlan(flow, self._chains if self.has_whole_keys else [])
         self._outputs: dict[Chain, DataFrame] = {}
         self._kept: list[DataFrame] = []
 
@@ -97,7 +102,8 @@ class CompiledFlow:
 
     def _task(self, chain: Chain) -> ChainTask:
         """Return what is done to the input of a chain."""
-        return chain_task(self._flow, chain, self._ranks, self._sources)
+        keyed = self._keyed.work_of(chain)
+        return chain_task(self._flow, chain, self._ranks, self._sources, keyed)
 
     @property
     def _sources(self) -> int:
@@ -151,6 +157,7 @@ class CompiledFlow:
             and not _is_frame(senders[0].stages[0])
             and chain.is_straight_behind(senders[0])
             and (chain.count == 1 or not chain.is_sink)
+            and not self._keyed.works_key_by_key(chain)
         )
 
 

@@ -52,6 +52,8 @@ class StreamPlan(CompiledFlow):
     `folder` is where readers leave their marks.
     """
 
+    has_whole_keys = False
+
     def __init__(self, flow: FlowGraph, session: SparkSession, nodes: int, folder: Path) -> None:
         for stage in flow.stages:
             if stage.kind is StageKind.FRAME:
