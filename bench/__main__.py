@@ -31,6 +31,10 @@ _SIZES = {
     "idle": ("bench.idling", ("--workers", "1000", "--seconds", "31")),
     "flows": ("bench.flows", ("--events", "1000000", "--many", "10000000", "--rounds", "3")),
     "spark": ("bench.spark", ("--events", "10000000", "--rounds", "5")),
+    "keyed": (
+        "bench.spark_keyed",
+        ("--events", "5000000", "--keys", "1000000", "--rounds", "3"),
+    ),
     "streaming": ("bench.spark_streaming", ("--batches", "40", "--rounds", "3")),
     "procrastinate": ("bench.jobs", (*_ON_MONGODB, "--jobs", "20000")),
 }
@@ -47,6 +51,10 @@ _QUICK = {
     "idle": ("bench.idling", ("--workers", "100", "--seconds", "5")),
     "flows": ("bench.flows", ("--events", "200000", "--many", "1000000", "--rounds", "1")),
     "spark": ("bench.spark", ("--events", "500000", "--rounds", "1")),
+    "keyed": (
+        "bench.spark_keyed",
+        ("--events", "500000", "--keys", "100000", "--rounds", "1"),
+    ),
     "streaming": ("bench.spark_streaming", ("--batches", "15", "--rounds", "1")),
     "procrastinate": ("bench.jobs", (*_ON_MONGODB, "--jobs", "5000")),
 }

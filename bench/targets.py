@@ -26,6 +26,8 @@ MOST_EVENT_MILLISECONDS = 10.0
 MOST_TIMES_FEW = 1.2
 MOST_TIMES_OF_HAND = 1.15
 LEAST_PART_OF_HAND = {"functions": 0.85, "expressions": 0.85, "states": 1.0}
+LEAST_TIMES_KEYED = 1.0
+MOST_TIMES_KEYED_MEMORY = 1.0
 
 STORE_NAMES = {"sqlite": "SQLite", "mongodb": "MongoDB"}
 
@@ -60,6 +62,8 @@ def verdicts(figures: Figures) -> list[Verdict]:
         found += _flows(figures["flows"])
     if "spark" in figures:
         found += _spark(figures["spark"])
+    if "keyed" in figures:
+        found += _keyed(figures["keyed"])
     if "streaming" in figures:
         found += _streaming(figures["streaming"])
     return found
@@ -204,6 +208,24 @@ def _spark(spark: Figures) -> Iterator[Verdict]:
             f"at least {least:g} x",
             ours / theirs >= least,
         )
+
+
+def _keyed(keyed: Figures) -> Iterator[Verdict]:
+    for way, text in (("straight", ""), ("mapped", " behind a function")):
+        ours, theirs = keyed[f"{way}_flow"], keyed[f"{way}_hand"]
+        yield Verdict(
+            f"events per second, a state for each of {keyed['keys']:,} keys{text}, against by hand",
+            f"{ours / theirs:.2f} x ({ours:,.0f} against {theirs:,.0f})",
+            f"at least {LEAST_TIMES_KEYED:g} x",
+            ours / theirs >= LEAST_TIMES_KEYED,
+        )
+    ours, theirs = keyed["flow_mb"], keyed["hand_mb"]
+    yield Verdict(
+        f"memory of a task with a state for each of {keyed['keys']:,} keys, against by hand",
+        f"{ours / theirs:.2f} x ({ours:.0f} against {theirs:.0f} MB)",
+        f"at most {MOST_TIMES_KEYED_MEMORY:g} x",
+        ours / theirs <= MOST_TIMES_KEYED_MEMORY,
+    )
 
 
 def speeds_of(store: Figures) -> dict[str, float]:

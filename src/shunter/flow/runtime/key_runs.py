@@ -11,6 +11,8 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
+from types import GeneratorType
 from typing import Any, cast
 
 from shunter.flow.graph.instructions import END_OF_STREAM, Instruction
@@ -19,6 +21,7 @@ from shunter.flow.runtime.bounded_instances import BoundedKeyed, Handler
 from shunter.flow.runtime.operators import FlatMap, Outcome, handler_of, in_bulk, instructed
 
 _END = Instruction(END_OF_STREAM)
+_STOPPED: Exception = StopIteration("the function has raised StopIteration")
 
 
 @dataclass(frozen=True)
@@ -51,24 +54,36 @@ class KeyByKey(BoundedKeyed):
         return outputs, lambda: [len(outputs)] * len(events)
 
     def _feed_whole(self, groups: Mapping[Any, list[Any]], results: list[Any]) -> None:
-        """Give each key an object of its own, which is dropped again."""
-        new, stage, is_many = self._instances.new, self._stage, None
+        """Give each key an object of its own, which is dropped again.
+
+        Most keys have few events, so that what is done for each is written out here.
+        """
+        new, extend, is_many = self._instances.new, results.extend, None
         for key, events in groups.items():
             try:
                 instance = new(key)
-                handler = handler_of(stage, instance)
+                handler = handler_of(self._stage, instance)
             except Exception:
                 self._feed_singly(key, events, results)
                 continue
             if is_many is None:
                 is_many = inspect.isgeneratorfunction(handler)
-            self._feed(handler, events, results, is_many=is_many)
+            if is_many:
+                extend(FlatMap(handler, self._bad).process(events)[0])
+            else:
+                before, fault = len(results), _STOPPED
+                try:
+                    extend(map(handler, events))
+                except Exception as error:
+                    fault = error
+                if len(results) - before < len(events):
+                    self._go_on(handler, events, results, before, fault)
             act = getattr(instance, "on_instruction", None)
             if act is not None:
                 result = act(_END)
-                if inspect.isgenerator(result):
-                    results.extend(result)
-                else:
+                if type(result) is GeneratorType:
+                    extend(result)
+                elif result is not None:
                     results.append(result)
 
     def _feed_part(self, groups: Mapping[Any, list[Any]], results: list[Any]) -> None:
@@ -79,26 +94,22 @@ class KeyByKey(BoundedKeyed):
             except Exception:
                 self._feed_singly(key, events, results)
                 continue
-            self._feed(handler, events, results, is_many=self._instances.is_many)
+            self._feed(handler, events, results)
 
-    def _feed(
-        self, handler: Handler, events: list[Any], results: list[Any], *, is_many: bool
-    ) -> None:
-        if is_many:
+    def _feed(self, handler: Handler, events: list[Any], results: list[Any]) -> None:
+        if self._instances.is_many:
             results.extend(FlatMap(handler, self._bad).process(events)[0])
-            return
-        before = len(results)
-        fault: Exception = StopIteration("the function has raised StopIteration")
-        try:
-            results.extend(map(handler, events))
-        except Exception as error:
-            fault = error
+        else:
+            results.extend(in_bulk(partial(map, handler), [events], events, self._bad)[0])
+
+    def _go_on(
+        self, handler: Handler, events: list[Any], results: list[Any], before: int, fault: Exception
+    ) -> None:
+        """Leave out the event at which a handler failed, and feed it those behind."""
         at = len(results) - before
-        if at < len(events):
-            self._bad(events[at], fault)
-            rest = events[at + 1 :]
-            if rest:
-                results += in_bulk(lambda some: map(handler, some), [rest], rest, self._bad)[0]
+        self._bad(events[at], fault)
+        if rest := events[at + 1 :]:
+            results += in_bulk(partial(map, handler), [rest], rest, self._bad)[0]
 
     def _feed_singly(self, key: Any, events: list[Any], results: list[Any]) -> None:
         """Try to make the object of a key for each event anew: its class has raised."""

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from shunter.errors import FlowError
-from shunter.flow.arrow import arrow
+from shunter.flow.arrow import arrow, numbers_of
 
 _FITTING = {
     int: ("is_integer",), float: ("is_float64",), bool: ("is_boolean",),
@@ -45,7 +45,7 @@ def _values(column: Any) -> list[Any]:
     of_type = arrow("pyarrow.types")
     is_number = of_type.is_integer(column.type) or of_type.is_floating(column.type)
     if is_number and not column.null_count:
-        return column.to_numpy(zero_copy_only=False).tolist()  # type: ignore[no-any-return]
+        return numbers_of(column).tolist()  # type: ignore[no-any-return]
     return column.to_pylist()  # type: ignore[no-any-return]
 
 

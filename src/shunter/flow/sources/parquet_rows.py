@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from shunter.errors import FlowError
@@ -48,6 +48,7 @@ class ParquetRows:
         self._path = ""
         self._file: Any = None
         self._table: Any = ()
+        self._batches: Iterator[Any] = iter(())
 
     def part(self, index: int, count: int) -> ParquetRows:
         part = ParquetRows(self._where, columns=self._columns, type=self.event_type)
@@ -81,24 +82,29 @@ class ParquetRows:
                 self._begin(index, row)
 
     def read(self, limit: int) -> list[Any] | None:
-        some = self._rows(limit)
-        if some is None:
-            return None
-        return [row for batch in some.to_batches() for row in events_of(batch, self.event_type)]
-
-    def read_batch(self, limit: int) -> Any | None:
-        """Read rows as a batch of Arrow's; none are left where it is None."""
-        some = self._rows(limit)
-        return None if some is None else some.combine_chunks().to_batches()[0]
-
-    def _rows(self, limit: int) -> Any | None:
         while self._row >= len(self._table):
             if self._index + 1 >= len(self._groups):
                 return None
             self._begin(self._index + 1, 0)
         some = self._table.slice(self._row, limit)
         self._row += len(some)
-        return some
+        return [row for batch in some.to_batches() for row in events_of(batch, self.event_type)]
+
+    def read_batch(self, limit: int) -> Any | None:
+        """Read rows as a batch of Arrow's, of a row group never more; None is for the end.
+
+        It is for who reads from the first row to the last, for it knows of no position.
+        """
+        while (batch := next(self._batches, None)) is None:
+            if self._index + 1 >= len(self._groups):
+                return None
+            self._index += 1
+            path, number = self._groups[self._index]
+            self._open_file(path)
+            self._batches = self._file.iter_batches(
+                limit, row_groups=[number], columns=self._columns, use_threads=False
+            )
+        return batch
 
     def position(self) -> Any:
         return [self._index, self._row, self._digest]

@@ -6,7 +6,7 @@ from typing import Any
 
 from shunter.flow.sources.arrow_rows import events_of, is_made_by_position
 
-AT_ONCE = 65_536
+AT_ONCE = 16_384
 """So many rows are read at once: to put columns into buckets pays for many of them."""
 
 

@@ -15,7 +15,7 @@ from zlib import crc32
 from shunter.flow.arrow import arrow
 from shunter.flow.graph.keys import stable_hash
 
-MOST_BUCKETS, LEAST_EACH = 512, 8
+MOST_BUCKETS, LEAST_EACH = 256, 8
 """As many buckets as all nodes have together, and what one node has at least."""
 
 _FACTOR = 0x9E3779B97F4A7C15

@@ -12,10 +12,10 @@ from __future__ import annotations
 from base64 import b64decode, b64encode
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from shunter.flow.arrow import arrow
+from shunter.flow.arrow import arrow, numbers_of, positions_array
 from shunter.flow.graph.instructions import Instruction
 from shunter.flow.graph.routes import FieldKey, Route
 from shunter.flow.graph.stages import Stage
@@ -37,8 +37,11 @@ from shunter.flow.runtime.key_runs import KeyRuns
 from shunter.flow.runtime.sending import Bad
 from shunter.flow.sources.arrow_rows import events_of
 
-FIRST_HELD, LEAST_HELD, MOST_HELD = 16_384, 1_024, 131_072
-"""How many events a sender holds before it packs them."""
+FIRST_HELD, LEAST_HELD, MOST_HELD = 16_384, 1_024, 32_768
+"""How many events a sender holds before it packs them: as many as a processor's cache may have."""
+
+HELD_ROWS = 65_536
+"""How many rows it holds of columns."""
 
 HELD_BYTES = 4 << 20
 PART_BYTES = 2 << 20
@@ -64,6 +67,20 @@ class KeyedEdge:
     def buckets(self) -> int:
         """How many there are on all nodes; node and bucket are rest and quotient by nodes."""
         return self.nodes * buckets_for(self.nodes)
+
+
+@dataclass(frozen=True)
+class KeyedWork:
+    """What a chain must know: its edges in, where it works key by key, and its edges out to others.
+
+    `gives_columns` is of a source whose rows go on as columns. `state_bytes` is how much memory the
+    states of a task may take before some of them go to disk.
+    """
+
+    into: Mapping[int, KeyedEdge] = field(default_factory=dict)
+    out: Mapping[int, KeyedEdge] = field(default_factory=dict)
+    gives_columns: bool = False
+    state_bytes: int = 0
 
 
 class KeyedOutbox:
@@ -133,6 +150,8 @@ class KeyedOutbox:
 
     def _take_columns(self, events: ColumnEvents) -> None:
         key = self._edge.route.key
+        if not len(events):
+            return
         if not isinstance(key, FieldKey) or key.name not in events.batch.schema.names:
             self._take(events.events())
             return
@@ -140,7 +159,7 @@ class KeyedOutbox:
             self._pack()
         self._batches.append(events.batch)
         held = sum(batch.num_rows for batch in self._batches)
-        if held >= MOST_HELD or sum(batch.nbytes for batch in self._batches) >= HELD_BYTES:
+        if held >= HELD_ROWS or sum(batch.nbytes for batch in self._batches) >= HELD_BYTES:
             self._pack()
 
     def _pack(self) -> None:
@@ -161,14 +180,14 @@ class KeyedOutbox:
 
     def _pack_columns(self) -> None:
         """Sort rows by bucket, all columns at once, and cut them there."""
-        pa, np = arrow(), arrow("numpy")
-        table = pa.Table.from_batches(self._batches).combine_chunks()
+        np = arrow("numpy")
+        batch = _joined(self._batches)
         self._batches = []
         key = self._edge.route.key
         assert isinstance(key, FieldKey)
-        indexes = _indexes_of(table.column(key.name), self._edge.buckets)
+        indexes = _indexes_of(batch.column(key.name), self._edge.buckets)
         order = np.argsort(indexes.astype(np.int32), kind="stable")
-        [batch] = table.take(pa.array(order)).combine_chunks().to_batches()
+        batch = batch.take(positions_array(order))
         ends = np.searchsorted(indexes[order], np.arange(self._edge.buckets), side="right").tolist()
         schema = COLUMNS_KIND + b64encode(batch.schema.serialize().to_pybytes()).decode()
         begin = 0
@@ -186,11 +205,16 @@ class KeyedOutbox:
         self._seq += 1
 
 
+def _joined(batches: list[Any]) -> Any:
+    [batch] = arrow().Table.from_batches(batches).combine_chunks().to_batches()
+    return batch
+
+
 def _indexes_of(column: Any, count: int) -> Any:
     of_type = arrow("pyarrow.types")
     is_whole = of_type.is_integer(column.type) and not of_type.is_uint64(column.type)
     if is_whole and not column.null_count:
-        return number_indexes(column.to_numpy(), count)
+        return number_indexes(numbers_of(column), count)
     return bucket_indexes(column.to_pylist(), count)
 
 
@@ -248,10 +272,9 @@ class KeyedInbox(EnvelopeInbox):
     def _make_events(self) -> None:
         """Make events of the columns that have come."""
         edge = self._edges[self._columns_of[0]]
-        table = arrow().Table.from_batches(self._columns).combine_chunks()
+        batch = _joined(self._columns)
         self._columns = []
-        for batch in table.to_batches():
-            self._group(edge, events_of(batch, edge.kind))
+        self._group(edge, events_of(batch, edge.kind))
 
     def _group(self, edge: KeyedEdge, events: list[Any]) -> None:
         with blamed_on(self._stage, "key_by"):

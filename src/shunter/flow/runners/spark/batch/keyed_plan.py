@@ -3,33 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 
 from shunter.flow.graph.flow_graph import FlowGraph
 from shunter.flow.graph.reach import works_key_by_key
 from shunter.flow.graph.routes import FieldKey
 from shunter.flow.graph.stages import Stage
 from shunter.flow.runners.spark.batch.chains import Chain
-from shunter.flow.runners.spark.batch.keyed_chunks import KeyedEdge
+from shunter.flow.runners.spark.batch.keyed_chunks import KeyedEdge, KeyedWork
 from shunter.flow.runners.spark.dataframe_source import DataFrameSource
 from shunter.flow.runners.spark.silence import is_silent
 from shunter.flow.sources import ParquetRows
 
 STATE_BYTES = 128 << 20
 """How much memory the states of a task may take before some of them go to disk."""
-
-
-@dataclass(frozen=True)
-class KeyedWork:
-    """What a chain must know: its edges in, where it works key by key, and its edges out to others.
-
-    `gives_columns` is of a source whose rows go on as columns.
-    """
-
-    into: Mapping[int, KeyedEdge] = field(default_factory=dict)
-    out: Mapping[int, KeyedEdge] = field(default_factory=dict)
-    gives_columns: bool = False
-    state_bytes: int = STATE_BYTES
 
 
 class KeyedPlan:
