@@ -36,6 +36,10 @@ _SIZES = {
         "bench.spark_files",
         ("--narrow", "10000000", "--wide", "500000", "--cluster", "1"),
     ),
+    "keyed": (
+        "bench.spark_keyed",
+        ("--events", "5000000", "--keys", "1000000", "--rounds", "3"),
+    ),
     "streaming": ("bench.spark_streaming", ("--batches", "40", "--rounds", "3")),
     "states": ("bench.spark_states", ("--batches", "30", "--rounds", "3")),
     "procrastinate": ("bench.jobs", (*_ON_MONGODB, "--jobs", "20000")),
@@ -57,6 +61,10 @@ _QUICK = {
     "cluster": (
         "bench.spark_files",
         ("--narrow", "500000", "--wide", "20000", "--rounds", "1", "--cluster", "1"),
+    ),
+    "keyed": (
+        "bench.spark_keyed",
+        ("--events", "500000", "--keys", "100000", "--rounds", "1"),
     ),
     "streaming": ("bench.spark_streaming", ("--batches", "15", "--rounds", "1")),
     "states": ("bench.spark_states", ("--batches", "15", "--rounds", "1", "--keys", "200000")),

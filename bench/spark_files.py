@@ -1,4 +1,4 @@
-"""Read, map, write: a Python function for each row, from Parquet to Parquet, beside the same by hand.
+"""Read, map, write: a Python function for each row, Parquet to Parquet, beside the same by hand.
 
 Twice: rows of three columns, and rows of a hundred. The program by hand is one `mapInArrow` with
 the same function, and `write.parquet`. With `--cluster 1` both run on a standalone cluster of two

@@ -36,6 +36,7 @@ PARTS = (
     "spark",
     "files",
     "cluster",
+    "keyed",
     "streaming",
     "states",
 )
@@ -157,6 +158,29 @@ def on_spark(figures: Figures) -> list[tuple[str, ...]]:
     return [(start, "**Shunter**, events/s", "by hand, events/s"), *rows]
 
 
+def keyed(figures: Figures) -> list[tuple[str, ...]]:
+    """List events per second into states of very many keys; the head comes first."""
+    found = figures.get("keyed", {})
+    names = {
+        "straight": "from Parquet into an object for each key",
+        "mapped": "through a Python function into an object for each key",
+    }
+    rows = [
+        (text, f"{found[f'{name}_flow']:,.0f}", f"{found[f'{name}_hand']:,.0f}")
+        for name, text in names.items()
+        if f"{name}_flow" in found
+    ]
+    if not rows:
+        return []
+    memory = (
+        "the largest Python process, MB",
+        f"{found['flow_mb']:.0f}",
+        f"{found['hand_mb']:.0f}",
+    )
+    head = f"{found['events']:,} events of {found['keys']:,} keys"
+    return [(head, "**Shunter**, events/s", "by hand, events/s"), *rows, memory]
+
+
 def show(figures: Figures, console: Console) -> None:
     """Print the tables, then what missed its target."""
     table = Table("", "jobs/s", "p50 ms", "p99 ms", title="No-op jobs, results returned")
@@ -170,6 +194,7 @@ def show(figures: Figures, console: Console) -> None:
         ("Clients and calculators over UDP", over_udp(figures)),
         ("Flows", flows(figures)),
         ("Flows on Spark", on_spark(figures)),
+        ("Keyed state on Spark", keyed(figures)),
         ("Streams on Spark", streams(figures)),
     ):
         if lines:
@@ -205,7 +230,7 @@ def _page_part(figures: Figures) -> str:
     rows = ((*row[:-1], f"`{row.command}`" if row.command else "") for row in comparison(figures))
     tables = (
         by_dispatchers(figures), over_udp(figures), flows(figures), on_spark(figures),
-        streams(figures),
+        keyed(figures), streams(figures),
     )  # fmt: skip
     others = [lines for lines in tables if lines]
     parts = {name: figures[name] for name in PARTS if name in figures}

@@ -32,6 +32,8 @@ MOST_JAVA_MEGABYTES = 1_500
 """A heap of 1 GB, and what Java needs beside it."""
 
 LEAST_PART_OF_HAND = {"functions": 0.85, "expressions": 0.85, "states": 1.0}
+LEAST_TIMES_KEYED = 1.0
+MOST_TIMES_KEYED_MEMORY = 1.0
 
 STORE_NAMES = {"sqlite": "SQLite", "mongodb": "MongoDB"}
 
@@ -69,6 +71,8 @@ def verdicts(figures: Figures) -> list[Verdict]:
     for part in ("files", "cluster"):
         if part in figures:
             found += _files(part, figures[part])
+    if "keyed" in figures:
+        found += _keyed(figures["keyed"])
     if "streaming" in figures:
         found += _streaming(figures["streaming"])
     if "states" in figures:
@@ -249,6 +253,24 @@ def _files(part: str, files: Figures) -> Iterator[Verdict]:
         f"{files['java_megabytes']:,.0f} MB",
         f"under {MOST_JAVA_MEGABYTES:,} MB",
         files["java_megabytes"] < MOST_JAVA_MEGABYTES,
+    )
+
+
+def _keyed(keyed: Figures) -> Iterator[Verdict]:
+    for way, text in (("straight", ""), ("mapped", " behind a function")):
+        ours, theirs = keyed[f"{way}_flow"], keyed[f"{way}_hand"]
+        yield Verdict(
+            f"events per second, a state for each of {keyed['keys']:,} keys{text}, against by hand",
+            f"{ours / theirs:.2f} x ({ours:,.0f} against {theirs:,.0f})",
+            f"at least {LEAST_TIMES_KEYED:g} x",
+            ours / theirs >= LEAST_TIMES_KEYED,
+        )
+    ours, theirs = keyed["flow_mb"], keyed["hand_mb"]
+    yield Verdict(
+        f"memory of a task with a state for each of {keyed['keys']:,} keys, against by hand",
+        f"{ours / theirs:.2f} x ({ours:.0f} against {theirs:.0f} MB)",
+        f"at most {MOST_TIMES_KEYED_MEMORY:g} x",
+        ours / theirs <= MOST_TIMES_KEYED_MEMORY,
     )
 
 

@@ -1,8 +1,15 @@
-"""Apache Arrow, which reads and writes Parquet; an extra that need not be installed."""
+"""Apache Arrow, which reads and writes Parquet; an extra that need not be installed.
+
+Arrays are made of buffers here, and read from them: pyarrow's own `array` and `to_numpy` import
+pandas, if it is there, which costs each of Spark's Python processes 45 MB.
+"""
 
 from __future__ import annotations
 
 import importlib
+from array import array
+from collections.abc import Sequence
+from itertools import accumulate
 from typing import Any
 
 from shunter.errors import FlowError
@@ -17,3 +24,38 @@ def arrow(module: str = "pyarrow") -> Any:
             f"Parquet needs pyarrow, which can't be imported ({error}); type: "
             "pip install 'shunter[flows]'"
         ) from error
+
+
+def numbers_of(column: Any) -> Any:
+    """Return the numbers of a column without gaps as an array of NumPy's."""
+    np, kind = arrow("numpy"), str(column.type)
+    buffer = column.buffers()[1]
+    if buffer is None or not len(column):
+        return np.empty(0, _NUMPY_NAMES.get(kind, kind))
+    end = column.offset + len(column)
+    return np.frombuffer(buffer, _NUMPY_NAMES.get(kind, kind), count=end)[column.offset :]
+
+
+def positions_array(positions: Any) -> Any:
+    """Return an array of Arrow's of one of 64-bit numbers of NumPy's."""
+    pa = arrow()
+    return pa.Array.from_buffers(pa.int64(), len(positions), [None, pa.py_buffer(positions)])
+
+
+def whole_array(values: Sequence[Any], kind: Any) -> Any:
+    """Return an array of Arrow's without gaps: of int32, int64, bool, string or binary."""
+    pa = arrow()
+    buffers: list[Any]
+    match str(kind):
+        case "int32" | "int64" as name:
+            buffers = [array("i" if name == "int32" else "q", values)]
+        case "bool":
+            np = arrow("numpy")
+            buffers = [np.packbits(np.array(values, bool), bitorder="little")]
+        case name:
+            parts = [each.encode() for each in values] if name == "string" else values
+            buffers = [array("i", accumulate(map(len, parts), initial=0)), b"".join(parts)]
+    return pa.Array.from_buffers(kind, len(values), [None, *map(pa.py_buffer, buffers)])
+
+
+_NUMPY_NAMES = {"double": "float64", "float": "float32", "halffloat": "float16"}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import accumulate, compress
 from operator import call
 from types import GeneratorType
@@ -34,14 +35,22 @@ class Operator(Protocol):
     def process(self, events: list[Any]) -> Outcome:
         """Make outputs of events."""
 
-    def instruct(self, instruction: Instruction) -> list[Any]:
-        """Act on an instruction; return the outputs that come before it."""
+    def instruct(self, instruction: Instruction) -> list[Any] | Iterator[list[Any]]:
+        """Act on an instruction; return the outputs that come before it, maybe in parts."""
 
     def snapshot(self) -> Any:
         """Return what `restore` needs, in another process."""
 
     def restore(self, saved: Any) -> None:
         """Become what a snapshot has kept."""
+
+
+@dataclass(frozen=True)
+class OperatedBy:
+    """What a runner puts in the place of a stage's class, to have its own operator at work."""
+
+    what: Any
+    operator: Callable[[Stage, Bad], Operator]
 
 
 def operator(
@@ -51,6 +60,8 @@ def operator(
 
     `stored` are the states of its keys, where they are kept outside of the worker.
     """
+    if isinstance(stage.what, OperatedBy):
+        return stage.what.operator(replace(stage, what=stage.what.what), bad)
     if stage.kind is StageKind.AGGREGATE:
         return Aggregator(stage, bad, stored)
     if stage.kind is StageKind.STATEFUL:
@@ -117,7 +128,7 @@ class Stateful:
     def __init__(self, stage: Stage, bad: Bad) -> None:
         self._stage, self._bad = stage, bad
         self._instance = stage.what()
-        self._on_event = _on_event(stage, self._instance)
+        self._on_event = handler_of(stage, self._instance)
         self._is_many = inspect.isgeneratorfunction(self._on_event)
 
     def process(self, events: list[Any]) -> Outcome:
@@ -126,7 +137,7 @@ class Stateful:
         return _without_none(*_applied(self._on_event, events, self._bad))
 
     def instruct(self, instruction: Instruction) -> list[Any]:
-        return _instructed([self._instance], instruction)
+        return instructed([self._instance], instruction)
 
     def snapshot(self) -> Any:
         return saved_state(self._instance, self._stage)
@@ -135,21 +146,25 @@ class Stateful:
         set_state(self._instance, saved)
 
 
-class _Instances(dict[Any, Callable[[Any], Any]]):
+class Instances(dict[Any, Callable[[Any], Any]]):
     """The `on_event` of the instance of each key; made when a key first comes.
 
     `waiting` are states of keys that have not come since they were restored: few of many may.
     """
 
-    def __init__(self, stage: Stage, stored: KeyedStates | None) -> None:
+    def __init__(self, stage: Stage, stored: KeyedStates | None = None) -> None:
         self._stage, self._stored = stage, stored
-        self._wants_key = _wants_key(stage.what)
+        self._wants_key = is_given_key(stage.what)
         self.made: dict[Any, Any] = {}
         self.waiting: dict[Any, Any] = {}
         self.is_many = False
 
+    def new(self, key: Any) -> Any:
+        """Return an instance for a key, which nothing has come to yet."""
+        return self._stage.what(key) if self._wants_key else self._stage.what()
+
     def __missing__(self, key: Any) -> Callable[[Any], Any]:
-        instance = self._stage.what(key) if self._wants_key else self._stage.what()
+        instance = self.new(key)
         if key in self.waiting:
             set_state(instance, self.waiting.pop(key))
         elif self._stored is not None:
@@ -160,7 +175,7 @@ class _Instances(dict[Any, Callable[[Any], Any]]):
             else:
                 set_state(instance, state)
         self.made[key] = instance
-        self[key] = on_event = _on_event(self._stage, instance)
+        self[key] = on_event = handler_of(self._stage, instance)
         self.is_many = inspect.isgeneratorfunction(on_event)
         return on_event
 
@@ -172,7 +187,7 @@ class Keyed:
         self._stage, self._bad, self._stored = stage, bad, stored
         self._routes = {edge.number: edge.route for edge in stage.inputs}
         self._route = stage.inputs[0].route
-        self._instances = _Instances(stage, stored)
+        self._instances = Instances(stage, stored)
         self._are_alike = inspect.isclass(stage.what) or isinstance(stage.what, Distinct)
         self._has_all = False
 
@@ -190,7 +205,7 @@ class Keyed:
             return FlatMap(self._called, self._bad).process(events)
         handler = self._instances.__getitem__
         return _without_none(
-            *_bulk(
+            *in_bulk(
                 lambda keys, events: map(call, map(handler, keys), events),
                 [keys, events],
                 events,
@@ -198,12 +213,12 @@ class Keyed:
             )
         )
 
-    def instruct(self, instruction: Instruction) -> list[Any]:
+    def instruct(self, instruction: Instruction) -> list[Any] | Iterator[list[Any]]:
         if self._stored is not None and not self._has_all:
             self._load_all(self._stored)
         for key in list(self._instances.waiting):
             self._instances[key]  # makes it
-        return _instructed(self._instances.made.values(), instruction)
+        return instructed(self._instances.made.values(), instruction)
 
     def _load_all(self, stored: KeyedStates) -> None:
         """Load the states of all keys, unless objects of this class don't act on instructions."""
@@ -245,10 +260,10 @@ def _applied(
     function: Callable[[Any], Any], events: list[Any], bad: Bad
 ) -> tuple[list[Any], list[int]]:
     """Call a function with each event; return its results, and the places of those it failed at."""
-    return _bulk(lambda events: map(function, events), [events], events, bad)
+    return in_bulk(lambda events: map(function, events), [events], events, bad)
 
 
-def _bulk(
+def in_bulk(
     run: Callable[..., Iterator[Any]], columns: Sequence[list[Any]], events: list[Any], bad: Bad
 ) -> tuple[list[Any], list[int]]:
     """Run over columns of equal length, and again behind each event at which it failed."""
@@ -290,7 +305,7 @@ def _without_none(results: list[Any], failed: list[int]) -> Outcome:
     return outputs, lambda: list(accumulate(result is not None for result in results))
 
 
-def _instructed(instances: Iterable[Any], instruction: Instruction) -> list[Any]:
+def instructed(instances: Iterable[Any], instruction: Instruction) -> list[Any]:
     outputs: list[Any] = []
     for instance in instances:
         act = getattr(instance, "on_instruction", None)
@@ -306,7 +321,7 @@ def _acts(instance: Any) -> bool:
     return getattr(instance, "on_instruction", None) is not None
 
 
-def _on_event(stage: Stage, instance: Any) -> Callable[[Any], Any]:
+def handler_of(stage: Stage, instance: Any) -> Callable[[Any], Any]:
     on_event = getattr(instance, "on_event", None)
     if not callable(on_event):
         raise FlowError(
@@ -319,7 +334,7 @@ def _on_event(stage: Stage, instance: Any) -> Callable[[Any], Any]:
     return handler
 
 
-def _wants_key(what: Any) -> bool:
+def is_given_key(what: Any) -> bool:
     """Tell whether a class or factory must be given the key that its instance is for."""
     try:
         parameters = inspect.signature(what).parameters.values()

@@ -11,7 +11,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
-from itertools import groupby
+from itertools import chain, groupby
 from operator import itemgetter
 from typing import Any, Protocol
 
@@ -48,7 +48,7 @@ class KeyedOperator(Protocol):
 
     def expect_by(self, edge: int) -> None: ...
     def process(self, events: list[Any]) -> tuple[list[Any], Needs | None]: ...
-    def instruct(self, instruction: Instruction) -> list[Any]: ...
+    def instruct(self, instruction: Instruction) -> list[Any] | Iterator[list[Any]]: ...
     def snapshot(self) -> Any: ...
     def restore(self, saved: Any) -> None: ...
 
@@ -101,7 +101,8 @@ class Ordered:
         outputs: list[Any] = []
         while (some := self.released(instruction)) is not None:
             outputs += some
-        return outputs + self._inner.instruct(self.passed_on(instruction))
+        made = self._inner.instruct(self.passed_on(instruction))
+        return outputs + (made if isinstance(made, list) else list(chain.from_iterable(made)))
 
     def passed_on(self, instruction: Instruction) -> Instruction:
         """Return an instruction as it is for who comes behind: time has come less far there."""

@@ -7,7 +7,7 @@ down its senders, and these theirs, up to the source.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -276,11 +276,13 @@ class StageWorker:
             self._acting = instruction
             return True
         for at, step in enumerate(self._steps):
-            with blamed_on(step.stage, "on_instruction"):
-                made = step.operator.instruct(instruction)
-            self._give(at, made)
+            for made in _instructed(step, instruction):
+                self._give(at, made)
+                self._deliver()
             if at == 0 and self._ordered is not None:
                 instruction = self._ordered.passed_on(instruction)
+        if self._bad_events.has_letters:  # an outbox could not have the key of an event
+            self._put([], 0, None)
         self._pass_on(instruction)
         self._has_ended = instruction.name == END_OF_STREAM
         return True
@@ -336,3 +338,10 @@ class StageWorker:
             self.inbox.restore(saved["inbox"])
         self.instructions = saved["instructions"]
         self._has_ended = self.is_done = saved["has_ended"]
+
+
+def _instructed(step: _Step, instruction: Instruction) -> Iterator[list[Any]]:
+    """Have a stage act on an instruction, and return what it makes, part by part."""
+    with blamed_on(step.stage, "on_instruction"):
+        made = step.operator.instruct(instruction)
+        yield from filter(None, [made] if isinstance(made, list) else made)

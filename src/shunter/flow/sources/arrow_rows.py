@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from shunter.flow.arrow import arrow
+from shunter.flow.arrow import arrow, numbers_of
 from shunter.flow.sources.port import WithBadInput, bad_input
 
 _FITTING = {
@@ -59,7 +59,7 @@ def _values(column: Any) -> list[Any]:
     of_type = arrow("pyarrow.types")
     is_number = of_type.is_integer(column.type) or of_type.is_floating(column.type)
     if is_number and not column.null_count:
-        return column.to_numpy(zero_copy_only=False).tolist()  # type: ignore[no-any-return]
+        return numbers_of(column).tolist()  # type: ignore[no-any-return]
     return column.to_pylist()  # type: ignore[no-any-return]
 
 
@@ -113,3 +113,8 @@ def _without_none(annotation: Any) -> tuple[Any, bool]:
 def _is_fitting(annotation: Any, column_type: Any) -> bool:
     of_type = arrow("pyarrow.types")
     return any(getattr(of_type, name)(column_type) for name in _FITTING.get(annotation, ()))
+
+
+def is_made_by_position(kind: Any, batch: Any) -> bool:
+    """True if each row is sure to become an event of a type, with the values of the columns."""
+    return _positions(kind, batch) is not None

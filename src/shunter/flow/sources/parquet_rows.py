@@ -93,6 +93,13 @@ class ParquetRows(FileSource[RowGroups]):
             if piece is not None:
                 self._begin(piece, group, row)
 
+    def read_batch(self, limit: int) -> Any | None:
+        """Read rows as a batch of Arrow's, of a row group never more; None is for the end."""
+        while (some := self._rows(limit)) is None:
+            if not self._begin_next():
+                return None
+        return some
+
     def position(self) -> Any:
         return [self._queue.mark, self._group, self._row]
 
@@ -108,6 +115,14 @@ class ParquetRows(FileSource[RowGroups]):
         return piece is not None
 
     def _some(self, limit: int) -> list[Any] | None:
+        some = self._rows(limit)
+        if some is None:
+            return None
+        first = self._row - some.num_rows
+        return events_of(some, self.event_type, lambda index: self._place(first + index))
+
+    def _rows(self, limit: int) -> Any | None:
+        """Return the next rows of this piece as a batch of Arrow's; None at its end."""
         while self._batch is None or self._taken >= self._batch.num_rows:
             if self._reader is None:
                 return None
@@ -118,10 +133,9 @@ class ParquetRows(FileSource[RowGroups]):
                     return None
                 self._begin_group(self._group + 1, 0)
         some = self._batch.slice(self._taken, limit)
-        before = self._row
         self._taken += some.num_rows
         self._row += some.num_rows
-        return events_of(some, self.event_type, lambda index: self._place(before + index))
+        return some
 
     def _place(self, row: int) -> str:
         assert self._reader is not None

@@ -34,11 +34,11 @@ class DataFrameSource:
         type: Any = None,  # noqa: A002
         results_of: str = "",
     ) -> None:
-        self.frame, self.event_type, self._results_of = frame, type, results_of
+        self.frame, self.event_type, self.results_of = frame, type, results_of
 
     def rows(self) -> FrameRows:
         """Return what tasks need of it."""
-        return FrameRows(self.event_type, self._results_of)
+        return FrameRows(self.event_type, self.results_of)
 
     def open(self, position: Any | None) -> None:
         self._refuse()
@@ -67,7 +67,7 @@ class FrameRows:
     """
 
     def __init__(self, kind: Any, results_of: str = "") -> None:
-        self._kind, self.results_of = kind, results_of
+        self.event_type, self.results_of = kind, results_of
         self.taken = self.given = 0
         self._batches: Iterator[Any] = iter(())
         self._waiting: Iterator[list[Any]] = iter(())
@@ -86,13 +86,17 @@ class FrameRows:
             self._waiting = self._events_in(batch, max(limit, AT_ONCE))
         return events
 
+    def read_batch(self, _: int) -> Any | None:
+        """Read rows as Spark has put them into a batch; none are left where it is None."""
+        return next(self._batches, None)
+
     def _events_in(self, batch: Any, limit: int) -> Iterator[list[Any]]:
         if self.results_of:
             self.taken += sum(batch.column(TAKEN).to_pylist())
             self.given += batch.num_rows
             batch = batch.drop_columns([TAKEN])
         for at in range(0, batch.num_rows, limit):
-            yield events_of(batch.slice(at, limit), self._kind, _place)
+            yield events_of(batch.slice(at, limit), self.event_type, _place)
 
     def position(self) -> Any:
         return None

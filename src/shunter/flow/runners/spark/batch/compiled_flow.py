@@ -17,6 +17,7 @@ from shunter.flow.graph.stages import Stage
 from shunter.flow.runners.spark.batch.chains import Chain, chains_of, senders_of, without_letters
 from shunter.flow.runners.spark.batch.envelopes import COLUMNS, ORDER
 from shunter.flow.runners.spark.batch.file_splits import SplitSource, split_sources, with_splits
+from shunter.flow.runners.spark.batch.keyed_plan import KeyedPlan
 from shunter.flow.runners.spark.batch.task_sinks import MANIFEST_EDGE, is_written_by_tasks
 from shunter.flow.runners.spark.batch.tasks import ChainTask, chain_task, column_sink
 from shunter.flow.runners.spark.columns.column_rows import ColumnSink, EnvelopesToColumns
@@ -33,6 +34,9 @@ if TYPE_CHECKING:
 class CompiledFlow:
     """A flow on so many nodes; nothing runs before somebody reads what goes into a sink."""
 
+    has_whole_keys = True
+    """Whether all events of a key are there, as in a run to the end."""
+
     def __init__(
         self, flow: FlowGraph, session: SparkSession, nodes: int, *, keeps: bool = True
     ) -> None:
@@ -42,6 +46,7 @@ class CompiledFlow:
         chains = self._chains_on(nodes, parallel) if flow.edges else []
         cut = [with_splits(chain, splits) for chain in chains]
         self._chains = [without_letters(c) if self._is_fed(c) else c for c in cut]
+        self._keyed = KeyedPlan(flow, self._chains if self.has_whole_keys else [])
         self._outputs: dict[Chain, DataFrame] = {}
         self._kept: list[DataFrame] = []
         self.files: Mapping[str, TaskFiles] = {}
@@ -134,7 +139,8 @@ class CompiledFlow:
 
     def _task(self, chain: Chain) -> ChainTask:
         """Return what is done to the input of a chain."""
-        return chain_task(self._flow, chain, self._ranks, self._sources, self.files)
+        keyed = self._keyed.work_of(chain)
+        return chain_task(self._flow, chain, self._ranks, self._sources, self.files, keyed)
 
     @property
     def _sources(self) -> int:
@@ -183,6 +189,8 @@ class CompiledFlow:
         if self._is_fed(chain) and not isinstance(chain.stages[0].what, ColumnSink):
             return True
         if len(senders) != 1 or not chain.is_straight_behind(senders[0]):
+            return False
+        if self._keyed.works_key_by_key(chain):
             return False
         is_any_task = chain.is_sink and chain.stages[0].workers is None
         return is_any_task or not _is_parallel(senders[0].stages[0])

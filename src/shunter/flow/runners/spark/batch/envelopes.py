@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from shunter.flow.arrow import arrow
+from shunter.flow.arrow import arrow, whole_array
 from shunter.flow.graph.instructions import CHECKPOINT, END_OF_STREAM, Instruction, least_far
 from shunter.flow.runtime.codec import Codec
 from shunter.flow.sources.port import Source
@@ -29,7 +29,7 @@ ORDER = ("epoch", "is_instruction", "edge", "sender", "seq")
 LAST_EPOCH = 2**62
 FIRST_EVENTS, MOST_EVENTS = 256, 4_096
 ROW_BYTES = 1 << 18
-BATCH_BYTES = 1 << 22
+BATCH_BYTES = 1 << 20
 
 Tallies = dict[str, dict[str, tuple[int, int, int]]]
 """By worker and stage: events taken, given, and failed."""
@@ -90,7 +90,7 @@ class Rows:
         rows, self._rows, self._bytes = self._rows, [], 0
         columns = list(zip(*rows, strict=True)) or [()] * len(EnvelopeRow._fields)
         return arrow().RecordBatch.from_arrays(
-            [arrow().array(values, kind) for values, kind in zip(columns, _kinds(), strict=True)],
+            [whole_array(values, kind) for values, kind in zip(columns, _kinds(), strict=True)],
             names=list(EnvelopeRow._fields),
         )
 

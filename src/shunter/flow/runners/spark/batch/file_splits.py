@@ -33,14 +33,14 @@ class SplitSource:
     """A source with its splits, of which a task reads one."""
 
     def __init__(self, source: Any, splits: Sequence[Any]) -> None:
-        self._source, self._splits = source, splits
+        self.source, self._splits = source, splits
 
     def __len__(self) -> int:
         return len(self._splits)
 
     def at(self, number: int) -> Source:
         """Return the source of one split alone."""
-        made: Source = self._source.at(self._splits[number])
+        made: Source = self.source.at(self._splits[number])
         return made
 
 

@@ -8,19 +8,22 @@ from __future__ import annotations
 
 import gc
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain as joined
 from typing import Any, cast
 
+from shunter.flow.arrow import arrow
 from shunter.flow.graph.checks import POLICIES
 from shunter.flow.graph.event_types import users_modules
 from shunter.flow.graph.flow_graph import FlowGraph
+from shunter.flow.graph.routes import LOCAL
 from shunter.flow.graph.stages import Edge, Stage, StageKind
 from shunter.flow.runners.assembly import Assembly
 from shunter.flow.runners.local import IDLE_SECONDS
 from shunter.flow.runners.spark.batch.chains import Chain, index_of
+from shunter.flow.runners.spark.batch.column_events import ColumnSource
 from shunter.flow.runners.spark.batch.envelopes import (
     Clock,
     EnvelopeInbox,
@@ -33,14 +36,19 @@ from shunter.flow.runners.spark.batch.envelopes import (
     rows_in,
 )
 from shunter.flow.runners.spark.batch.file_splits import SplitSource
+from shunter.flow.runners.spark.batch.keyed_chunks import KeyedInbox, KeyedOutbox, KeyedWork
+from shunter.flow.runners.spark.batch.spilled_states import SqliteStates
 from shunter.flow.runners.spark.batch.task_sinks import FilesOfTask, SinkManifest, manifest_row
 from shunter.flow.runners.spark.columns.column_rows import ColumnOutbox, ColumnRows, ColumnSink
 from shunter.flow.runners.spark.dataframe_source import DataFrameSource, FrameRows
 from shunter.flow.runners.spark.session.faults import marked_faults
 from shunter.flow.runners.spark.shipping.shipped_code import ShippedCode, shipped
+from shunter.flow.runtime.bounded_instances import BoundedKeyed
 from shunter.flow.runtime.codec import Codec
+from shunter.flow.runtime.key_runs import KeyByKey
+from shunter.flow.runtime.operators import OperatedBy
 from shunter.flow.runtime.plan import EdgePlan, FlowPlan, WorkerPlan
-from shunter.flow.runtime.sending import StageOutbox
+from shunter.flow.runtime.sending import Bad, StageOutbox
 from shunter.flow.sinks.file_sink import TaskFiles
 from shunter.flow.sources.wrapping import as_source
 
@@ -71,6 +79,7 @@ class Work:
     sources: int
     types: Mapping[str, type]
     columns: ColumnSink | None = None
+    keyed: KeyedWork = field(default_factory=KeyedWork)
 
 
 @dataclass
@@ -87,7 +96,7 @@ class ChainTask:
         return self.names
 
     def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
-        with marked_faults(self.names), rare_collections():
+        with marked_faults(self.names), rare_collections(), returned_memory():
             work = self.shipped.opened()
             match self.reads:
                 case "source":
@@ -120,6 +129,19 @@ def rare_collections() -> Iterator[None]:
         gc.set_threshold(*before)
 
 
+@contextmanager
+def returned_memory() -> Iterator[None]:
+    """Let Arrow take memory from the system and give it back. Its own pool keeps what was freed:
+    40 MB in a task that reads Parquet, and it is no faster here."""
+    pa = arrow()
+    before = pa.default_memory_pool()
+    pa.set_memory_pool(pa.system_memory_pool())
+    try:
+        yield
+    finally:
+        pa.set_memory_pool(before)
+
+
 class ChainWorker:
     """One worker of a chain in a task."""
 
@@ -137,8 +159,34 @@ class ChainWorker:
 
     def from_rows(self, rows: Iterator[Any]) -> Iterator[Any]:
         """Work on what other chains have sent."""
-        self._inbox = EnvelopeInbox(rows, self._codec, self._clock)
-        yield from self._run(self._plan, {self._plan.id: self._inbox})
+        first, *rest = self._plan.stages
+        stores: list[SqliteStates] = []
+        if first.kind is StageKind.STATEFUL and first.keyed:
+            first = replace(first, what=OperatedBy(first.what, self._keyed_operator(stores)))
+        self._inbox = self._inbox_for(rows)
+        plan = replace(self._plan, stages=(first, *rest))
+        try:
+            yield from self._run(plan, {plan.id: self._inbox})
+        finally:
+            for store in stores:
+                store.close()
+
+    def _inbox_for(self, rows: Iterator[Any]) -> EnvelopeInbox:
+        edges, stage = self._work.keyed.into, self._plan.stages[0]
+        if not edges:
+            return EnvelopeInbox(rows, self._codec, self._clock)
+        return KeyedInbox(rows, self._codec, self._clock, edges=edges, stage=stage)
+
+    def _keyed_operator(self, stores: list[SqliteStates]) -> Callable[[Stage, Bad], BoundedKeyed]:
+        """Return what makes the operator of a keyed stage; the stores that it opens are noted."""
+
+        def open_store() -> SqliteStates:
+            stores.append(SqliteStates())
+            return stores[-1]
+
+        work = self._work.keyed
+        operator = KeyByKey if work.into else BoundedKeyed
+        return lambda stage, bad: operator(stage, bad, open_store, work.state_bytes)
 
     def from_source(self) -> Iterator[Any]:
         """Read a source, or this worker's part of it."""
@@ -158,6 +206,8 @@ class ChainWorker:
 
     def _reading(self, source: Any) -> WorkerPlan:
         first, *rest = self._plan.stages
+        if self._work.keyed.gives_columns:
+            source = ColumnSource(source)
         stamped = StampedSource(source, self._clock, self._sender, self._work.sources)
         return replace(self._plan, stages=(replace(first, what=stamped), *rest))
 
@@ -199,6 +249,8 @@ class ChainWorker:
                 self._rows, lambda: self._assembly.workers[0].blame(into.downstream)
             )
         is_carrier = edge == self._carrier and receiver == edge.receivers[0]
+        if edge.number in self._work.keyed.out:
+            return self._keyed_outbox(edge.number, is_carrier=is_carrier)
         return EnvelopeOutbox(
             self._rows,
             self._codec,
@@ -217,6 +269,18 @@ class ChainWorker:
         tallies = {f"{worker}@{number}": told for worker, told in self._tallies().items()}
         manifest = SinkManifest(list(getattr(sink, "parts", ())), tallies)
         return manifest_row(self._plan.index, self._sender, manifest)
+
+    def _keyed_outbox(self, number: int, *, is_carrier: bool) -> KeyedOutbox:
+        assert isinstance(self._rows, Rows), "columns go to sinks, and not by key"
+        [into] = [edge for edge in self._plan.stages[-1].outputs if edge.number == number]
+        return KeyedOutbox(
+            self._work.keyed.out[number],
+            self._rows,
+            self._codec,
+            self._sender,
+            bad=lambda: self._assembly.workers[0].blame(into.downstream),
+            tallies=self._tallies if is_carrier else dict,
+        )
 
     def _states(self) -> States:
         """Where the workers before this one have kept their states."""
@@ -255,6 +319,7 @@ def chain_task(
     ranks: Mapping[str, int],
     sources: int,
     files: Mapping[str, TaskFiles] | None = None,
+    keyed: KeyedWork | None = None,
 ) -> ChainTask:
     """Make the task of a chain. `ranks` numbers all workers, those of the `sources` first.
 
@@ -264,15 +329,17 @@ def chain_task(
     if chain.sink is not None and files and chain.sink.name in files:
         what = FilesOfTask(files[chain.sink.name])
         stages = (*stages[:-1], replace(stages[-1], what=what))
+    keyed = keyed or KeyedWork()
     work = Work(
         policy=Policy(
             flow.on_error if flow.on_error in POLICIES else "letters", flow.instructions, flow.types
         ),
-        workers={each.index: _shipped_worker(each, stages) for each in chain.workers},
+        workers={each.index: _shipped_worker(each, stages, keyed) for each in chain.workers},
         ranks={each.index: ranks[each.id] for each in chain.workers},
         sources=sources,
         types=flow.types,
         columns=column_sink(chain),
+        keyed=keyed,
     )
     names = ", ".join(stage.name for stage in stages)
     reads = "rows"
@@ -293,12 +360,21 @@ def column_sink(chain: Chain) -> ColumnSink | None:
     return what if isinstance(what, ColumnSink) else None
 
 
-def _shipped_worker(worker: WorkerPlan, stages: tuple[Stage, ...]) -> WorkerPlan:
-    """Return a worker with its own part of the source, where there is one."""
+def _shipped_worker(worker: WorkerPlan, stages: tuple[Stage, ...], keyed: KeyedWork) -> WorkerPlan:
+    """Return a worker with its own part of the source, where there is one.
+
+    All receivers of an edge to a stage that works key by key are behind one outbox.
+    """
     first, *rest = stages
     if first.kind is StageKind.SOURCE:
         first = replace(first, what=_sendable(first.what, worker))
-    return replace(worker, count=1, stages=(first, *rest), senders=())
+    outputs = tuple(
+        replace(edge, route=LOCAL, receivers=edge.receivers[:1])
+        if edge.number in keyed.out
+        else edge
+        for edge in worker.outputs
+    )
+    return replace(worker, count=1, stages=(first, *rest), senders=(), outputs=outputs)
 
 
 def _shipped(stage: Stage) -> Stage:

@@ -24,7 +24,7 @@ from shunter.flow.graph.aggregates import (
 from shunter.flow.graph.checks import POLICIES
 from shunter.flow.graph.fields import Getter
 from shunter.flow.graph.flow_graph import FlowGraph
-from shunter.flow.graph.instructions import Instruction
+from shunter.flow.graph.reach import instructing_source
 from shunter.flow.graph.routes import FieldKey
 from shunter.flow.graph.stages import Stage, StageKind
 from shunter.flow.runners.spark.columns.column_types import (
@@ -40,14 +40,10 @@ from shunter.flow.runners.spark.columns.column_types import (
     returned,
     shape_of,
 )
-from shunter.flow.runners.spark.dataframe_source import DataFrameSource
-from shunter.flow.sources import CsvRows, JsonLines, MongoDocuments, ParquetRows, SqliteRows
+from shunter.flow.runners.spark.silence import is_silent
 
 Shapes = Callable[[Stage], Shape | None]
 """Returns the columns of a source, where it is one of files or a DataFrame that has such."""
-
-SILENT = (CsvRows, JsonLines, MongoDocuments, ParquetRows, SqliteRows, DataFrameSource)
-"""Sources that never send an instruction."""
 
 STATELESS = (StageKind.MAP, StageKind.FILTER, StageKind.FLAT_MAP)
 
@@ -106,13 +102,6 @@ def natives(
     return found
 
 
-def is_silent(source: Any) -> bool:
-    """Tell whether a source is known to send no instructions."""
-    if isinstance(source, list | tuple):
-        return Instruction not in map(type, source)
-    return isinstance(source, (*SILENT, range))
-
-
 class _NotNative(Exception):
     """Why a stage can't be Spark's own."""
 
@@ -125,7 +114,8 @@ def _aggregate(stage: Stage, found: Mapping[Stage, Native | str], shapes: Shapes
         raise _NotNative("events that can't be processed go to a sink")
     if any(edge.is_late for edge in stage.outputs):
         raise _NotNative("its late events are asked for")
-    _check_silence(stage)
+    if (talking := instructing_source(stage, is_silent)) is not None:
+        raise _NotNative(f"{talking.name!r} may send instructions")
     before = stage.inputs[0].upstream
     key = stage.inputs[0].route.key
     assert key is not None
@@ -140,18 +130,6 @@ def _aggregate(stage: Stage, found: Mapping[Stage, Native | str], shapes: Shapes
     columns = [_column(getter, shape) for getter in getters]
     _check_kinds(what, columns)
     return Native(stage, is_direct, tuple(columns))
-
-
-def _check_silence(stage: Stage) -> None:
-    seen, waiting = {stage}, [stage]
-    while waiting:
-        for edge in waiting.pop().inputs:
-            before = edge.upstream
-            if before.kind is StageKind.SOURCE and not is_silent(before.what):
-                raise _NotNative(f"{before.name!r} may send instructions")
-            if before not in seen and before.kind is not StageKind.FRAME:
-                seen.add(before)
-                waiting.append(before)
 
 
 def _has_columns(stage: Stage, found: Mapping[Stage, Native | str], shapes: Shapes) -> bool:

@@ -56,6 +56,8 @@ class StreamPlan(CompiledFlow):
     `folder` is where readers leave their marks.
     """
 
+    has_whole_keys = False
+
     def __init__(self, flow: FlowGraph, session: SparkSession, nodes: int, folder: Path) -> None:
         check_streamable(flow)
         super().__init__(flow, session, nodes)
