@@ -42,7 +42,7 @@ def works_key_by_key(stage: Stage, is_silent: Callable[[Any], bool]) -> bool:
     return (
         stage.kind is StageKind.STATEFUL
         and all(edge.route.kind is RouteKind.BY_KEY for edge in stage.inputs)
-        and all(edge.route.order is None for edge in stage.inputs)
+        and not stage.is_ordered
         and instructing_source(stage, is_silent) is None
         and not _is_order_minded_behind(stage)
     )

@@ -224,6 +224,11 @@ class Stage(Outlet):
         """Whether events come here by their keys."""
         return any(edge.route.kind is RouteKind.BY_KEY for edge in self.inputs)
 
+    @property
+    def is_ordered(self) -> bool:
+        """True if events come here by the time that they name."""
+        return any(edge.route.order is not None for edge in self.inputs)
+
     def late(self) -> Routed:
         """Return what the events come from that were too late for all windows, or their turn."""
         has_windows = self.kind is StageKind.AGGREGATE and self.what.window is not None

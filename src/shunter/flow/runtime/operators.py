@@ -67,9 +67,8 @@ def operator(
     if stage.kind is StageKind.STATEFUL:
         if not stage.keyed:
             return Stateful(stage, bad)
-        is_ordered = stage.inputs[0].route.order is not None
         keyed = Keyed(stage, bad, stored)
-        return Ordered(stage, bad, keyed, types) if is_ordered else keyed
+        return Ordered(stage, bad, keyed, types) if stage.is_ordered else keyed
     return _STATELESS[stage.kind](stage.what, bad)
 
 

@@ -161,7 +161,7 @@ class ChainWorker:
         """Work on what other chains have sent."""
         first, *rest = self._plan.stages
         stores: list[SqliteStates] = []
-        if first.kind is StageKind.STATEFUL and first.keyed:
+        if first.kind is StageKind.STATEFUL and first.keyed and not first.is_ordered:
             first = replace(first, what=OperatedBy(first.what, self._keyed_operator(stores)))
         self._inbox = self._inbox_for(rows)
         plan = replace(self._plan, stages=(first, *rest))
