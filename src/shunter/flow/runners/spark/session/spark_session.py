@@ -156,7 +156,7 @@ def _settings(master: str) -> dict[str, str]:
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         # Rows between tasks are packed: ten thousand of them, as Spark has it, may be gigabytes.
-        "spark.sql.execution.arrow.maxBytesPerBatch": str(4 << 20),
+        "spark.sql.execution.arrow.maxBytesPerBatch": str(1 << 20),
         "spark.sql.shuffle.partitions": str(max(2, os.cpu_count() or 2)),
         "spark.sql.adaptive.enabled": "false",
         "spark.sql.python.filterPushdown.enabled": "true",
