@@ -40,7 +40,7 @@ from shunter.flow.sources.arrow_rows import events_of
 FIRST_HELD, LEAST_HELD, MOST_HELD = 16_384, 1_024, 32_768
 """How many events a sender holds before it packs them: as many as a processor's cache may have."""
 
-HELD_ROWS = 65_536
+HELD_ROWS = 32_768
 """How many rows it holds of columns."""
 
 HELD_BYTES = 4 << 20

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import chain as joined
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from shunter.flow.arrow import arrow
 from shunter.flow.graph.checks import POLICIES
@@ -37,7 +37,6 @@ from shunter.flow.runners.spark.batch.envelopes import (
 )
 from shunter.flow.runners.spark.batch.file_splits import SplitSource
 from shunter.flow.runners.spark.batch.keyed_chunks import KeyedInbox, KeyedOutbox, KeyedWork
-from shunter.flow.runners.spark.batch.spilled_states import SqliteStates
 from shunter.flow.runners.spark.batch.task_sinks import FilesOfTask, SinkManifest, manifest_row
 from shunter.flow.runners.spark.columns.column_rows import ColumnOutbox, ColumnRows, ColumnSink
 from shunter.flow.runners.spark.dataframe_source import DataFrameSource, FrameRows
@@ -51,6 +50,9 @@ from shunter.flow.runtime.plan import EdgePlan, FlowPlan, WorkerPlan
 from shunter.flow.runtime.sending import Bad, StageOutbox
 from shunter.flow.sinks.file_sink import TaskFiles
 from shunter.flow.sources.wrapping import as_source
+
+if TYPE_CHECKING:
+    from shunter.flow.runners.spark.batch.spilled_states import SqliteStates
 
 OBJECTS = 100_000
 """So many new objects bring about a look for cycles in a task."""
@@ -181,6 +183,9 @@ class ChainWorker:
         """Return what makes the operator of a keyed stage; the stores that it opens are noted."""
 
         def open_store() -> SqliteStates:
+            # Few tasks need it, and SQLite would be in the memory of all.
+            from shunter.flow.runners.spark.batch.spilled_states import SqliteStates
+
             stores.append(SqliteStates())
             return stores[-1]
 

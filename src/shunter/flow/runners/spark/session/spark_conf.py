@@ -44,7 +44,7 @@ def our_defaults(master: str) -> dict[str, str]:
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         # Rows between tasks are packed: ten thousand of them, as Spark has it, may be gigabytes.
-        "spark.sql.execution.arrow.maxBytesPerBatch": str(4 << 20),
+        "spark.sql.execution.arrow.maxBytesPerBatch": str(1 << 20),
         "spark.sql.python.filterPushdown.enabled": "true",
     }
     if is_embedded(master):
