@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta, timezone
 from decimal import Decimal
 from enum import Enum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from uuid import UUID
+from zoneinfo import ZoneInfo
 
 import msgspec
 import pytest
@@ -15,7 +16,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shunter.errors import FlowError
+from shunter.flow.runtime import zones
 from shunter.flow.runtime.codec import MIXED, PLAIN, Codec
+from shunter.flow.runtime.states import saved_state, set_state
 
 
 class Colour(Enum):
@@ -123,3 +126,87 @@ def test_no_bytes_do_anything_but_decode_or_be_refused(body, kind):
     except FlowError:
         return
     assert isinstance(events, list)
+
+
+# ---- zones
+
+
+INDIA = timezone(timedelta(hours=5, minutes=30))
+ZONES = [INDIA, timezone(-timedelta(hours=3)), ZoneInfo("Europe/London"), ZoneInfo("Asia/Tokyo")]
+moments = st.datetimes(
+    datetime(1900, 1, 3), datetime(2200, 1, 1), timezones=st.sampled_from([*ZONES, UTC])
+).map(
+    lambda at: (at + timedelta()).astimezone(UTC).astimezone(at.tzinfo)
+)  # none that no clock shows
+plain = st.recursive(
+    moments | st.integers(-(2**40), 2**40) | st.floats(allow_nan=False) | st.text(max_size=3),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=2), inner),
+    max_leaves=6,
+)
+
+
+class Stay(msgspec.Struct, frozen=True):
+    arrived: datetime
+    others: tuple[datetime, ...] = ()
+    notes: dict[str, Any] = {}
+
+
+@dataclass(frozen=True)
+class Visit:
+    at: datetime | None
+    stays: list[Stay]
+
+
+ZONED = Codec({"t:Stay": Stay, "t:Visit": Visit})
+stays = st.builds(Stay, moments, st.lists(moments, max_size=2).map(tuple), st.just({}))
+visits = st.builds(Visit, st.none() | moments, st.lists(stays, max_size=2))
+
+
+@given(st.lists(plain) | st.lists(stays) | st.lists(visits) | st.lists(plain | visits | moments))
+def test_times_keep_their_zones_wherever_they_are(events):
+    back = ZONED.decode(*ZONED.encode(events))
+
+    assert back == events
+    assert repr(back) == repr(events)
+
+
+@pytest.mark.parametrize("count", [1, 500])
+def test_zones_are_seen_in_small_batches_and_large_ones_with_numpy_or_without(count, monkeypatch):
+    at = datetime(2026, 1, 2, 3, 4, 5, 678, tzinfo=INDIA)
+    for moment in (at, at.replace(microsecond=0), at.replace(year=2900)):
+        events = [{"n": -1, "f": 0.1 * n, "text": "ü" * 9} for n in range(count)] + [{"at": moment}]
+        encoded = msgspec.msgpack.encode(events)
+
+        assert zones.may_have_moments(encoded)
+        assert zones._found_by_cutting(encoded)
+        assert ZONED.decode(*ZONED.encode(events))[-1]["at"].utcoffset() == INDIA.utcoffset(None)
+
+
+def test_what_has_no_times_or_only_some_in_utc_is_encoded_as_ever():
+    events = [{"n": n, "at": datetime(2026, 1, 1, tzinfo=UTC)} for n in range(300)]
+
+    assert ZONED.encode(events)[0] == PLAIN
+    assert ZONED.encode([{"n": 1}])[0] == PLAIN
+
+
+class Keeper:
+    def __init__(self, at):
+        self.at = [at]
+
+
+class OwnKeeper(Keeper):
+    def snapshot(self):
+        return {"at": self.at}
+
+    def restore(self, saved):
+        self.at = saved["at"]
+
+
+@pytest.mark.parametrize("kind", [Keeper, OwnKeeper])
+@pytest.mark.parametrize("zone", [*ZONES, UTC], ids=str)
+def test_states_keep_zones_in_a_checkpoint(kind, zone):
+    first, second = kind(datetime(2026, 7, 1, tzinfo=zone)), kind(None)
+    saved = saved_state(first, None)
+
+    set_state(second, msgspec.msgpack.decode(msgspec.msgpack.encode(saved)))
+    assert repr(second.at) == repr(first.at)

@@ -29,27 +29,30 @@ class FileSource(ABC, Generic[T]):
         self._follow = follow
         self._share = SourcePart()
         self._split: Sequence[T] | None = None
+        self._checked: list[SourceFile] | None = None
 
     def check(self) -> None:
         """Raise a FlowError if there is no such file."""
         if not self._follow:
-            found_files(self._places, self.suffix)
+            self._checked = found_files(self._places, self.suffix)
 
     def part(self, index: int, count: int) -> Self:
         made = copy(self)
-        made._share = SourcePart(index, count)
+        made._share, made._checked = SourcePart(index, count), None
         return made
 
     def splits(self, sizes: SplitSizes) -> list[list[T]] | None:
         """Return what as many tasks may read; None for a folder that is followed."""
         if self._follow:
             return None
-        files = found_files(self._places, self.suffix)
+        files, self._checked = self._checked, None
+        if files is None:
+            files = found_files(self._places, self.suffix)
         return self._cut(files, sizes.target(files), sizes.open_bytes)
 
     def at(self, split: Sequence[T]) -> Self:
         made = copy(self)
-        made._split = split
+        made._split, made._checked = split, None
         return made
 
     def read(self, limit: int) -> list[Any] | None:

@@ -53,6 +53,7 @@ class ParquetRows(FileSource[RowGroups]):
         self.event_type = type
         self._columns = None if columns is None else list(columns)
         self._filter = where
+        self._known: tuple[list[SourceFile], ParquetFiles | None] | None = None
         self._queue: Pieces[RowGroups]
         self._reader: ParquetReader | None = None
         self._batches: Iterator[Any] = iter(())
@@ -66,6 +67,11 @@ class ParquetRows(FileSource[RowGroups]):
         files = found_files(self._places, self.suffix)
         if any(Location(file.url).scheme not in ("file", "hdfs") for file in files):
             return None
+        if self._known is None or self._known[0] != files:
+            self._known = files, self._alike(files)
+        return self._known[1]
+
+    def _alike(self, files: list[SourceFile]) -> ParquetFiles | None:
         footers = footers_of([file.url for file in files])
         schemas = [footer.schema.to_arrow_schema() for footer in footers]
         if not schemas or any(schema != schemas[0] for schema in schemas):
