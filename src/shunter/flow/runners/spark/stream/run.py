@@ -37,6 +37,7 @@ from shunter.flow.runners.spark.session.spark_session import spark_session
 from shunter.flow.runners.spark.shipping.shipped_code import send_package
 from shunter.flow.runners.spark.stream.checkpoint import checkpoint_identity, compared
 from shunter.flow.runners.spark.stream.differences import carried, differing
+from shunter.flow.runners.spark.stream.fitness import check_streamable
 from shunter.flow.runners.spark.stream.identity import (
     identity_of,
     keep_identity,
@@ -95,6 +96,7 @@ def stream_on_spark(
     if max_events < 1:
         raise FlowError(f"max_events is {max_events}; let a batch have 1 event or more")
     flow.check()
+    check_streamable(flow)
     if (kept := checkpoint_identity(folder)) is not None:
         compared(flow, kept, nodes or kept.nodes)[1].check(folder)
     session = session or spark_session(master)
