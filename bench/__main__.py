@@ -32,6 +32,7 @@ _SIZES = {
     "flows": ("bench.flows", ("--events", "1000000", "--many", "10000000", "--rounds", "3")),
     "spark": ("bench.spark", ("--events", "10000000", "--rounds", "5")),
     "streaming": ("bench.spark_streaming", ("--batches", "40", "--rounds", "3")),
+    "states": ("bench.spark_states", ("--batches", "30", "--rounds", "3")),
     "procrastinate": ("bench.jobs", (*_ON_MONGODB, "--jobs", "20000")),
 }
 _QUICK = {
@@ -48,6 +49,7 @@ _QUICK = {
     "flows": ("bench.flows", ("--events", "200000", "--many", "1000000", "--rounds", "1")),
     "spark": ("bench.spark", ("--events", "500000", "--rounds", "1")),
     "streaming": ("bench.spark_streaming", ("--batches", "15", "--rounds", "1")),
+    "states": ("bench.spark_states", ("--batches", "15", "--rounds", "1", "--keys", "200000")),
     "procrastinate": ("bench.jobs", (*_ON_MONGODB, "--jobs", "5000")),
 }
 """The program and its sizes for each part, and for what is measured right after a peer."""

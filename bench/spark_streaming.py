@@ -96,7 +96,7 @@ def _ours(
     return done
 
 
-def _between(done: Sequence[float]) -> list[float]:
+def between(done: Sequence[float]) -> list[float]:
     """How long batches took, from the end of one to the end of the next."""
     steady = done[WARM_UP:]
     return [later - earlier for earlier, later in pairwise(steady)]
@@ -128,7 +128,7 @@ def main() -> None:
                 say(name.replace("_", " "), 2 * number + place, total)
                 folder, used = stage.folder / f"{name}-{number}", _cpu_seconds()
                 done = measure(session, folder, events, chosen.events, FEW_KEYS)
-                runs[name] += _between(done)
+                runs[name] += between(done)
                 cpu[name].append((_cpu_seconds() - used) / len(done))
         for number, keys in enumerate(MANY_KEYS):
             folder = stage.folder / f"keys-{keys}"
@@ -137,7 +137,7 @@ def main() -> None:
             _ours(session, folder, endless, keys // 2, keys, until=3)
             say(f"{keys:,} keys", 2 * chosen.rounds + 2 * number + 1, total)
             done = _ours(session, folder, endless, chosen.events, keys, until=WARM_UP + 10)
-            growth[f"keys_{keys}"] = median(_between(done))
+            growth[f"keys_{keys}"] = median(between(done))
     medians = {name: median(found) for name, found in runs.items()}
     conclude(
         events=chosen.events,

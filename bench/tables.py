@@ -35,6 +35,7 @@ PARTS = (
     "flows",
     "spark",
     "streaming",
+    "states",
 )
 
 
@@ -126,9 +127,13 @@ def streams(figures: Figures) -> list[tuple[str, ...]]:
         "keys_100000": "**Shunter**, 100,000 keys",
     }
     rows = [(text, f"{found[name] * 1000:,.0f}") for name, text in names.items() if name in found]
+    many = figures.get("states", {})
+    if many:
+        rows.append((f"**Shunter**, {many['keys']:,} keys", f"{many['many'] * 1000:,.0f}"))
     if not rows:
         return []
-    return [(f"batches of {found['events']:,} events, with a state per key", "median ms"), *rows]
+    events = (found or many)["events"]
+    return [(f"batches of {events:,} events, with a state per key", "median ms"), *rows]
 
 
 def on_spark(figures: Figures) -> list[tuple[str, ...]]:

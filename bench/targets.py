@@ -25,6 +25,8 @@ LEAST_TIMES_BYTEWAX = {"one_process": 1.5, "two_engines": 1.0}
 MOST_EVENT_MILLISECONDS = 10.0
 MOST_TIMES_FEW = 1.2
 MOST_TIMES_OF_HAND = 1.15
+MOST_TIMES_FEW_KEYS = 1.3
+MOST_RESTART_SECONDS = 10.0
 LEAST_PART_OF_HAND = {"functions": 0.85, "expressions": 0.85, "states": 1.0}
 
 STORE_NAMES = {"sqlite": "SQLite", "mongodb": "MongoDB"}
@@ -62,6 +64,8 @@ def verdicts(figures: Figures) -> list[Verdict]:
         found += _spark(figures["spark"])
     if "streaming" in figures:
         found += _streaming(figures["streaming"])
+    if "states" in figures:
+        found += _states(figures["states"])
     return found
 
 
@@ -192,6 +196,23 @@ def _streaming(streaming: Figures) -> Iterator[Verdict]:
         f"{ours / theirs:.2f} x ({ours * 1000:.0f} against {theirs * 1000:.0f} ms)",
         f"at most {MOST_TIMES_OF_HAND:g} x",
         ours / theirs <= MOST_TIMES_OF_HAND,
+    )
+
+
+def _states(states: Figures) -> Iterator[Verdict]:
+    few, many = states["few"], states["many"]
+    yield Verdict(
+        f"median micro-batch of {states['events']:,} events at {states['keys']:,} keys, against "
+        "1,000 keys",
+        f"{many / few:.2f} x ({many * 1000:.0f} against {few * 1000:.0f} ms)",
+        f"at most {MOST_TIMES_FEW_KEYS:g} x",
+        many / few <= MOST_TIMES_FEW_KEYS,
+    )
+    yield Verdict(
+        f"a stream with {states['keys']:,} keys started again, to its first batch",
+        f"{states['restart']:.1f} s",
+        f"under {MOST_RESTART_SECONDS:g} s",
+        states["restart"] < MOST_RESTART_SECONDS,
     )
 
 

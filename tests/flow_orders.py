@@ -162,7 +162,7 @@ def merged_inputs_by_time(flow: Flow) -> None:
 
 
 @case(300)
-def times_with_zones(flow: Flow) -> None:
+def times_with_zones_in_order(flow: Flow) -> None:
     rows = flow.source([row(n, at_zone(n)) for n in range(300)]).balanced().map(itself, workers=2)
     witness(rows.key_by("key", order_by="at").stateful(Trail), key=first)
 

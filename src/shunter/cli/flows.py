@@ -1,4 +1,4 @@
-"""`shunter flow run|submit|check|graph` and `shunter engine`."""
+"""`shunter flow run|submit|check|diff|graph` and `shunter engine`."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def run(
         typer.Option(
             metavar="WHERE",
             help="Keep checkpoints, from which a later run goes on: a folder, sqlite:///FILE or "
-            "mongodb://HOST/DATABASE.",
+            "mongodb://HOST/DATABASE; with --stream a folder, or a URL such as s3://BUCKET/FOLDER.",
         ),
     ] = None,
     every: Annotated[
@@ -218,6 +218,30 @@ def check(flow: FlowArgument) -> None:
 
         for line in explained(loaded):
             console.print(f"on Spark, {line}", highlight=False)
+
+
+@app.command()
+def diff(
+    flow: FlowArgument,
+    checkpoints: Annotated[
+        str,
+        typer.Option(metavar="WHERE", help="The checkpoint of a stream on Spark: a folder or URL."),
+    ],
+    nodes: Annotated[
+        int | None,
+        typer.Option(min=1, help="On how many nodes it is to go on; else on as many as before."),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Say what of a stream's checkpoint a changed flow would keep, drop or be refused for.
+
+    Exit codes: 0 the same flow, 1 it differs and can go on, 2 it would be refused.
+    """
+    from shunter.cli.flow_difference import show_difference
+    from shunter.flow.loading import load
+
+    code = show_difference(load(flow), checkpoints, nodes=nodes, as_json=as_json)
+    raise typer.Exit(code)
 
 
 @app.command()

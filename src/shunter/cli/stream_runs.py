@@ -39,10 +39,10 @@ def stream_and_show(
     conf: Mapping[str, str] | None = None,
 ) -> tuple[list[StageReport], int]:
     """Stream until the sources end; return what the stages have done, and on how many nodes."""
-    if checkpoints is None or "://" in checkpoints:
+    if checkpoints is None or checkpoints.startswith(("sqlite://", "mongodb://")):
         raise FlowError(
             "--stream needs a folder from which a later run can go on; say --checkpoints FOLDER, "
-            "and on a cluster one that all its hosts see"
+            "and on a cluster one that all its hosts see, or a URL such as s3://BUCKET/FOLDER"
         )
     console = Console(stderr=True)
     options = RunOptions(

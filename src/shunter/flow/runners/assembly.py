@@ -10,6 +10,7 @@ from copy import copy
 from typing import Any
 
 from shunter.flow.graph.flow_graph import FlowGraph
+from shunter.flow.graph.keys import KeyPartitioner
 from shunter.flow.graph.routes import LOCAL
 from shunter.flow.graph.stages import StageKind
 from shunter.flow.runtime.bad_events import BadEvents
@@ -17,6 +18,7 @@ from shunter.flow.runtime.inbox import LIMIT, Inbox
 from shunter.flow.runtime.plan import DEAD_LETTERS, EdgePlan, FlowPlan, WorkerPlan
 from shunter.flow.runtime.sending import Sending, StageOutbox
 from shunter.flow.runtime.stage_worker import SinkOutbox, StageWorker, Tally
+from shunter.flow.runtime.states import KeyedStates
 from shunter.flow.sinks.port import Sink
 from shunter.flow.sinks.wrapping import as_sink
 from shunter.flow.sources.port import Source
@@ -30,7 +32,11 @@ ToReceiver = Callable[[EdgePlan, str], StageOutbox]
 
 
 class Assembly:
-    """Workers in this process, open and ready to be stepped, each before those that send to it."""
+    """Workers in this process, open and ready to be stepped, each before those that send to it.
+
+    `stored` are states by key that are kept outside of workers, by stage; `partitioner` says which
+    worker has a key.
+    """
 
     def __init__(
         self,
@@ -42,8 +48,11 @@ class Assembly:
         inboxes: Mapping[str, Inbox],
         saved: Snapshots | None = None,
         on_checkpoint: Callable[[str, int, Any], None] = lambda _, __, ___: None,
+        stored: Mapping[str, KeyedStates] | None = None,
+        partitioner: type[KeyPartitioner] = KeyPartitioner,
     ) -> None:
         self._flow, self._saved = flow, saved
+        self._stored, self._partitioner = stored, partitioner
         self._on_checkpoint = on_checkpoint
         self._sources: list[Source] = []
         self.sinks: list[Sink] = []
@@ -83,7 +92,12 @@ class Assembly:
         dead = [edge.sender for edge in worker.outputs if edge.number == DEAD_LETTERS]
         bad_events = BadEvents(self._flow.on_error, sender=dead[0] if dead else None)
         sendings = {
-            edge.sender: Sending(edge.sender, edge.route, [outbox(edge, r) for r in edge.receivers])
+            edge.sender: Sending(
+                edge.sender,
+                edge.route,
+                [outbox(edge, receiver) for receiver in edge.receivers],
+                partitioner=self._partitioner,
+            )
             for edge in worker.outputs
         }
         tallies = {stage.name: Tally() for stage in worker.stages}
@@ -115,6 +129,7 @@ class Assembly:
             ),
             types=lambda: self._flow.types,
             on_checkpoint=lambda number, kept: self._on_checkpoint(worker.id, number, kept),
+            stored=self._stored,
         )
         if saved is not None:
             made.restore(saved)

@@ -19,6 +19,7 @@ from shunter.flow.graph.windows import Marks
 from shunter.flow.runtime.codec import Codec
 from shunter.flow.runtime.in_out import Needs
 from shunter.flow.runtime.sending import Bad
+from shunter.flow.runtime.states import KeyedStates
 
 States = dict[Any, list[Any]]
 """By key, the state of each aggregate."""
@@ -33,9 +34,9 @@ _CODEC = Codec({})
 class Aggregator:
     """All accumulators of one worker, by the start of their window and by key."""
 
-    def __init__(self, stage: Stage, bad: Bad) -> None:
+    def __init__(self, stage: Stage, bad: Bad, stored: KeyedStates | None = None) -> None:
         self._what: Aggregation = stage.what
-        self._bad = bad
+        self._bad, self._stored = bad, stored
         self._routes = {edge.number: edge.route for edge in stage.inputs}
         self._route = stage.inputs[0].route
         self._names = self._what.names(key_name(stage.inputs))
@@ -62,7 +63,7 @@ class Aggregator:
 
     def instruct(self, instruction: Instruction) -> list[Any]:
         if instruction.name == END_OF_STREAM:
-            return self._told(sorted(self._by_start))
+            return self._told(sorted(self._starts()))
         if instruction.name != WATERMARK or self._what.window is None:
             return []
         self._marks.heard(instruction.origin, instruction.data)
@@ -70,7 +71,7 @@ class Aggregator:
         if mark is None:
             return []
         return self._told(
-            sorted(start for start in self._by_start if self._what.window.end(start) <= mark)
+            sorted(start for start in self._starts() if self._what.window.end(start) <= mark)
         )
 
     def late(self) -> list[Any]:
@@ -79,26 +80,22 @@ class Aggregator:
         return late
 
     def snapshot(self) -> Any:
-        return {
-            "marks": self._marks.snapshot(),
-            "writer": self._writer,
-            "groups": [
-                [
-                    start,
-                    key,
-                    [saved_accumulator(each, state) for each, state in self._paired(states)],
-                ]
-                for start, groups in self._by_start.items()
-                for key, states in groups.items()
-            ],
-        }
+        saved = [
+            [start, key, [saved_accumulator(each, state) for each, state in self._paired(states)]]
+            for start, groups in self._by_start.items()
+            for key, states in groups.items()
+        ]
+        if self._stored is not None:
+            for start, key, states in saved:
+                self._stored.put(key, states, start)
+            saved = []
+        return {"marks": self._marks.snapshot(), "writer": self._writer, "groups": saved}
 
     def restore(self, saved: Any) -> None:
         self._marks.restore(saved["marks"])
         self._closed, self._writer = self._marks.lowest, saved["writer"]
         for start, key, states in saved["groups"]:
-            loaded = [loaded_accumulator(each, state) for each, state in self._paired(states)]
-            self._by_start.setdefault(start, {})[as_key(key)] = loaded
+            self._by_start.setdefault(start, {})[as_key(key)] = self._loaded(states)
 
     # ---- taking events
 
@@ -131,7 +128,7 @@ class Aggregator:
         return list(zip(keys, *times, *values, strict=True))
 
     def _take(self, _: Any, key: Any, *values: Any) -> None:
-        self._add(self._by_start.setdefault(NO_WINDOW, {}), key, values)
+        self._add(NO_WINDOW, key, values)
 
     def _take_in_windows(self, event: Any, key: Any, time: Any, *values: Any) -> None:
         window, closed = self._what.window, self._closed
@@ -143,23 +140,46 @@ class Aggregator:
             self._late.append(event)
         self._writer = writer_of(time)
         for start in starts:
-            self._add(self._by_start.setdefault(start, {}), key, values)
+            self._add(start, key, values)
 
-    def _add(self, groups: States, key: Any, values: tuple[Any, ...]) -> None:
+    def _add(self, start: Number, key: Any, values: tuple[Any, ...]) -> None:
+        groups = self._by_start.setdefault(start, {})
         states = groups.get(key)
         if states is None:
-            states = [each.start() for each in self._aggregates]
+            states = self._stored_or_new(start, key)
         groups[key] = [
             add(state, value) for add, state, value in zip(self._adds, states, values, strict=True)
         ]
 
+    def _stored_or_new(self, start: Number, key: Any) -> list[Any]:
+        if self._stored is not None:
+            try:
+                found = self._by_start[start][key] = self._loaded(self._stored.load(key, start))
+            except KeyError:
+                pass
+            else:
+                return found
+        return [each.start() for each in self._aggregates]
+
+    def _loaded(self, states: Iterable[Any]) -> list[Any]:
+        return [loaded_accumulator(each, state) for each, state in self._paired(states)]
+
     # ---- telling results
+
+    def _starts(self) -> set[Number]:
+        """Return where the windows begin that are open."""
+        return {*self._by_start, *(() if self._stored is None else self._stored.parts())}
 
     def _told(self, starts: Iterable[Number]) -> list[dict[str, Any]]:
         return [result for start in starts for result in self._results(start)]
 
     def _results(self, start: Number) -> Iterator[dict[str, Any]]:
-        for key, states in self._by_start.pop(start).items():
+        groups = self._by_start.pop(start, {})
+        if self._stored is not None:
+            stored = self._stored.items(start)
+            groups |= {key: self._loaded(saved) for key, saved in stored if key not in groups}
+            self._stored.drop(start)
+        for key, states in groups.items():
             results = (each.result(state) for each, state in self._paired(states))
             yield dict(zip(self._names, (key, *self._times(start), *results), strict=True))
 
@@ -188,6 +208,22 @@ def saved_accumulator(aggregate: Aggregate, state: Any) -> Any:
 
 def loaded_accumulator(aggregate: Aggregate, saved: Any) -> Any:
     return aggregate.loaded(_CODEC.decode(*saved)[0])
+
+
+def joined_snapshots(snapshots: Iterable[Any]) -> Any:
+    """Make one of what several workers have kept whose keys one worker has now.
+
+    They were all told the same marks; where one was not, time has come no further than there.
+    """
+    marks: dict[str, Any] = {}
+    writer, groups = "number", []
+    for saved in snapshots:
+        for origin, mark in saved["marks"]:
+            known = marks.get(origin)
+            marks[origin] = mark if known is None or mark is None else min(known, mark)
+        writer = saved["writer"] if writer == "number" else writer
+        groups += saved["groups"]
+    return {"marks": [list(each) for each in marks.items()], "writer": writer, "groups": groups}
 
 
 def marking(stage: Stage) -> frozenset[str]:

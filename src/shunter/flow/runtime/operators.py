@@ -14,6 +14,7 @@ from types import GeneratorType
 from typing import Any, Protocol, cast
 
 from shunter.errors import FlowError
+from shunter.flow.graph.distinct import Distinct
 from shunter.flow.graph.instructions import Instruction
 from shunter.flow.graph.keys import as_key
 from shunter.flow.graph.stages import Stage, StageKind
@@ -21,7 +22,7 @@ from shunter.flow.runtime.aggregator import Aggregator
 from shunter.flow.runtime.in_out import Needs
 from shunter.flow.runtime.ordered import Ordered, Types
 from shunter.flow.runtime.sending import Bad
-from shunter.flow.runtime.states import saved_state, set_state
+from shunter.flow.runtime.states import KeyedStates, saved_state, set_state
 
 Outcome = tuple[list[Any], Needs | None]
 """Outputs, and for each input how many of them it needs delivered; None is one to one."""
@@ -43,16 +44,21 @@ class Operator(Protocol):
         """Become what a snapshot has kept."""
 
 
-def operator(stage: Stage, bad: Bad, types: Types = dict) -> Operator:
-    """Return what does the work of a stage, other than sources and sinks."""
+def operator(
+    stage: Stage, bad: Bad, types: Types = dict, stored: KeyedStates | None = None
+) -> Operator:
+    """Return what does the work of a stage, other than sources and sinks.
+
+    `stored` are the states of its keys, if they are kept outside of the worker.
+    """
     if stage.kind is StageKind.AGGREGATE:
-        return Aggregator(stage, bad)
+        return Aggregator(stage, bad, stored)
     if stage.kind is StageKind.STATEFUL:
         if not stage.keyed:
             return Stateful(stage, bad)
-        is_ordered = stage.inputs[0].route.order is not None
-        keyed = Keyed(stage, bad)
-        return Ordered(stage, bad, keyed, types) if is_ordered else keyed
+        if stage.inputs[0].route.order is None:
+            return Keyed(stage, bad, stored)
+        return Ordered(stage, bad, Keyed(stage, bad), types)
     return _STATELESS[stage.kind](stage.what, bad)
 
 
@@ -135,8 +141,8 @@ class _Instances(dict[Any, Callable[[Any], Any]]):
     `waiting` are states of keys that have not come since they were restored: few of many may.
     """
 
-    def __init__(self, stage: Stage) -> None:
-        self._stage = stage
+    def __init__(self, stage: Stage, stored: KeyedStates | None) -> None:
+        self._stage, self._stored = stage, stored
         self._wants_key = _wants_key(stage.what)
         self.made: dict[Any, Any] = {}
         self.waiting: dict[Any, Any] = {}
@@ -146,6 +152,13 @@ class _Instances(dict[Any, Callable[[Any], Any]]):
         instance = self._stage.what(key) if self._wants_key else self._stage.what()
         if key in self.waiting:
             set_state(instance, self.waiting.pop(key))
+        elif self._stored is not None:
+            try:
+                state = self._stored.load(key)
+            except KeyError:
+                pass
+            else:
+                set_state(instance, state)
         self.made[key] = instance
         self[key] = on_event = _on_event(self._stage, instance)
         self.is_many = inspect.isgeneratorfunction(on_event)
@@ -155,11 +168,13 @@ class _Instances(dict[Any, Callable[[Any], Any]]):
 class Keyed:
     """One instance of the user's class for each key, whichever edge an event comes by."""
 
-    def __init__(self, stage: Stage, bad: Bad) -> None:
-        self._stage, self._bad = stage, bad
+    def __init__(self, stage: Stage, bad: Bad, stored: KeyedStates | None = None) -> None:
+        self._stage, self._bad, self._stored = stage, bad, stored
         self._routes = {edge.number: edge.route for edge in stage.inputs}
         self._route = stage.inputs[0].route
-        self._instances = _Instances(stage)
+        self._instances = _Instances(stage, stored)
+        self._are_alike = inspect.isclass(stage.what) or isinstance(stage.what, Distinct)
+        self._has_all = False
 
     def expect_by(self, edge: int) -> None:
         """Take the keys of the next events as they are on this edge."""
@@ -184,12 +199,30 @@ class Keyed:
         )
 
     def instruct(self, instruction: Instruction) -> list[Any]:
+        if self._stored is not None and not self._has_all:
+            self._load_all(self._stored)
         for key in list(self._instances.waiting):
             self._instances[key]  # makes it
         return _instructed(self._instances.made.values(), instruction)
 
+    def _load_all(self, stored: KeyedStates) -> None:
+        """Load the states of all keys, unless objects of this class don't act on instructions."""
+        made, waiting = self._instances.made, self._instances.waiting
+        for key, state in stored.items():
+            if key not in made:
+                waiting[key] = state
+                if not made:
+                    self._instances[key]
+            if self._are_alike and not _acts(next(iter(made.values()))):
+                return
+        self._has_all = True
+
     def snapshot(self) -> Any:
         made = self._instances.made.items()
+        if self._stored is not None:
+            for key, instance in made:
+                self._stored.put(key, saved_state(instance, self._stage))
+            return None
         saved = [[key, saved_state(instance, self._stage)] for key, instance in made]
         return saved + [[key, state] for key, state in self._instances.waiting.items()]
 
@@ -267,6 +300,10 @@ def _instructed(instances: Iterable[Any], instruction: Instruction) -> list[Any]
         elif result is not None:
             outputs.append(result)
     return outputs
+
+
+def _acts(instance: Any) -> bool:
+    return getattr(instance, "on_instruction", None) is not None
 
 
 def _on_event(stage: Stage, instance: Any) -> Callable[[Any], Any]:

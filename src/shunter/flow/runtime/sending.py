@@ -63,12 +63,22 @@ class _Run:
 
 
 class Sending:
-    """One edge of one worker. `next_number` is what a checkpoint keeps of it."""
+    """One edge of one worker. `next_number` is what a checkpoint keeps of it.
 
-    def __init__(self, sender: str, route: Route, outboxes: Sequence[StageOutbox]) -> None:
+    `partitioner` says which of so many receivers has a key.
+    """
+
+    def __init__(
+        self,
+        sender: str,
+        route: Route,
+        outboxes: Sequence[StageOutbox],
+        *,
+        partitioner: type[KeyPartitioner] = KeyPartitioner,
+    ) -> None:
         self._sender, self._route = sender, route
         self._outboxes = outboxes
-        self._spread = KeyPartitioner(len(outboxes))
+        self._spread = partitioner(len(outboxes))
         self._runs: deque[_Run] = deque()
         self._in_out = InOutBuffer()
         self._way = _WAYS[route.kind] if len(outboxes) > 1 else Sending._to_any

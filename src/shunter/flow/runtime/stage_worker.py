@@ -7,7 +7,7 @@ down its senders, and these theirs, up to the source.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +22,7 @@ from shunter.flow.runtime.operators import Keyed, Operator, operator
 from shunter.flow.runtime.ordered import Ordered, Types
 from shunter.flow.runtime.plan import edge_of
 from shunter.flow.runtime.sending import Bad, Sending
+from shunter.flow.runtime.states import NOT_KEPT, KeyedStates
 from shunter.flow.sinks.port import Sink
 from shunter.flow.sources.port import BadInput, Source
 
@@ -80,7 +81,8 @@ class StageWorker:
     By `late_senders` go the events that are too late for their windows, or for their turn; where
     there are none, such events count as failed. `types` are the flow's types of events.
     `on_checkpoint` is called with the number of a checkpoint and what to keep for it.
-    `instructions` counts those that the source has given.
+    `instructions` counts those that the source has given. `stored` are the states of stages, by
+    their names, that are kept by key outside of the worker.
     """
 
     def __init__(
@@ -98,6 +100,7 @@ class StageWorker:
         late_senders: frozenset[str] = frozenset(),
         types: Types = dict,
         on_checkpoint: Callable[[int, Any], None] = lambda _, __: None,
+        stored: Mapping[str, KeyedStates] | None = None,
     ) -> None:
         self.id = worker_id
         self.inbox = inbox
@@ -109,7 +112,11 @@ class StageWorker:
         self._known = BUILT_IN | known
         self._on_checkpoint = on_checkpoint
         self._steps = [
-            _Step(stage, operator(stage, bad_events.of(stage), types), tallies[stage.name])
+            _Step(
+                stage,
+                operator(stage, bad_events.of(stage), types, (stored or {}).get(stage.name)),
+                tallies[stage.name],
+            )
             for stage in stages
             if stage.kind not in (StageKind.SOURCE, StageKind.SINK)
         ]
@@ -321,7 +328,8 @@ class StageWorker:
     def restore(self, saved: Any) -> None:
         """Become what a snapshot says; source and sink are opened with it by their owner."""
         for step, state in zip(self._steps, saved["states"], strict=True):
-            step.operator.restore(state)
+            if state is not NOT_KEPT:
+                step.operator.restore(state)
         for sender, number in saved["numbers"].items():
             self._sendings[sender].next_number = number
         if self.inbox is not None:

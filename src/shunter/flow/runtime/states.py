@@ -1,8 +1,13 @@
-"""The states of users' objects, as checkpoints keep them."""
+"""The states of users' objects, as checkpoints keep them.
+
+A checkpoint has the whole state of a stage; or, where somebody keeps states by key between
+checkpoints (`KeyedStates`), a stage loads those of the keys that come, and hands back those alone.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, Protocol
 
 import msgspec
 
@@ -15,6 +20,28 @@ _CODEC = Codec({})
 
 _ZONED = 1
 """The code of a state in a checkpoint that has datetimes with zones of their own."""
+
+NOT_KEPT = object()
+"""In place of a state in a snapshot: the stage is new there, and stays as it was made."""
+
+
+class KeyedStates(Protocol):
+    """The states of one stage by key, kept outside of the worker; each `part` by itself."""
+
+    def load(self, key: Any, part: Any = None) -> Any:
+        """Return the state of a key; raise KeyError if there is none."""
+
+    def items(self, part: Any = None) -> Iterable[tuple[Any, Any]]:
+        """Return all keys with their states, in any order."""
+
+    def parts(self) -> Iterable[Any]:
+        """Return the parts that there are."""
+
+    def put(self, key: Any, state: Any, part: Any = None) -> None:
+        """Keep the state of a key from the next checkpoint on."""
+
+    def drop(self, part: Any) -> None:
+        """Forget all states of a part from the next checkpoint on."""
 
 
 def saved_state(instance: Any, stage: Stage) -> Any:

@@ -88,7 +88,9 @@ def outputs(folder: Path) -> dict[str, Counter[Any]]:
 
 def _die_at(point: str, batch: int) -> None:
     """Have this process killed when a batch comes to a point."""
-    from shunter.flow.spark import streaming, streaming_ledger, streaming_plan
+    from shunter.flow.runners.spark.stream.ledger import Ledger
+    from shunter.flow.runners.spark.stream.plan import StreamPlan
+    from shunter.flow.runners.spark.stream.run import StreamRun
 
     def killing(where: Any, name: str, number: Any, *, is_after: bool) -> None:
         real = getattr(where, name)
@@ -103,15 +105,14 @@ def _die_at(point: str, batch: int) -> None:
 
         setattr(where, name, deadly)
 
-    plan, ledger, run = streaming_plan.StreamPlan, streaming_ledger.Ledger, streaming.StreamRun
     match point:
         case "before the tasks" | "states written":
             is_after = point == "states written"
-            killing(plan, "rows_for_sinks", lambda _, __, it: it.number, is_after=is_after)
+            killing(StreamPlan, "rows_for_sinks", lambda _, __, it: it.number, is_after=is_after)
         case "sinks safe" | "committed":
-            killing(ledger, "keep", lambda _, it: it.batch, is_after=point == "committed")
+            killing(Ledger, "keep", lambda _, it: it.batch, is_after=point == "committed")
         case "published":
-            killing(run, "_publish", lambda it: it._last.batch, is_after=True)
+            killing(StreamRun, "_publish", lambda it: it._last.batch, is_after=True)
 
 
 def main() -> None:

@@ -7,18 +7,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 from shunter.errors import FlowError
 from shunter.flow.graph.flow_graph import FlowGraph
 from shunter.flow.graph.stages import Stage, StageKind
+from shunter.flow.location import Location
 from shunter.flow.runners.port import RunOptions
 from shunter.flow.runners.spark.session.kinds import is_connect, is_embedded, is_local
 from shunter.flow.runners.spark.session.masters import check_master, check_reachable
 from shunter.flow.runners.spark.session.spark_session import has_local_default
+from shunter.flow.runners.spark.stream.checkpoint import checkpoint_identity, compared
 from shunter.flow.runners.spark.stream.fitness import check_streamable
-from shunter.flow.runners.spark.stream.identity import check_same, identity_of, kept_identity
 
 
 def check_run(flow: FlowGraph, options: RunOptions) -> None:
@@ -48,7 +48,8 @@ def _check_stream(flow: FlowGraph, options: RunOptions) -> None:
     if not isinstance(folder, str | os.PathLike):
         raise FlowError(
             "a stream needs a folder from which a later run can go on; name one with "
-            "checkpoints=… (--checkpoints), and on a cluster one that all its hosts see"
+            "checkpoints=… (--checkpoints), and on a cluster one that all its hosts see, or a URL "
+            "such as s3://BUCKET/FOLDER"
         )
     if options.remote is not None or is_connect(options.session):
         raise FlowError(
@@ -57,9 +58,9 @@ def _check_stream(flow: FlowGraph, options: RunOptions) -> None:
         )
     if options.max_events is not None and options.max_events < 1:
         raise FlowError(f"max_events is {options.max_events}; let a batch have 1 event or more")
-    path = Path(folder).absolute()
-    if (kept := kept_identity(path)) is not None:
-        check_same(kept, identity_of(flow, options.nodes or kept.nodes), path)
+    location = Location.of(folder)
+    if (kept := checkpoint_identity(location)) is not None:
+        compared(flow, kept, options.nodes or kept.nodes)[1].check(location)
 
 
 def _check(stage: Stage) -> None:

@@ -35,7 +35,7 @@ Tallies = dict[str, dict[str, tuple[int, int, int]]]
 """By worker and stage: events taken, given, and failed."""
 
 States = dict[str, str]
-"""By worker: the name of the file with its state."""
+"""By worker: what it says of the file that it has written its state to."""
 
 
 class EnvelopeRow(NamedTuple):

@@ -36,6 +36,9 @@ if TYPE_CHECKING:
 
 
 _PACKAGE = "shunter-package.zip"
+_PACKAGES = {"site-packages", "dist-packages"}
+_SPARKS = {"pyspark", "py4j"}
+"""A Spark that was not installed by pip has them in its own folder."""
 
 
 class ModuleText(msgspec.Struct, frozen=True):
@@ -235,14 +238,16 @@ def _is_script(module: ModuleType) -> bool:
 
 
 def _is_users(module: ModuleType) -> bool:
-    if is_ours(module.__name__):
+    """True for a file that executors have not got; libraries are there, and zips of --py-files."""
+    if is_ours(module.__name__) or module.__name__.partition(".")[0] in _SPARKS:
         return False
     file = getattr(module, "__file__", None)
     if file is None:
         return hasattr(module, "__path__")
-    paths = sysconfig.get_paths()
+    path, paths = Path(file), sysconfig.get_paths()
     libraries = {paths[each] for each in ("stdlib", "platstdlib", "purelib", "platlib")}
-    return file.endswith(".py") and not any(Path(file).is_relative_to(each) for each in libraries)
+    is_library = any(map(path.is_relative_to, libraries)) or not _PACKAGES.isdisjoint(path.parts)
+    return path.suffix == ".py" and path.is_file() and not is_library
 
 
 def _text_of(module: ModuleType) -> ModuleText:

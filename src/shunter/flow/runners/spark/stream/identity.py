@@ -1,116 +1,186 @@
-"""Which flow a checkpoint is of: compared before anything in its folder is touched.
+"""Which flow a checkpoint is of: what its stages keep, and on which workers.
 
-A fingerprint alone says that something differs. The graph is kept beside it, to say what.
+State belongs to the names of stages. So a checkpoint fits a flow that has changed, as far as what
+its stages of the same names keep is still the same; `differences.py` says where it does.
 """
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import msgspec
 
 from shunter.errors import FlowError
+from shunter.flow.graph.aggregates import Aggregation
 from shunter.flow.graph.flow_graph import FlowGraph
+from shunter.flow.graph.stages import Stage, StageKind
+from shunter.flow.location import Location
+from shunter.flow.runners.spark.batch.chains import chains_of
+from shunter.flow.runners.spark.dataframe_source import DataFrameSource
 from shunter.flow.runners.spark.stream.states import state_faults
 
-FORMAT = 1
+FORMAT = 2
+MARK = "flow.json"
+
+BY_KEY, WHOLE = "by key", "whole"
+DATAFRAME = "a DataFrame"
+
+
+class StageFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """What a checkpoint must know of a stage.
+
+    `workers` is what the user has said, and `count` how many there are; `keeps` is how its state is
+    kept, if it has one, `key` the name of its key, and `holds` what an aggregate or source is of.
+    """
+
+    kind: str
+    workers: int | None = None
+    count: int = 1
+    keeps: str = ""
+    key: str = ""
+    holds: str = ""
+
+
+class WorkerFacts(msgspec.Struct, frozen=True, array_like=True):
+    """A worker with states: the stages that have one, its index, and of how many."""
+
+    stages: list[str]
+    index: int
+    count: int
 
 
 class Identity(msgspec.Struct, frozen=True, kw_only=True):
-    """A flow on so many nodes. `stages` and `edges` are texts that people are shown."""
+    """A flow on so many nodes. `edges` are texts that people are shown."""
 
     flow: str
     fingerprint: str
     nodes: int
-    stages: dict[str, str]
+    stages: dict[str, StageFacts]
+    workers: dict[str, WorkerFacts]
     edges: list[str]
     code: dict[str, str]
     format: int = FORMAT
 
 
-def identity_of(flow: FlowGraph, nodes: int) -> Identity:
-    """Describe a flow."""
+class _Format(msgspec.Struct):
+    format: int
+
+
+def identity_of(flow: FlowGraph, nodes: int, pins: Mapping[str, int] | None = None) -> Identity:
+    """Describe a flow; `pins` says how many workers stages have that don't say so themselves."""
+    with pinned(flow, pins or {}):
+        chains = chains_of(flow, nodes, is_parallel=_is_frame) if flow.edges else []
+    counts = {stage.name: chain.count for chain in chains for stage in chain.stages}
+    workers = {}
+    for chain in chains:
+        kept = [stage.name for stage in chain.stages if keeps(stage)]
+        for worker in chain.workers if kept else ():
+            workers[worker.id] = WorkerFacts(kept, worker.index, worker.count)
     return Identity(
         flow=flow.name,
         fingerprint=flow.fingerprint(),
         nodes=nodes,
-        stages={stage.name: _described(stage) for stage in flow.stages},
+        stages={stage.name: _facts(stage, counts.get(stage.name, 1)) for stage in flow.stages},
+        workers=workers,
         edges=[f"{edge} {edge.route}" for edge in flow.edges],
         code=dict(flow.code),
     )
 
 
-def kept_identity(folder: Path) -> Identity | None:
-    """Return which flow a folder is of; None where it is new."""
-    path = folder / "flow.json"
-    try:
-        return msgspec.json.decode(path.read_bytes(), type=Identity)
-    except FileNotFoundError:
-        pass
-    except (OSError, msgspec.DecodeError) as error:
-        raise FlowError(f"{path} can't be read ({error}); name another folder") from error
-    if folder.is_dir() and any(each.name != "flow.part" for each in folder.iterdir()):
-        raise FlowError(
-            f"{folder} is no checkpoint of a stream, and is not empty; name a new folder with "
-            "--checkpoints"
-        )
-    return None
+def keeps(stage: Stage) -> str:
+    """Say how the state of a stage is kept: by key, as a whole, or "" if it has none."""
+    is_ordered = any(edge.route.order is not None for edge in stage.inputs)
+    is_by_key = stage.keyed and not is_ordered
+    if stage.kind is StageKind.AGGREGATE or (stage.kind is StageKind.STATEFUL and is_by_key):
+        return BY_KEY
+    return WHOLE if stage.kind is StageKind.STATEFUL else ""
 
 
-def keep_identity(identity: Identity, folder: Path) -> None:
-    """Make a new folder that of a flow."""
-    with state_faults(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-        staged = folder / "flow.part"
-        staged.write_bytes(msgspec.json.format(msgspec.json.encode(identity), indent=1))
-        staged.rename(folder / "flow.json")
+def pins_of(flow: FlowGraph, kept: Identity | None) -> dict[str, int]:
+    """Return how many workers stages go on with that say no number, whatever the nodes are now.
 
-
-def check_same(kept: Identity, now: Identity, folder: Path) -> None:
-    """Raise where a checkpoint is of another flow, or another version of it; say what differs."""
-    differences = list(differing(kept, now))
-    if differences:
-        raise FlowError(
-            f"{folder} is the checkpoint of another version of this flow: "
-            f"{'; '.join(differences)}. Nothing was touched; run that version, or name a new "
-            "folder with --checkpoints to begin anew"
-        )
-
-
-def differing(kept: Identity, now: Identity) -> list[str]:
-    """Say in words what is not the same."""
-    found = []
-    if kept.format != now.format:
-        found.append(f"its format is {kept.format}, and this Shunter writes {now.format}")
-    if kept.flow != now.flow:
-        found.append(f"it is of the flow {kept.flow!r}, not {now.flow!r}")
-    if kept.nodes != now.nodes:
-        found.append(f"it has {kept.nodes} nodes, not {now.nodes}")
-    found += _differing("stage", kept.stages, now.stages)
-    found += [f"the route {edge} is gone" for edge in kept.edges if edge not in now.edges]
-    found += [f"the route {edge} is new" for edge in now.edges if edge not in kept.edges]
-    found += _differing("file", kept.code, now.code, is_shown=False)
-    if not found and kept.fingerprint != now.fingerprint:
-        found.append("what its errors do, or its instructions, are not the same")
+    The parts of a sink and the objects of a stage without keys are as many as they were.
+    """
+    found = {}
+    for stage in flow.stages:
+        before = None if kept is None else kept.stages.get(stage.name)
+        if before is None or stage.workers is not None or before.kind != stage.kind:
+            continue
+        if stage.kind is StageKind.SINK or keeps(stage) == WHOLE:
+            found[stage.name] = before.count
     return found
 
 
-def _differing(
-    what: str, kept: dict[str, str], now: dict[str, str], *, is_shown: bool = True
-) -> list[str]:
-    gone = [f"the {what} {name!r} is gone" for name in kept if name not in now]
-    new = [f"the {what} {name!r} is new" for name in now if name not in kept]
-    changed = [
-        f"the {what} {name!r} was {old}, and is {now[name]}" if is_shown
-        else f"the {what} {name!r} has changed"
-        for name, old in kept.items()
-        if name in now and old != now[name]
-    ]  # fmt: skip
-    return [*gone, *new, *changed]
+@contextmanager
+def pinned(flow: FlowGraph, pins: Mapping[str, int]) -> Iterator[None]:
+    """Let a flow be planned with so many workers of some stages."""
+    stages = [stage for stage in flow.stages if stage.name in pins]
+    before = [stage.workers for stage in stages]
+    for stage in stages:
+        stage.workers = pins[stage.name]
+    try:
+        yield
+    finally:
+        for stage, workers in zip(stages, before, strict=True):
+            stage.workers = workers
 
 
-def _described(stage: Any) -> str:
-    untold = "one worker" if stage.kind == "source" else "as many workers as nodes"
-    workers = untold if stage.workers is None else f"{stage.workers} workers"
-    return f"{stage.kind} with {workers}"
+def _facts(stage: Stage, count: int) -> StageFacts:
+    return StageFacts(
+        kind=stage.kind,
+        workers=stage.workers,
+        count=count,
+        keeps=keeps(stage),
+        key=", ".join(sorted({edge.route.label for edge in stage.inputs})) if stage.keyed else "",
+        holds=_described(stage.what),
+    )
+
+
+def _described(what: Any) -> str:
+    if isinstance(what, DataFrameSource):
+        return DATAFRAME
+    if not isinstance(what, Aggregation):
+        return ""
+    parts = [f"{name}={type(each).__name__}" for name, each in what.aggregates.items()]
+    if what.window is not None:
+        parts.append(f"windows of {what.window.size:g} every {what.window.every:g} seconds")
+    return ", ".join(parts)
+
+
+def _is_frame(stage: Stage) -> bool:
+    return isinstance(stage.what, DataFrameSource)
+
+
+# ---- at the checkpoint
+
+
+def kept_identity(folder: Location) -> Identity | None:
+    """Return which flow a checkpoint was begun with; None if it is new."""
+    path = folder / MARK
+    if not path.is_file():
+        if any(not info.location.name.endswith(".part") for info in folder.files(recursive=True)):
+            raise FlowError(
+                f"{folder} is no checkpoint of a stream, and is not empty; name a new folder with "
+                "--checkpoints"
+            )
+        return None
+    try:
+        body = path.read()
+        found = msgspec.json.decode(body, type=_Format).format
+        if found != FORMAT:
+            raise FlowError(
+                f"{folder}: its format is {found}, and this Shunter writes {FORMAT}; nothing was "
+                "touched: end the stream with the Shunter that began it, or name a new folder"
+            )
+        return msgspec.json.decode(body, type=Identity)
+    except (OSError, msgspec.DecodeError) as error:
+        raise FlowError(f"{path} can't be read ({error}); name another folder") from error
+
+
+def keep_identity(identity: Identity, folder: Location) -> None:
+    """Make a new folder the checkpoint of a flow."""
+    with state_faults(folder):
+        folder.make_folder()
+        (folder / MARK).write(msgspec.json.format(msgspec.json.encode(identity), indent=1))

@@ -84,11 +84,11 @@ class StreamPlan(CompiledFlow):
         return reduce(lambda one, other: one.union(other), parts)
 
     @property
-    def readers(self) -> int | None:
-        """How many sources of ours there are in the stream; None where some may never end."""
+    def readers(self) -> list[str] | None:
+        """The workers of sources in the order of the stream; None if some are Spark's own."""
         if any(_is_frame(chain) for chain in self._source_chains):
             return None
-        return sum(len(chain.workers) for chain in self._source_chains)
+        return [worker.id for chain in self._source_chains for worker in chain.workers]
 
     def _parts(self, chain: Chain, max_events: int, name: str) -> Iterator[DataFrame]:
         stage, edge = chain.stages[0], self._edge(chain)
@@ -102,7 +102,7 @@ class StreamPlan(CompiledFlow):
         # The module has subclasses of PySpark's classes.
         source = pyspark("shunter.flow.runners.spark.stream.data_source")
         own = self._tasks[chain]
-        at_once = MicroBatchTask(own.names, own.shipped, True, NO_BATCH)
+        at_once = MicroBatchTask(own.names, own.shipped, True, NO_BATCH, chain.count)
         for worker in chain.workers:
             known_as = f"{name}-{self._ranks[worker.id]}"
             packed = PackedReader(task.shipped, worker.index, edge, max_events)
@@ -188,8 +188,10 @@ class StreamPlan(CompiledFlow):
         )
 
     def _task(self, chain: Chain) -> Any:
-        task = self._tasks[chain]
-        return MicroBatchTask(task.names, task.shipped, chain.is_source, self._batch)
+        task, known = self._tasks[chain], self._batch.states
+        own = {worker.id: known[worker.id] for worker in chain.workers if worker.id in known}
+        batch = replace(self._batch, states=own)
+        return MicroBatchTask(task.names, task.shipped, chain.is_source, batch, chain.count)
 
     def _raw_task(self, chain: Chain) -> ChainTask:
         """Make the task of a chain, whose source is read elsewhere."""

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import logging
 import os
+import shutil
 import socket
+import tempfile
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,6 +24,7 @@ import msgspec
 
 from shunter.errors import FlowError
 from shunter.flow.graph.flow_graph import FlowGraph
+from shunter.flow.location import Location
 from shunter.flow.runners.port import MAX_EVENTS, Stopped
 from shunter.flow.runners.spark.batch.envelopes import States, Tallies
 from shunter.flow.runners.spark.batch.run import reports_of
@@ -32,17 +35,20 @@ from shunter.flow.runners.spark.session.kinds import is_local
 from shunter.flow.runners.spark.session.slots import nodes_of
 from shunter.flow.runners.spark.session.spark_session import spark_session
 from shunter.flow.runners.spark.shipping.shipped_code import send_package
+from shunter.flow.runners.spark.stream.checkpoint import checkpoint_identity, compared
+from shunter.flow.runners.spark.stream.differences import carried, differing
 from shunter.flow.runners.spark.stream.identity import (
-    check_same,
     identity_of,
     keep_identity,
-    kept_identity,
+    pinned,
+    pins_of,
 )
 from shunter.flow.runners.spark.stream.ledger import Commit, Counts, Ledger, written
 from shunter.flow.runners.spark.stream.packed_reader import Offset
 from shunter.flow.runners.spark.stream.plan import StreamPlan
 from shunter.flow.runners.spark.stream.sinks import StreamSinkFeed
-from shunter.flow.runners.spark.stream.states import StateFiles
+from shunter.flow.runners.spark.stream.spark_log import VOID, SparkLog
+from shunter.flow.runners.spark.stream.states import Head, LiveFiles, StateFiles, Written
 from shunter.flow.runners.spark.stream.tasks import MicroBatch
 from shunter.flow.runtime.report import StageReport
 
@@ -50,8 +56,16 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
+logger = logging.getLogger(__name__)
+
+SPARK = "spark"
+SPARKS_SCHEMES = {"s3": "s3a"}
+"""What Spark calls a store that has another name with us."""
+
 LOOK_SECONDS = 0.2
 OWNER_SECONDS = 1.0
+ASK_SECONDS = 10.0
+"""How often it is looked whether another driver has taken over: on a disk, and at a store."""
 
 Progress = Callable[[Sequence[StageReport]], None]
 
@@ -70,26 +84,26 @@ def stream_on_spark(
 ) -> list[StageReport]:
     """Run a flow as a stream until its sources end, and return what each stage has done.
 
-    `checkpoints` is a folder that all executors see; a later run with it goes on from there.
+    `checkpoints` is a folder that all executors see, or a URL; a later run with it goes on from
+    there, also with another number of nodes or a flow that has changed, as far as states fit.
     `every` is how many seconds lie between two batches at least, and a batch has `max_events` of
-    each worker of a source at most. `nodes` is as for a batch run; a checkpoint has its own.
-    Raises Stopped where it should stop; the batch that was under way does not count then.
+    each worker of a source at most. `nodes` is as for a batch run. Raises Stopped where it should
+    stop; the batch that was under way does not count then.
     """
-    folder = Path(checkpoints).absolute()
+    folder = Location.of(checkpoints)
     if max_events < 1:
         raise FlowError(f"max_events is {max_events}; let a batch have 1 event or more")
-    kept = kept_identity(folder)
-    if kept is not None:
-        check_same(kept, identity_of(flow, nodes or kept.nodes), folder)
     flow.check()
+    if (kept := checkpoint_identity(folder)) is not None:
+        compared(flow, kept, nodes or kept.nodes)[1].check(folder)
     session = session or spark_session(master)
     needs_classic(session, "a stream")
     if not is_local(session):
         send_package(session)
+    nodes = nodes or nodes_of(session)
     if kept is None:
-        kept = identity_of(flow, nodes or nodes_of(session))
-        keep_identity(kept, folder)
-    run = StreamRun(flow, session, kept.nodes, folder, progress, should_stop)
+        keep_identity(identity_of(flow, nodes), folder)
+    run = StreamRun(flow, session, nodes, folder, progress, should_stop)
     return run.run(every=every, max_events=max_events)
 
 
@@ -101,37 +115,75 @@ class StreamRun:
         flow: FlowGraph,
         session: SparkSession,
         nodes: int,
-        folder: Path,
+        folder: Location,
         progress: Progress,
         should_stop: Callable[[], bool],
     ) -> None:
         self._flow, self._session, self._folder = flow, session, folder
+        self._nodes = nodes
         self._progress, self._should_stop = progress, should_stop
         self._name = f"shunter-{uuid.uuid4().hex}"
-        self._plan = StreamPlan(flow, session, nodes, folder)
         self._states = StateFiles(str(folder))
         self._ledger = Ledger(folder, _token())
         self._is_stopping, self._is_over = threading.Event(), threading.Event()
         self._fault: BaseException | None = None
         self._last: Commit | None = None
         self._sinks: list[StreamSinkFeed] = []
+        self._plan: StreamPlan
+        self._log: SparkLog | None = None
+        self._log_head: list[str] = []
+        self._offsets: dict[str, str] = {}
+        self._live = LiveFiles({})
+        self._safe: list[Head] = []
 
     def run(self, *, every: float | None, max_events: int) -> list[StageReport]:
         """Go on where the last driver has ended, until the sources end."""
-        self._states.make()
-        self._ledger.take_over()
-        self._last = self._ledger.last()
-        if self._last is None or not self._last.is_closed:
-            try:
-                self._open()
-                if self._last is None or not self._last.is_end:
-                    self._stream(every, max_events)
-                self._close()
-            except BaseException:
-                for sink in self._sinks:
-                    sink.abandon()
-                raise
+        with ExitStack() as stack:
+            here = self._folder.path if self._folder.is_local else Path(
+                stack.enter_context(tempfile.TemporaryDirectory(prefix="shunter-stream-"))
+            )  # fmt: skip
+            self._take_over(here)
+            if self._last is None or not self._last.is_closed:
+                try:
+                    self._open()
+                    if self._last is None or not self._last.is_end:
+                        self._stream(every, max_events)
+                    self._close()
+                except BaseException:
+                    for sink in self._sinks:
+                        sink.abandon()
+                    raise
         return self._reports()
+
+    def _take_over(self, here: Path) -> None:
+        """Become the owner, and have the last commit fit the flow; `here` is on this host."""
+        kept = checkpoint_identity(self._folder)
+        assert kept is not None, "written before"
+        now, differences = compared(self._flow, kept, self._nodes)
+        differences.check(self._folder)
+        with pinned(self._flow, pins_of(self._flow, kept)):
+            self._plan = StreamPlan(self._flow, self._session, self._nodes, here)
+        self._states.make()
+        self._ledger.take_over(now)
+        if (last := self._ledger.last()) is not None:
+            kept = self._ledger.identity() or kept
+            differences = differing(kept, now)
+            differences.check(self._folder)
+            self._last = carried(last, kept, now)
+            self._safe = [head for heads in last.states.values() for head in heads]
+            if said := differences.notice():
+                logger.warning("%s: the flow has changed: %s", self._folder, said)
+        if self._plan.readers is not None:
+            self._log = SparkLog(here / SPARK, self._plan.readers)
+            self._restore_log(self._log)
+
+    def _restore_log(self, log: SparkLog) -> None:
+        if self._last is None:
+            shutil.rmtree(log.folder, ignore_errors=True)
+        else:
+            noted = (self._last.batch, self._last.log_head, self._last.offsets)
+            if not log.fits(*noted):
+                log.restore(*noted)
 
     # ---- the query
 
@@ -140,7 +192,7 @@ class StreamRun:
             writer = (
                 self._plan.stream(max_events, self._name)
                 .writeStream.queryName(self._query_name())
-                .option("checkpointLocation", str(self._folder / "spark"))
+                .option("checkpointLocation", self._log_location)
                 .foreachBatch(self._guarded)
             )
             query = writer.trigger(processingTime=f"{every or 0} seconds").start()
@@ -168,13 +220,23 @@ class StreamRun:
         running = {query.name for query in self._session.streams.active}
         return self._name if self._flow.name in running else self._flow.name
 
+    @property
+    def _log_location(self) -> str:
+        """Where Spark keeps its log: at the checkpoint itself, if it reads sources of its own."""
+        if self._log is not None:
+            return str(self._log.folder)
+        scheme, _, rest = str(self._folder / SPARK).rpartition("://")
+        return f"{SPARKS_SCHEMES.get(scheme, scheme)}://{rest}" if scheme else rest
+
     def _watch(self, query: StreamingQuery) -> None:
         """Wait until the query has ended; end it where it should stop, or is no longer ours."""
         looked = time.monotonic()
         while not self._is_over.wait(LOOK_SECONDS) and query.isActive:
             if self._should_stop():
                 raise Stopped
-            if time.monotonic() - looked > OWNER_SECONDS:
+            if time.monotonic() - looked > (
+                OWNER_SECONDS if self._folder.is_local else ASK_SECONDS
+            ):
                 self._ledger.check_owner()
                 looked = time.monotonic()
 
@@ -203,48 +265,53 @@ class StreamRun:
                 f"{self._folder}: Spark goes on with batch {number}, and the last commit wants "
                 f"batch {expected}; some of the folder is gone: name a new one with --checkpoints"
             )
+        head, offsets = ([], {}) if self._log is None else self._log.offsets(number)
+        self._log_head, self._offsets = head, offsets
+        read = [msgspec.json.decode(line, type=Offset) for line in offsets.values() if line != VOID]
         return MicroBatch(
             number=number,
-            is_last=self._has_ended(number),
+            # Spark has noted where sources stand, so it is known whether all end with this batch.
+            is_last=bool(offsets) and len(read) == len(offsets) and all(
+                offset.has_ended for offset in read
+            ),
             checkpoint=str(self._folder),
             states={} if self._last is None else self._last.states,
-        )
-
-    def _has_ended(self, number: int) -> bool:
-        """Tell whether all sources end with this batch; Spark has noted where they stand."""
-        if self._plan.readers is None:
-            return False
-        lines = (self._folder / "spark" / "offsets" / str(number)).read_text().splitlines()
-        offsets = [msgspec.json.decode(line, type=Offset) for line in lines[-self._plan.readers :]]
-        return all(offset.has_ended for offset in offsets)
+        )  # fmt: skip
 
     def _do(self, raw: DataFrame, batch: MicroBatch) -> None:
         rows = self._plan.rows_for_sinks(raw, batch)
         positions: dict[str, object] = {}
         tallies: Tallies = {}
-        states: States = dict(batch.states)
+        told: States = {}
         for sink in self._sinks:
             positions |= sink.take(rows.get(sink.name, {}), batch)
             tallies |= sink.tallies
-            states |= sink.states
+            told |= sink.states
+        written_states = {worker: Written.of(text) for worker, text in told.items()}
+        heads = {worker: [Head(each.head, each.stages)] for worker, each in written_states.items()}
         commit = Commit(
             batch=batch.number,
             sinks=written(positions),
-            states={} if batch.is_last else states,
+            states={} if batch.is_last else {**batch.states, **heads},
             counts=_added({} if self._last is None else self._last.counts, tallies),
+            offsets=self._offsets,
+            log_head=self._log_head,
             is_end=batch.is_last,
         )
-        self._commit(commit)
+        self._commit(commit, written_states.values())
         self._publish()
         self._progress(self._reports())
         if batch.is_last:
             self._is_over.set()
 
-    def _commit(self, commit: Commit) -> None:
+    def _commit(self, commit: Commit, states: Iterable[Written]) -> None:
         with self._ledger.owned():
             self._ledger.keep(commit)
         self._last = commit
-        self._states.sweep(set(commit.states.values()))
+        gone = self._live.names if commit.is_end else set()
+        for each in states:
+            gone |= set(self._live.note(each))
+        self._states.drop(gone)
 
     def _publish(self) -> None:
         with self._ledger.owned():
@@ -255,7 +322,10 @@ class StreamRun:
 
     def _open(self) -> None:
         """Open sinks at the last commit; what came after it, and was never counted, is dropped."""
-        self._states.sweep(set() if self._last is None else set(self._last.states.values()))
+        heads = {} if self._last is None else self._last.states
+        self._live = LiveFiles({each: self._states.names(of) for each, of in heads.items()})
+        # Until the first commit of this driver another one may go on with the flow as it was.
+        self._states.sweep(self._live.names | self._states.names(self._safe))
         for chain in self._plan.sinks:
             self._sinks.append(StreamSinkFeed(self._flow, chain, self._last, self._check))
         if self._last is not None:

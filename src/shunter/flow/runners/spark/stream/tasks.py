@@ -1,17 +1,20 @@
 """What Spark's tasks do in a micro-batch: as in a batch, but states come from the batch before.
 
-Behind the last row comes a checkpoint, at which a worker keeps its state; only in the last batch of
-all it is the end of the stream.
+Behind the last row comes a checkpoint, at which a worker keeps what has changed of its state; only
+in the last batch of all it is the end of the stream.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import chain as joined
+from pathlib import Path
 from typing import Any
 
 from shunter.flow.graph.instructions import CHECKPOINT, END_OF_STREAM, Instruction
+from shunter.flow.graph.keys import KeyGroupPartitioner
+from shunter.flow.graph.stages import Stage, StageKind
 from shunter.flow.runners.spark.batch.envelopes import (
     LAST_EPOCH,
     Clock,
@@ -32,20 +35,24 @@ from shunter.flow.runners.spark.batch.tasks import (
 from shunter.flow.runners.spark.dataframe_source import FrameRows
 from shunter.flow.runners.spark.session.faults import marked_faults
 from shunter.flow.runners.spark.shipping.shipped_code import ShippedCode
-from shunter.flow.runners.spark.stream.states import StateFiles
+from shunter.flow.runners.spark.stream.identity import BY_KEY, WHOLE, keeps
+from shunter.flow.runners.spark.stream.states import Heads, StateFiles
+from shunter.flow.runners.spark.stream.worker_states import WorkerStates
+from shunter.flow.runtime.aggregator import joined_snapshots
 from shunter.flow.runtime.codec import Codec
 from shunter.flow.runtime.plan import WorkerPlan
 from shunter.flow.runtime.stage_worker import BATCH
+from shunter.flow.runtime.states import NOT_KEPT
 
 
 @dataclass(frozen=True)
 class MicroBatch:
-    """One batch of a stream. `states` names the files in `checkpoint` of the batch before."""
+    """One batch of a stream. `states` names the files at `checkpoint` of the batch before."""
 
     number: int
     is_last: bool
     checkpoint: str
-    states: Mapping[str, str]
+    states: Heads
 
     @property
     def ending(self) -> Instruction:
@@ -57,12 +64,16 @@ class MicroBatch:
 
 @dataclass
 class MicroBatchTask:
-    """Called by Spark with the rows for one worker, in order. `names` are those of its stages."""
+    """Called by Spark with the rows for one worker of `count`, in order.
+
+    `names` are those of its stages.
+    """
 
     names: str
     shipped: ShippedCode
     is_source: bool
     batch: MicroBatch
+    count: int
 
     @property
     def __name__(self) -> str:
@@ -74,7 +85,7 @@ class MicroBatchTask:
             rows = joined.from_iterable(map(rows_in, batches))
             first = next(rows, None)
             if first is not None:
-                worker = MicroBatchWorker(self.shipped.opened(), first, self.batch)
+                worker = MicroBatchWorker(self.shipped.opened(), first, self.batch, self.count)
                 run = worker.from_raw if self.is_source else worker.from_rows
                 yield from run(joined([first], rows))
 
@@ -82,9 +93,11 @@ class MicroBatchTask:
 class MicroBatchWorker(ChainWorker):
     """One worker in one micro-batch. `first` is the first of its rows."""
 
-    def __init__(self, work: Work, first: EnvelopeRow, batch: MicroBatch) -> None:
+    def __init__(self, work: Work, first: EnvelopeRow, batch: MicroBatch, count: int) -> None:
         super().__init__(work, first.node)
-        self._batch, self._files = batch, StateFiles(batch.checkpoint)
+        self._batch, self._count_of_workers = batch, count
+        self._keepers = [stage for stage in self._plan.stages if keeps(stage)]
+        self._own: WorkerStates | None = None
         self._is_idle = first.epoch == LAST_EPOCH and not batch.is_last
         self._written: States = {}
         self._is_kept = False
@@ -116,17 +129,77 @@ class MicroBatchWorker(ChainWorker):
 
     def _keeping(self) -> dict[str, Any]:
         """How the worker gets its state, if it will need it, and how it keeps it."""
-        name = None if self._is_idle else self._batch.states.get(self._plan.id)
-        saved = None if name is None else {self._plan.id: self._files.read(name)}
-        return {"saved": saved, "on_checkpoint": self._keep}
+        options: dict[str, Any] = {
+            "partitioner": KeyGroupPartitioner,
+            "on_checkpoint": self._keep,
+        }
+        if self._is_idle or not self._keepers:
+            return options
+        by_key = [stage.name for stage in self._keepers if keeps(stage) == BY_KEY]
+        self._own = own = WorkerStates(
+            StateFiles(self._batch.checkpoint, copies=_copies()),
+            self._plan.id,
+            self._plan.index,
+            self._count_of_workers,
+            self._batch.states.get(self._plan.id, []),
+            stages=[stage.name for stage in self._keepers],
+            keyed=by_key[0] if by_key else None,
+        )
+        saved = None if own.is_new else {self._plan.id: self._saved(own)}
+        return {**options, "stored": own.stored, "saved": saved}
+
+    def _saved(self, own: WorkerStates) -> dict[str, Any]:
+        states = [
+            self._state(own, stage)
+            for stage in self._plan.stages
+            if stage.kind not in (StageKind.SOURCE, StageKind.SINK)
+        ]
+        return {
+            "position": None,
+            "states": states,
+            "sink": None,
+            "numbers": {},
+            "inbox": None,
+            "instructions": 0,
+            "has_ended": False,
+        }
+
+    @staticmethod
+    def _state(own: WorkerStates, stage: Stage) -> Any:
+        """Return what is kept of a stage as a whole."""
+        if not keeps(stage):
+            return None
+        found = own.whole(stage.name, is_keyed=keeps(stage) == BY_KEY)
+        if not found:
+            return NOT_KEPT
+        return joined_snapshots(found) if stage.kind is StageKind.AGGREGATE else found[0]
 
     def _keep(self, worker: str, batch: int, snapshot: dict[str, Any]) -> None:
         self._is_kept = True
-        if not self._is_idle and any(state is not None for state in snapshot["states"]):
-            self._written = {worker: self._files.write(batch, worker, snapshot)}
+        if self._own is None:
+            return
+        worked = (
+            stage
+            for stage in self._plan.stages
+            if stage.kind not in (StageKind.SOURCE, StageKind.SINK)
+        )
+        whole = {
+            stage.name: state
+            for stage, state in zip(worked, snapshot["states"], strict=True)
+            if keeps(stage) == WHOLE or state is not None
+        }
+        if self._own.has_changed(whole):
+            self._written = {worker: self._own.write(batch, whole).text()}
 
     def _states(self) -> States:
         return {**super()._states(), **self._written}
+
+
+def _copies() -> Path:
+    """Return where this executor keeps copies of files: Spark removes it when it ends."""
+    from pyspark import SparkFiles
+
+    return Path(SparkFiles.getRootDirectory()) / "shunter-states"
 
 
 class RawEvents:

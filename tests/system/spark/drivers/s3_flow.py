@@ -1,0 +1,50 @@
+"""A stream whose checkpoint is on S3: a driver, which is called with a URL and a folder of its own.
+
+With a number of batches it stops after them.
+"""
+
+from __future__ import annotations
+
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from shunter import Flow
+from shunter.flow.runners.port import Stopped
+from shunter.flow.runners.spark.stream.run import stream_on_spark
+from shunter.flow.sinks import UpsertRows
+
+EVENTS, KEYS, AT_ONCE = 200, 30, 40
+
+
+class Numbered:
+    def __init__(self, key: int) -> None:
+        self.key, self.count = key, 0
+
+    def on_event(self, _: Any) -> dict[str, int]:
+        self.count += 1
+        return {"key": self.key, "count": self.count}
+
+
+def flow_into(folder: Path) -> Flow:
+    flow = Flow("on_s3")
+    numbers = flow.source([{"key": n % KEYS} for n in range(EVENTS)], name="numbers")
+    counted = numbers.key_by("key").stateful(Numbered, name="numbered")
+    counted.sink(UpsertRows(folder / "counts.db", "counts", key="key"), workers=1)
+    return flow
+
+
+def main() -> None:
+    url, folder, nodes, batches = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]), sys.argv[4:]
+    done: list[object] = []
+    with suppress(Stopped):
+        stream_on_spark(
+            flow_into(folder),
+            master="local[2]",
+            checkpoints=url,
+            nodes=nodes,
+            max_events=AT_ONCE,
+            progress=done.append,
+            should_stop=lambda: bool(batches) and len(done) >= int(batches[0]),
+        )
