@@ -41,12 +41,21 @@ from shunter.flow.runners.spark.columns.column_types import (
     shape_of,
 )
 from shunter.flow.runners.spark.dataframe_source import DataFrameSource
-from shunter.flow.sources import CsvRows, JsonLines, MongoDocuments, ParquetRows, SqliteRows
+from shunter.flow.sources import (
+    CsvRows,
+    JsonLines,
+    MongoDocuments,
+    ParquetRows,
+    SqliteRows,
+    TextLines,
+)
 
 Shapes = Callable[[Stage], Shape | None]
 """Returns the columns of a source, where it is one of files or a DataFrame that has such."""
 
-SILENT = (CsvRows, JsonLines, MongoDocuments, ParquetRows, SqliteRows, DataFrameSource)
+SILENT = (
+    CsvRows, JsonLines, MongoDocuments, ParquetRows, SqliteRows, TextLines, DataFrameSource,
+)  # fmt: skip
 """Sources that never send an instruction."""
 
 STATELESS = (StageKind.MAP, StageKind.FILTER, StageKind.FLAT_MAP)
