@@ -6,9 +6,18 @@ from typing import Any
 
 from shunter.flow.graph.instructions import Instruction
 from shunter.flow.runners.spark.dataframe_source import DataFrameSource
-from shunter.flow.sources import CsvRows, JsonLines, MongoDocuments, ParquetRows, SqliteRows
+from shunter.flow.sources import (
+    CsvRows,
+    JsonLines,
+    MongoDocuments,
+    ParquetRows,
+    SqliteRows,
+    TextLines,
+)
 
-SILENT = (CsvRows, JsonLines, MongoDocuments, ParquetRows, SqliteRows, DataFrameSource)
+SILENT = (
+    CsvRows, JsonLines, MongoDocuments, ParquetRows, SqliteRows, TextLines, DataFrameSource,
+)  # fmt: skip
 """Sources that never send an instruction."""
 
 

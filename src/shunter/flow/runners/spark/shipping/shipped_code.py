@@ -131,10 +131,15 @@ def _pickler() -> Any:
                 return _reduced_coder(thing)
             if isinstance(thing, msgspec.StructMeta) and not _is_importable(thing):
                 return _reduced_struct(thing)
+            if isinstance(thing, type) and _CACHE in vars(thing) and not _is_importable(thing):
+                delattr(thing, _CACHE)
             return super().reducer_override(thing)
 
     return Pickler
 
+
+_CACHE = "__msgspec_cache__"
+"""What msgspec leaves in a dataclass that it has decoded; it can't be pickled, and is made anew."""
 
 _CODERS = (
     msgspec.json.Decoder,
