@@ -15,7 +15,7 @@ import signal
 import subprocess
 import time
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Self
@@ -38,13 +38,19 @@ class LocalSparkCluster:
     """One master and so many workers, each with one core and a gigabyte for executors.
 
     Work and logs are in `folder`. `environ` is what processes there have beside the path: nothing
-    of this process's own gets to executors by it, PYTHONPATH neither.
+    of this process's own gets to executors by it, PYTHONPATH neither. `wrapper` is a command that
+    starts the commands of workers, such as one that gives each another view of the disk.
     """
 
     def __init__(
-        self, folder: Path, workers: int = 2, *, environ: Mapping[str, str] | None = None
+        self,
+        folder: Path,
+        workers: int = 2,
+        *,
+        environ: Mapping[str, str] | None = None,
+        wrapper: Sequence[str] = (),
     ) -> None:
-        self._folder, self._count = folder, workers
+        self._folder, self._count, self._wrapper = folder, workers, wrapper
         self._environ = environ or {}
         self._port, self._web_port = free_port(), free_port()
         # The kernel ends servers with the thread that started them, so that is one which stays.
@@ -112,6 +118,7 @@ class LocalSparkCluster:
 
     def _start(self, name: str, words: list[str]) -> subprocess.Popen[bytes]:
         home = spark_home()
+        wrapper = self._wrapper if name.startswith("worker") else ()
         folder = self._folder / name
         folder.mkdir(parents=True, exist_ok=True)
         environ = {key: os.environ[key] for key in KEPT if key in os.environ}
@@ -130,7 +137,7 @@ class LocalSparkCluster:
         with open(self._log_of(name), "ab") as log:
             return self._parent.submit(
                 launch,
-                [str(home / "bin" / "spark-class"), *words],
+                [*wrapper, str(home / "bin" / "spark-class"), *words],
                 stdout=log,
                 stderr=log,
                 cwd=folder,

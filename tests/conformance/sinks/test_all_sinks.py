@@ -1,4 +1,4 @@
-"""What passes is a sink: every public one is tested here or in a suite that is named, and documented."""
+"""Every public sink is tested, here or in a suite that is named, and is in the guide."""
 
 from __future__ import annotations
 
