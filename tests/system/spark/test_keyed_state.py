@@ -154,11 +154,13 @@ def test_one_hot_key_comes_in_parts(spark: SparkSession) -> None:
     assert by_key(found) == by_key(expected)
 
 
-@pytest.mark.parametrize("kind", [None, Reading])
+@pytest.mark.parametrize(("kind", "is_encoded"), [(None, False), (Reading, False), (Reading, True)])
 def test_rows_of_files_and_dataframes_go_as_columns_with_the_same_results(
-    kind: type | None, spark: SparkSession, tmp_path: Path
+    kind: type | None, is_encoded: bool, spark: SparkSession, tmp_path: Path
 ) -> None:
     table = pa.Table.from_pylist(readings())
+    if is_encoded:
+        table = table.set_column(0, "key", table["key"].dictionary_encode())
     for part in range(3):
         rows = table.slice(part * EVENTS // 3, EVENTS // 3)
         pq.write_table(rows, tmp_path / f"{part}.parquet", row_group_size=1_000)

@@ -39,8 +39,9 @@ class ColumnSource:
         batch = self._source.read_batch(max(limit, AT_ONCE))
         if batch is None:
             return None
-        if self._kind is None or is_made_by_position(self._kind, batch):
-            return ColumnEvents(batch, self._kind)
+        is_sure = self._kind is None or is_made_by_position(self._kind, batch)
+        if is_sure and not _has_dictionary(batch):
+            return ColumnEvents(batch.replace_schema_metadata(None), self._kind)
         return events_of(batch, self._kind)
 
     def position(self) -> Any:
@@ -48,3 +49,8 @@ class ColumnSource:
 
     def close(self) -> None:
         self._source.close()
+
+
+def _has_dictionary(batch: Any) -> bool:
+    """True if values of a column are elsewhere than in the batch, and would not go with it."""
+    return any("dictionary<" in str(kind) for kind in batch.schema.types)
