@@ -31,6 +31,11 @@ _SIZES = {
     "idle": ("bench.idling", ("--workers", "1000", "--seconds", "31")),
     "flows": ("bench.flows", ("--events", "1000000", "--many", "10000000", "--rounds", "3")),
     "spark": ("bench.spark", ("--events", "10000000", "--rounds", "5")),
+    "files": ("bench.spark_files", ("--narrow", "10000000", "--wide", "1000000")),
+    "cluster": (
+        "bench.spark_files",
+        ("--narrow", "10000000", "--wide", "500000", "--cluster", "1"),
+    ),
     "streaming": ("bench.spark_streaming", ("--batches", "40", "--rounds", "3")),
     "states": ("bench.spark_states", ("--batches", "30", "--rounds", "3")),
     "procrastinate": ("bench.jobs", (*_ON_MONGODB, "--jobs", "20000")),
@@ -48,6 +53,11 @@ _QUICK = {
     "idle": ("bench.idling", ("--workers", "100", "--seconds", "5")),
     "flows": ("bench.flows", ("--events", "200000", "--many", "1000000", "--rounds", "1")),
     "spark": ("bench.spark", ("--events", "500000", "--rounds", "1")),
+    "files": ("bench.spark_files", ("--narrow", "500000", "--wide", "20000", "--rounds", "1")),
+    "cluster": (
+        "bench.spark_files",
+        ("--narrow", "500000", "--wide", "20000", "--rounds", "1", "--cluster", "1"),
+    ),
     "streaming": ("bench.spark_streaming", ("--batches", "15", "--rounds", "1")),
     "states": ("bench.spark_states", ("--batches", "15", "--rounds", "1", "--keys", "200000")),
     "procrastinate": ("bench.jobs", (*_ON_MONGODB, "--jobs", "5000")),

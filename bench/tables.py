@@ -34,6 +34,8 @@ PARTS = (
     "idle",
     "flows",
     "spark",
+    "files",
+    "cluster",
     "streaming",
     "states",
 )

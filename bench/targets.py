@@ -27,6 +27,10 @@ MOST_TIMES_FEW = 1.2
 MOST_TIMES_OF_HAND = 1.15
 MOST_TIMES_FEW_KEYS = 1.3
 MOST_RESTART_SECONDS = 10.0
+LEAST_FILES = {"files": 1.0, "cluster": 0.95}
+MOST_JAVA_MEGABYTES = 1_500
+"""A heap of 1 GB, and what Java needs beside it."""
+
 LEAST_PART_OF_HAND = {"functions": 0.85, "expressions": 0.85, "states": 1.0}
 
 STORE_NAMES = {"sqlite": "SQLite", "mongodb": "MongoDB"}
@@ -62,6 +66,9 @@ def verdicts(figures: Figures) -> list[Verdict]:
         found += _flows(figures["flows"])
     if "spark" in figures:
         found += _spark(figures["spark"])
+    for part in ("files", "cluster"):
+        if part in figures:
+            found += _files(part, figures[part])
     if "streaming" in figures:
         found += _streaming(figures["streaming"])
     if "states" in figures:
@@ -225,6 +232,24 @@ def _spark(spark: Figures) -> Iterator[Verdict]:
             f"at least {least:g} x",
             ours / theirs >= least,
         )
+
+
+def _files(part: str, files: Figures) -> Iterator[Verdict]:
+    where = "on a cluster of two workers" if part == "cluster" else "on Spark"
+    for shape, label in (("narrow", "3 columns"), ("wide", "100 columns")):
+        ours, theirs = files[f"{shape}_flow"], files[f"{shape}_hand"]
+        yield Verdict(
+            f"a function for each row of {label}, Parquet to Parquet, {where}, against by hand",
+            f"{ours / theirs:.2f} x ({ours:,.0f} against {theirs:,.0f} rows/s)",
+            f"at least {LEAST_FILES[part]:g} x",
+            ours / theirs >= LEAST_FILES[part],
+        )
+    yield Verdict(
+        f"memory of the driver's Java, {where}",
+        f"{files['java_megabytes']:,.0f} MB",
+        f"under {MOST_JAVA_MEGABYTES:,} MB",
+        files["java_megabytes"] < MOST_JAVA_MEGABYTES,
+    )
 
 
 def speeds_of(store: Figures) -> dict[str, float]:

@@ -6,6 +6,7 @@ more entry in `parity.RUNS`; Spark's are run in `system/spark`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from itertools import count
@@ -147,3 +148,11 @@ def test_there_are_enough_cases() -> None:
 
 def test_every_runner_of_the_registry_has_its_cases() -> None:
     assert set(RUNS) == set(NAMES)
+
+
+def test_no_two_cases_have_one_name() -> None:
+    files = Path(flow_cases.__file__).parent.glob("flow_*.py")
+    texts = [path.read_text(encoding="utf-8") for path in files]
+    names = [name for text in texts for name in re.findall(r"@case.*\ndef (\w+)", text)]
+
+    assert sorted(names) == sorted(flow_cases.CASES)

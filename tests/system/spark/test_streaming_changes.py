@@ -42,6 +42,17 @@ class Numbered:
         )
 
 
+class Times:
+    """Passes on what it gets."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def on_event(self, event: Any) -> Any:
+        self.count += 1
+        return event
+
+
 class Running:
     """One for each worker."""
 
@@ -77,7 +88,7 @@ def test_a_stream_goes_on_with_other_numbers_of_nodes(spark: SparkSession, tmp_p
         made = Flow("numbered")
         numbers = made.source([{"key": n % KEYS} for n in range(400)], name="numbers")
         counted = numbers.key_by("key").stateful(Numbered, name="numbered")
-        running = counted.stateful(Running, name="running")
+        running = counted.stateful(Running, name="running", any_order=True)
         running.sink(WriteJsonLines(tmp_path / "out.jsonl"), name="out")
         return made
 
@@ -138,10 +149,10 @@ def changed_flow(folder: Path) -> Flow:
     numbers = made.source([{"key": n % KEYS} for n in range(200)], name="numbers")
     others = made.source([{"key": 1_000}] * 5, name="others")
     real = made.merge(numbers, others).filter(lambda event: True, name="real")
-    real.key_by("key").stateful(Numbered, name="numbered").sink(
+    real.key_by("key").stateful(Numbered, name="numbered", any_order=True).sink(
         WriteJsonLines(folder / "out.jsonl"), name="out", workers=1
     )
-    real.key_by("key").stateful(Numbered, name="more").sink(
+    real.key_by("key").stateful(Numbered, name="more", any_order=True).sink(
         WriteJsonLines(folder / "more.jsonl"), name="more_out", workers=1
     )
     return made
@@ -221,3 +232,30 @@ def test_windows_that_are_open_go_to_other_workers(spark: SparkSession, tmp_path
     found, wanted = (Counter(map(json.dumps, lines_in(each))) for each in (tmp_path, expected))
     assert wanted.total() > 50
     assert found == wanted
+
+
+def test_events_that_wait_for_their_turn_go_to_other_workers(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    def flow() -> Flow:
+        made = Flow("ordered")
+        events = [{"key": n % 11, "at": 300 - n} for n in range(300)]
+        numbers = made.source(events, name="events")
+        counted = numbers.key_by("key", order_by="at").stateful(Times, name="times")
+        counted.sink(WriteJsonLines(tmp_path / "out.jsonl"), name="out", workers=1)
+        return made
+
+    for nodes in (2, 3, 1):
+        with pytest.raises(Stopped):
+            stream_on_spark(
+                flow(), spark, checkpoints=tmp_path / "kept", nodes=nodes, max_events=70, every=60,
+                **batches(1),
+            )  # fmt: skip
+    stream_on_spark(flow(), spark, checkpoints=tmp_path / "kept", nodes=2)
+
+    by_key: dict[int, list[int]] = {}
+    for each in lines_in(tmp_path):
+        by_key.setdefault(each["key"], []).append(each["at"])
+    assert sorted(by_key) == list(range(11))
+    assert sum(map(len, by_key.values())) == 300
+    assert all(times == sorted(times) for times in by_key.values())

@@ -43,7 +43,7 @@ EVENTS_AT_ONCE = {
     "events_that_come_again": 150,
     "sessions_of_several_readers": 100,
     "merged_inputs_by_time": 90,
-    "times_with_zones": 120,
+    "times_with_zones_in_order": 120,
     "events_too_late_for_their_turn": 400,
     "windows_behind_what_is_held": 400,
 }

@@ -18,8 +18,10 @@ from shunter.errors import FlowError
 from shunter.flow.flow import Flow
 from shunter.flow.location import Location
 from shunter.flow.manifest import manifest_of
+from shunter.flow.runners.port import Stopped
 from shunter.flow.runners.spark.batch import bounded_rows
 from shunter.flow.runners.spark.batch.run import run_on_spark
+from shunter.flow.runners.spark.stream.run import stream_on_spark
 from shunter.flow.sinks import Collect, WriteCsv, WriteDelta, WriteJsonLines, WriteParquet
 
 
@@ -229,3 +231,44 @@ def test_many_events_for_the_driver_come_in_pieces_and_in_order(
     run_on_spark(flow, spark, nodes=2)
 
     assert taken == [*range(50_000)]
+
+
+def test_a_stream_s_tasks_write_its_files_and_each_batch_counts_once(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    def flow() -> Flow:
+        made = Flow("streamed")
+        rows = made.source(Numbers(400), name="numbers", workers=2).map(row)
+        rows.sink(WriteParquet(tmp_path / "out"), name="parquet")
+        rows.sink(WriteDelta(tmp_path / "table"), name="delta")
+        rows.sink(WriteJsonLines(tmp_path / "lines"), name="lines")
+        return made
+
+    def numbers() -> list[list[int]]:
+        texts = [path.read_text() for path in (tmp_path / "lines").iterdir()]
+        return [
+            sorted(pq.read_table(tmp_path / "out")["n"].to_pylist()),
+            sorted(DeltaTable(tmp_path / "table").to_pyarrow_table()["n"].to_pylist()),
+            sorted(json.loads(line)["n"] for text in texts for line in text.splitlines()),
+        ]
+
+    batches = 0
+
+    def count(_: Any) -> None:
+        nonlocal batches
+        batches += 1
+
+    with pytest.raises(Stopped):
+        stream_on_spark(
+            flow(), spark, checkpoints=tmp_path / "kept", nodes=2, max_events=50,
+            progress=count, should_stop=lambda: batches >= 2,
+        )  # fmt: skip
+    seen = numbers()
+    assert seen[0] == seen[1] == seen[2]
+    assert 200 <= len(seen[0]) < 400
+
+    stages = stream_on_spark(flow(), spark, checkpoints=tmp_path / "kept", max_events=50)
+
+    assert numbers() == [[*range(400)]] * 3
+    assert {stage.name: stage.taken for stage in stages}["parquet"] == 400
+    assert os.getpid() not in pq.read_table(tmp_path / "out")["process"].to_pylist()

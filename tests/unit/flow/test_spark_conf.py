@@ -120,6 +120,8 @@ LOST = "ExecutorLostFailure (executor 1 exited caused by one of the running task
             r"\(Java heap space\).*local\[\*\]",
         ),
         ("SparkException: Python worker exited unexpectedly (crashed)", "killed or has crashed"),
+        ("[STREAM_FAILED] Query [id = 1] terminated with exception:  SQLSTATE: X", "was killed"),
+        ("null\n=== Streaming Query ===\nIdentifier: orders", "was killed"),
     ],
 )
 def test_a_want_of_memory_is_called_so(pages: str, said: str) -> None:

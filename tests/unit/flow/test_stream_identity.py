@@ -58,9 +58,11 @@ def flow_of(
     if aggregates is not None:
         counted = readings.key_by(key).aggregate(name=stage, workers=workers, **aggregates)
     else:
-        counted = readings.key_by(key).stateful(Numbered, name=stage, workers=workers)
+        counted = readings.key_by(key).stateful(
+            Numbered, name=stage, workers=workers, any_order=True
+        )
     if behind is not False:
-        counted = counted.stateful(Numbered, name="behind", workers=behind)
+        counted = counted.stateful(Numbered, name="behind", workers=behind, any_order=True)
     counted.sink(Collect(), name="out")
     if total:
         totals = readings.key_by(key).stateful(Numbered, name="total")

@@ -211,19 +211,27 @@ def loaded_accumulator(aggregate: Aggregate, saved: Any) -> Any:
 
 
 def joined_snapshots(snapshots: Iterable[Any]) -> Any:
-    """Make one of what several workers have kept whose keys one worker has now.
+    """Make one of what several workers have kept whose keys one worker has now."""
+    found = list(snapshots)
+    writers = [saved["writer"] for saved in found if saved["writer"] != "number"]
+    return {
+        "marks": joined_marks(saved["marks"] for saved in found),
+        "writer": writers[0] if writers else "number",
+        "groups": [group for saved in found for group in saved["groups"]],
+    }
 
-    They were all told the same marks; where one was not, time has come no further than there.
+
+def joined_marks(snapshots: Iterable[Any]) -> Any:
+    """Make one of the marks of several workers.
+
+    They were all told the same; where one was not, time has come no further than there.
     """
     marks: dict[str, Any] = {}
-    writer, groups = "number", []
     for saved in snapshots:
-        for origin, mark in saved["marks"]:
+        for origin, mark in saved:
             known = marks.get(origin)
             marks[origin] = mark if known is None or mark is None else min(known, mark)
-        writer = saved["writer"] if writer == "number" else writer
-        groups += saved["groups"]
-    return {"marks": [list(each) for each in marks.items()], "writer": writer, "groups": groups}
+    return [[origin, mark] for origin, mark in marks.items()]
 
 
 def marking(stage: Stage) -> frozenset[str]:

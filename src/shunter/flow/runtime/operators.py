@@ -49,16 +49,16 @@ def operator(
 ) -> Operator:
     """Return what does the work of a stage, other than sources and sinks.
 
-    `stored` are the states of its keys, if they are kept outside of the worker.
+    `stored` are the states of its keys, where they are kept outside of the worker.
     """
     if stage.kind is StageKind.AGGREGATE:
         return Aggregator(stage, bad, stored)
     if stage.kind is StageKind.STATEFUL:
         if not stage.keyed:
             return Stateful(stage, bad)
-        if stage.inputs[0].route.order is None:
-            return Keyed(stage, bad, stored)
-        return Ordered(stage, bad, Keyed(stage, bad), types)
+        is_ordered = stage.inputs[0].route.order is not None
+        keyed = Keyed(stage, bad, stored)
+        return Ordered(stage, bad, keyed, types) if is_ordered else keyed
     return _STATELESS[stage.kind](stage.what, bad)
 
 
@@ -227,7 +227,7 @@ class Keyed:
         return saved + [[key, state] for key, state in self._instances.waiting.items()]
 
     def restore(self, saved: Any) -> None:
-        self._instances.waiting = {as_key(listed): state for listed, state in saved}
+        self._instances.waiting = {as_key(listed): state for listed, state in saved or ()}
 
     def _called(self, event: Any) -> Any:
         key = self._route.key

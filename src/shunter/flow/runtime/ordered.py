@@ -9,7 +9,7 @@ go is late: it goes to who asks for such, else it is bad. Pure.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import groupby
 from operator import itemgetter
@@ -22,7 +22,7 @@ from shunter.flow.graph.instructions import WATERMARK, Instruction
 from shunter.flow.graph.stages import Stage
 from shunter.flow.graph.times import Number
 from shunter.flow.graph.windows import Marks
-from shunter.flow.runtime.aggregator import marking
+from shunter.flow.runtime.aggregator import joined_marks, marking
 from shunter.flow.runtime.codec import Codec
 from shunter.flow.runtime.in_out import Needs
 from shunter.flow.runtime.sending import Bad
@@ -205,6 +205,26 @@ class Ordered:
         for edge, group in groupby(held, key=_EDGE):
             self._inner.expect_by(edge)
             yield [event for _, _, event in group]
+
+
+def joined_held(
+    snapshots: Iterable[Any],
+    stage: Stage,
+    types: Mapping[str, type],
+    is_mine: Callable[[Any], bool],
+) -> Any:
+    """Make one of what several workers have kept, with the events of one's own keys alone."""
+    codec, routes = Codec(types), {edge.number: edge.route for edge in stage.inputs}
+    held: list[Any] = []
+    found = list(snapshots)
+    for saved in found:
+        for edge, kind, body in saved["held"]:
+            key = routes[edge].key
+            assert key is not None, "events are held by key"
+            mine = [event for event in codec.decode(kind, body) if is_mine(key(event))]
+            if mine:
+                held.append([edge, *codec.encode(mine)])
+    return {"marks": joined_marks(each["marks"] for each in found), "held": held, "inner": None}
 
 
 def _order(order: EventOrder | None) -> EventOrder:

@@ -81,8 +81,8 @@ class StageWorker:
     By `late_senders` go the events that are too late for their windows, or for their turn; where
     there are none, such events count as failed. `types` are the flow's types of events.
     `on_checkpoint` is called with the number of a checkpoint and what to keep for it.
-    `instructions` counts those that the source has given. `stored` are the states of stages, by
-    their names, that are kept by key outside of the worker.
+    `instructions` counts those that the source has given. `stored` are the states of
+    stages, by their names, that are kept by key outside of the worker.
     """
 
     def __init__(

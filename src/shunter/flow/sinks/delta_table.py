@@ -55,7 +55,7 @@ class WriteDelta(WriteParquet):
             files=files,
             compression=compression,
         )
-        self._staging_name = self.location.name
+        self._staging_name = ""
 
     def part(self, index: int, count: int) -> WriteDelta:
         part = WriteDelta(
@@ -93,7 +93,8 @@ class WriteDelta(WriteParquet):
     def _new_target(self, *, is_single: bool) -> Target:
         log = DeltaLog(self.location, partition_by=self.partition_by, mode=self.mode)
         if self.location.is_local:
-            return LocalTable(self.location, log, self._schema, self._staging_name)
+            name = self._staging_name or self.location.name
+            return LocalTable(self.location, log, self._schema, name)
         return ObjectTable(self.location, log, self._schema)
 
     @property

@@ -82,7 +82,6 @@ class FileSink:
         if files is not None and (not isinstance(files, int) or files < 1):
             raise FlowError(f"{kind}: files is {files!r}; ask for 1 or more")
         self.path, self._format = path, form
-        self.location = Location.of(path)
         self.partition_by = (partition_by,) if isinstance(partition_by, str) else (*partition_by,)
         self.mode, self.files = mode, files
         self._target: Target | None = None
@@ -90,6 +89,11 @@ class FileSink:
         self._run, self._names = "", PartNames("", "")
         self._parts: list[Part] = []
         self._shown: int | None = None
+
+    @property
+    def location(self) -> Location:
+        """Where it writes; a relative path is from where the process is when it runs."""
+        return Location.of(self.path)
 
     # ---- one worker, with checkpoints
 
@@ -213,6 +217,20 @@ class FileSink:
         task = TaskFiles(target.staging, self._format, self.partition_by, run, known)
         return StagedOutput(self, target, run, task)
 
+    def resumed(self, run: str, kept: Sequence[Part], *, is_new: bool) -> StagedOutput:
+        """Go on with a run whose parts are written by tasks and shown bit by bit."""
+        if is_new:
+            self.check()
+        target = self._new_target(is_single=False)
+        target.begin(run, kept)
+        known = self._known_columns()
+        return StagedOutput(
+            self,
+            target,
+            run,
+            TaskFiles(target.staging, self._format, self.partition_by, run, known),
+        )
+
     # ---- for subclasses
 
     def _at(self, path: str) -> FileSink:
@@ -293,6 +311,27 @@ class StagedOutput:
         self._sink._run = self._run
         self._sink._publish_all(self._target, parts)
         self._target.end()
+
+    def show(self, parts: Sequence[Part], *, is_first: bool, version: int) -> None:
+        """Show some more parts of a run that goes on; may be repeated."""
+        self._sink._run = self._run
+        if is_first:
+            self._sink._publish_all(self._target, parts, version)
+        else:
+            self._target.publish_more(parts, version)
+
+    def columns_with(self, parts: Sequence[Part], known: bytes) -> bytes:
+        """Return the columns of parts and of those before them, as a schema's bytes."""
+        columns = schema_of([*parts, Part("", 0, 0, known)])
+        return b"" if columns is None else bytes(columns.serialize())
+
+    def end(self) -> None:
+        """All is shown."""
+        self._target.end()
+
+    def let_go(self) -> None:
+        """Leave what is staged, for the run goes on later."""
+        self._target.let_go()
 
     def abandon(self) -> None:
         """The run has failed: drop what its tasks have written."""

@@ -26,24 +26,32 @@ from shunter.flow.runners.spark.session.spark_session import spark_session
 CONF = {"spark.driver.memory": "512m", "spark.ui.enabled": "false"}
 session = spark_session("local[2]", options=CONF)
 
+LIFE = os.path.abspath("life")
+
+def note_life():
+    with open(LIFE, "w") as file:
+        file.write(str(time.monotonic()))
+
 def hog(frame):
     # so many bytes at once as a driver that collects too much would have bit by bit
     rows = session.sparkContext._jvm.java.util.ArrayList()
     array = session.sparkContext._gateway.new_array
     while True:
+        note_life()
         rows.add(array(session.sparkContext._jvm.long, 4_000_000))
 
 def killed(number):
     if number == 50:
+        note_life()
         os.kill(os.getpid(), signal.SIGKILL)
     return number
 
 def attempt(flow, **options):
-    began = time.monotonic()
     try:
         flow.run(on=session, **options)
     except FlowError as error:
-        return {"said": str(error), "seconds": time.monotonic() - began}
+        died = float(open(LIFE).read())
+        return {"said": str(error), "seconds": time.monotonic() - died}
 
 said = {}
 flow = Flow("killed")

@@ -58,9 +58,9 @@ def _check_stream(flow: FlowGraph, options: RunOptions) -> None:
         )
     if options.max_events is not None and options.max_events < 1:
         raise FlowError(f"max_events is {options.max_events}; let a batch have 1 event or more")
-    location = Location.of(folder)
-    if (kept := checkpoint_identity(location)) is not None:
-        compared(flow, kept, options.nodes or kept.nodes)[1].check(location)
+    place = Location.of(folder)
+    if (kept := checkpoint_identity(place)) is not None:
+        compared(flow, kept, options.nodes or kept.nodes)[1].check(place)
 
 
 def _check(stage: Stage) -> None:

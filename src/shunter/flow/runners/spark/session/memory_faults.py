@@ -16,6 +16,7 @@ _WORKER = re.compile(
     r"Python worker exited unexpectedly"
     # a reader of a source that has gone: its end has no words at all
     r"|\[STREAM_FAILED\][^\n]*terminated with exception:\s*(?:null)?\s*SQLSTATE"
+    r"|\Anull\n=== Streaming Query ==="
 )
 _JAVA = re.compile(r"OutOfMemoryError(?:: (?P<what>[^\n]+))?")
 

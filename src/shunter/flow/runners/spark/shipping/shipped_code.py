@@ -252,7 +252,8 @@ def _is_users(module: ModuleType) -> bool:
     path, paths = Path(file), sysconfig.get_paths()
     libraries = {paths[each] for each in ("stdlib", "platstdlib", "purelib", "platlib")}
     is_library = any(map(path.is_relative_to, libraries)) or not _PACKAGES.isdisjoint(path.parts)
-    return path.suffix == ".py" and path.is_file() and not is_library
+    is_zipped = any(folder.is_file() for folder in path.parents)
+    return path.suffix == ".py" and not is_zipped and not is_library
 
 
 def _text_of(module: ModuleType) -> ModuleText:

@@ -95,7 +95,8 @@ def _refused(before: StageFacts, after: StageFacts) -> str:
         if before.key != after.key:
             return f"has states by key {before.key}, and now it is by key {after.key}"
         if before.holds != after.holds:
-            return f"has states of {before.holds}, and now it is of {after.holds}"
+            was, now = before.holds or "keys alone", after.holds or "keys alone"
+            return f"has states of {was}, and now it is of {now}"
     is_counted = after.kind in ends or after.keeps == before.keeps == WHOLE
     if is_counted and before.count != after.count:
         return f"had {before.count} workers, and has {after.count}: each had its own {_own(after)}"

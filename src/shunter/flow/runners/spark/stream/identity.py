@@ -91,9 +91,7 @@ def identity_of(flow: FlowGraph, nodes: int, pins: Mapping[str, int] | None = No
 
 def keeps(stage: Stage) -> str:
     """Say how the state of a stage is kept: by key, as a whole, or "" if it has none."""
-    is_ordered = any(edge.route.order is not None for edge in stage.inputs)
-    is_by_key = stage.keyed and not is_ordered
-    if stage.kind is StageKind.AGGREGATE or (stage.kind is StageKind.STATEFUL and is_by_key):
+    if stage.kind is StageKind.AGGREGATE or (stage.kind is StageKind.STATEFUL and stage.keyed):
         return BY_KEY
     return WHOLE if stage.kind is StageKind.STATEFUL else ""
 
@@ -134,13 +132,16 @@ def _facts(stage: Stage, count: int) -> StageFacts:
         count=count,
         keeps=keeps(stage),
         key=", ".join(sorted({edge.route.label for edge in stage.inputs})) if stage.keyed else "",
-        holds=_described(stage.what),
+        holds=_described(stage),
     )
 
 
-def _described(what: Any) -> str:
+def _described(stage: Stage) -> str:
+    what: Any = stage.what
     if isinstance(what, DataFrameSource):
         return DATAFRAME
+    if keeps(stage) == BY_KEY and any(edge.route.order is not None for edge in stage.inputs):
+        return "events held for their turn"
     if not isinstance(what, Aggregation):
         return ""
     parts = [f"{name}={type(each).__name__}" for name, each in what.aggregates.items()]

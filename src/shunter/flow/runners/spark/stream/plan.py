@@ -17,6 +17,7 @@ from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from shunter.flow.graph.event_types import users_modules
 from shunter.flow.graph.flow_graph import FlowGraph
 from shunter.flow.graph.stages import Stage, StageKind
 from shunter.flow.runners.spark.batch.chains import Chain, chains_of
@@ -32,8 +33,10 @@ from shunter.flow.runners.spark.batch.file_splits import SplitSource
 from shunter.flow.runners.spark.batch.tasks import FRAME_SENDERS, ChainTask, chain_task
 from shunter.flow.runners.spark.dataframe_source import DataFrameSource
 from shunter.flow.runners.spark.session.kinds import is_local, pyspark
+from shunter.flow.runners.spark.shipping.shipped_code import shipped
 from shunter.flow.runners.spark.stream.fitness import check_streamable, unfit
 from shunter.flow.runners.spark.stream.packed_reader import RAW_EDGE, PackedReader
+from shunter.flow.runners.spark.stream.task_files import WriteEvents
 from shunter.flow.runners.spark.stream.tasks import FramePacking, MicroBatch, MicroBatchTask
 
 if TYPE_CHECKING:
@@ -131,7 +134,7 @@ class StreamPlan(CompiledFlow):
         self._outputs.clear()
         try:
             self.compile()
-            parts = [self.input_of(sink) for sink in self.sinks]
+            parts = [self._written(sink) for sink in self.sinks]
             table = reduce(lambda one, other: one.union(other), parts).toArrow()
         finally:
             self.forget()
@@ -141,6 +144,17 @@ class StreamPlan(CompiledFlow):
         for row in sorted(rows, key=_order):
             found[sinks[row.edge].stages[0].name][row.node].append(row)
         return found
+
+    def _written(self, sink: Chain) -> DataFrame:
+        """Return what goes into a sink; of one whose files tasks write, what these tell."""
+        rows, stage = self.input_of(sink), sink.stages[0]
+        if stage.name not in self.files:
+            return rows
+        types = shipped(self._flow.types, users_modules(self._flow), what=stage.name)
+        edge = min(self._edges_into(sink))
+        files = self.files[stage.name]
+        task = WriteEvents(stage.name, types, files, edge, self._batch.number)
+        return rows.mapInArrow(task, COLUMNS)
 
     def input_of(self, chain: Chain) -> DataFrame:
         if not chain.is_source:

@@ -49,6 +49,7 @@ from shunter.flow.runners.spark.stream.plan import StreamPlan
 from shunter.flow.runners.spark.stream.sinks import StreamSinkFeed
 from shunter.flow.runners.spark.stream.spark_log import VOID, SparkLog
 from shunter.flow.runners.spark.stream.states import Head, LiveFiles, StateFiles, Written
+from shunter.flow.runners.spark.stream.task_files import StreamFilesFeed, is_written_by_tasks
 from shunter.flow.runners.spark.stream.tasks import MicroBatch
 from shunter.flow.runtime.report import StageReport
 
@@ -128,7 +129,7 @@ class StreamRun:
         self._is_stopping, self._is_over = threading.Event(), threading.Event()
         self._fault: BaseException | None = None
         self._last: Commit | None = None
-        self._sinks: list[StreamSinkFeed] = []
+        self._sinks: list[StreamSinkFeed | StreamFilesFeed] = []
         self._plan: StreamPlan
         self._log: SparkLog | None = None
         self._log_head: list[str] = []
@@ -215,11 +216,6 @@ class StreamRun:
         if not self._is_over.is_set():
             raise Stopped  # by somebody else, who has the session too
 
-    def _query_name(self) -> str:
-        """Return what people see: the flow's name, unless a stream of that name runs."""
-        running = {query.name for query in self._session.streams.active}
-        return self._name if self._flow.name in running else self._flow.name
-
     @property
     def _log_location(self) -> str:
         """Where Spark keeps its log: at the checkpoint itself, if it reads sources of its own."""
@@ -227,6 +223,11 @@ class StreamRun:
             return str(self._log.folder)
         scheme, _, rest = str(self._folder / SPARK).rpartition("://")
         return f"{SPARKS_SCHEMES.get(scheme, scheme)}://{rest}" if scheme else rest
+
+    def _query_name(self) -> str:
+        """Return what people see: the flow's name, unless a stream of that name runs."""
+        running = {query.name for query in self._session.streams.active}
+        return self._name if self._flow.name in running else self._flow.name
 
     def _watch(self, query: StreamingQuery) -> None:
         """Wait until the query has ended; end it where it should stop, or is no longer ours."""
@@ -279,6 +280,9 @@ class StreamRun:
         )  # fmt: skip
 
     def _do(self, raw: DataFrame, batch: MicroBatch) -> None:
+        self._plan.files = {
+            sink.name: sink.files() for sink in self._sinks if isinstance(sink, StreamFilesFeed)
+        }
         rows = self._plan.rows_for_sinks(raw, batch)
         positions: dict[str, object] = {}
         tallies: Tallies = {}
@@ -327,7 +331,10 @@ class StreamRun:
         # Until the first commit of this driver another one may go on with the flow as it was.
         self._states.sweep(self._live.names | self._states.names(self._safe))
         for chain in self._plan.sinks:
-            self._sinks.append(StreamSinkFeed(self._flow, chain, self._last, self._check))
+            if is_written_by_tasks(chain.stages[0]):
+                self._sinks.append(StreamFilesFeed(self._flow.types, chain, self._last))
+            else:
+                self._sinks.append(StreamSinkFeed(self._flow, chain, self._last, self._check))
         if self._last is not None:
             self._publish()
 

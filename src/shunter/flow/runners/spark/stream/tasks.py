@@ -40,6 +40,7 @@ from shunter.flow.runners.spark.stream.states import Heads, StateFiles
 from shunter.flow.runners.spark.stream.worker_states import WorkerStates
 from shunter.flow.runtime.aggregator import joined_snapshots
 from shunter.flow.runtime.codec import Codec
+from shunter.flow.runtime.ordered import joined_held
 from shunter.flow.runtime.plan import WorkerPlan
 from shunter.flow.runtime.stage_worker import BATCH
 from shunter.flow.runtime.states import NOT_KEPT
@@ -164,15 +165,18 @@ class MicroBatchWorker(ChainWorker):
             "has_ended": False,
         }
 
-    @staticmethod
-    def _state(own: WorkerStates, stage: Stage) -> Any:
+    def _state(self, own: WorkerStates, stage: Stage) -> Any:
         """Return what is kept of a stage as a whole."""
         if not keeps(stage):
             return None
         found = own.whole(stage.name, is_keyed=keeps(stage) == BY_KEY)
         if not found:
             return NOT_KEPT
-        return joined_snapshots(found) if stage.kind is StageKind.AGGREGATE else found[0]
+        if stage.kind is StageKind.AGGREGATE:
+            return joined_snapshots(found)
+        if keeps(stage) == BY_KEY and own.is_taken_over:
+            return joined_held(found, stage, self._work.types, own.has_key)
+        return found[0]
 
     def _keep(self, worker: str, batch: int, snapshot: dict[str, Any]) -> None:
         self._is_kept = True

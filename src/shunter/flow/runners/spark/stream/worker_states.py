@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from shunter.flow.graph.keys import hash_of, hashes_of, written_key
+from shunter.flow.graph.keys import hash_of, hashes_of, stable_hash, written_key
 from shunter.flow.runners.spark.stream.compaction import (
     TableKey,
     drops_of,
@@ -205,6 +205,16 @@ class WorkerStates:
     def is_new(self) -> bool:
         """True if nothing was ever kept for this worker."""
         return not self._heads
+
+    @property
+    def is_taken_over(self) -> bool:
+        """True if the last files are of workers that had other keys."""
+        ranges = {(segment.footer.first, segment.footer.last) for _, segment in self._heads}
+        return ranges != {self._own}
+
+    def has_key(self, key: Any) -> bool:
+        """True if a key belongs to this worker."""
+        return self._own[0] <= stable_hash(key) <= self._own[1]
 
     def whole(self, stage: str, *, is_keyed: bool) -> list[Any]:
         """Return the small states that were kept of a stage.
