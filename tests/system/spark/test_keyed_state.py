@@ -124,7 +124,7 @@ def typed(flow: Flow, out: Collect) -> None:
 def merged(flow: Flow, out: Collect) -> None:
     low = flow.source(readings()[:100], name="low").key_by("key")
     high = flow.source(readings()[100:], name="high").map(as_typed).key_by("key")
-    flow.merge(low, high).stateful(Running).sink(out)
+    flow.merge(low, high).stateful(Running, any_order=True).sink(out)
 
 
 @pytest.mark.parametrize("build", [dicts, typed])

@@ -20,10 +20,11 @@ from shunter.flow.sinks.line_sink import LineSink
 class WriteJsonLines(LineSink):
     """Writes each event as a line of JSON, exactly once; the file appears when all are written.
 
-    One writer makes a file of it. Many tasks of Spark write part files into a folder of that name,
-    and so does one with `partition_by`, `compression`, mode "append", or on an object store.
-    Several workers in one process or on engines write files of their own, such as
-    out-00000-of-00004.jsonl. `files` is how many there are to be; 1 is always one file.
+    A path with a suffix, such as out.jsonl, is one file, which on Spark one task writes. Without
+    one, Spark's tasks write part files into a folder of that name; so does every runner with
+    `partition_by`, `compression`, mode "append", or on an object store. Several workers in one
+    process or on engines write files of their own, such as out-00000-of-00004.jsonl. `files` is
+    how many there are to be; 1 is always one file.
     """
 
     def __init__(

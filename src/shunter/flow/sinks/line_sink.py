@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from abc import abstractmethod
 from collections.abc import Sequence
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 from shunter.flow.sinks.appended_file import AppendedFile
@@ -30,6 +30,11 @@ class LineSink(FileSink):
     def _memory(self) -> Any:
         """What `_begin` needs to go on with a file."""
         return None
+
+    @property
+    def names_a_file(self) -> bool:
+        """True if the path has a suffix, as a file has, and one file will do."""
+        return self._may_be_one_file and bool(PurePath(self.path).suffix)
 
     @property
     def _may_be_one_file(self) -> bool:

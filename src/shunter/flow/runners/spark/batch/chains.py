@@ -7,7 +7,8 @@ without state are fused. Pure.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import groupby
 
@@ -91,9 +92,37 @@ def chains_of(
             return not is_written_by_tasks(stage) or (is_many and stage.workers is not None)
         return is_many and stage.kind in (StageKind.STATEFUL, StageKind.AGGREGATE)
 
-    workers = reversed(planned(flow, nodes).workers)
+    with pinned(flow, {stage.name: 1 for stage in flow.stages if is_one_file(stage)}):
+        workers = list(reversed(planned(flow, nodes).workers))
+        return _grouped(workers, is_apart)
+
+
+def _grouped(
+    workers: Sequence[WorkerPlan], is_apart: Callable[[Stage, Stage], bool]
+) -> list[Chain]:
     grouped = groupby(workers, key=lambda worker: worker.stages[0].name)
     return [chain for _, group in grouped for chain in _cut(Chain(tuple(group)), is_apart)]
+
+
+@contextmanager
+def pinned(flow: FlowGraph, pins: Mapping[str, int]) -> Iterator[None]:
+    """Let a flow be planned with so many workers of some stages."""
+    stages = [stage for stage in flow.stages if stage.name in pins]
+    before = [stage.workers for stage in stages]
+    for stage in stages:
+        stage.workers = pins[stage.name]
+    try:
+        yield
+    finally:
+        for stage, workers in zip(stages, before, strict=True):
+            stage.workers = workers
+
+
+def is_one_file(stage: Stage) -> bool:
+    """True if one task writes all of a sink, because the user has said so or named a file."""
+    if stage.kind is not StageKind.SINK or stage.workers is not None:
+        return stage.workers == 1
+    return getattr(stage.what, "files", None) == 1 or getattr(stage.what, "names_a_file", False)
 
 
 def index_of(worker_id: str) -> int:

@@ -14,7 +14,13 @@ from shunter.errors import FlowError
 from shunter.flow.graph.event_types import users_modules
 from shunter.flow.graph.flow_graph import FlowGraph
 from shunter.flow.graph.stages import Stage
-from shunter.flow.runners.spark.batch.chains import Chain, chains_of, senders_of, without_letters
+from shunter.flow.runners.spark.batch.chains import (
+    Chain,
+    chains_of,
+    is_one_file,
+    senders_of,
+    without_letters,
+)
 from shunter.flow.runners.spark.batch.envelopes import COLUMNS, ORDER
 from shunter.flow.runners.spark.batch.file_splits import SplitSource, split_sources, with_splits
 from shunter.flow.runners.spark.batch.keyed_plan import KeyedPlan
@@ -192,7 +198,8 @@ class CompiledFlow:
             return False
         if self._keyed.works_key_by_key(chain):
             return False
-        is_any_task = chain.is_sink and chain.stages[0].workers is None
+        stage = chain.stages[0]
+        is_any_task = chain.is_sink and stage.workers is None and not is_one_file(stage)
         return is_any_task or not _is_parallel(senders[0].stages[0])
 
 

@@ -17,10 +17,9 @@ from shunter.flow.graph.stages import Stage
 from shunter.flow.runners.assembly import Assembly
 from shunter.flow.runners.port import TasksDone
 from shunter.flow.runners.spark.batch.bounded_rows import bounded_rows
-from shunter.flow.runners.spark.batch.chains import Chain
+from shunter.flow.runners.spark.batch.chains import Chain, is_one_file
 from shunter.flow.runners.spark.batch.envelopes import Clock, EnvelopeInbox, Tallies
 from shunter.flow.runners.spark.batch.task_sinks import (
-    is_one_file,
     manifests_in,
     widened_parts,
     written_columns,

@@ -44,11 +44,6 @@ def is_written_by_tasks(stage: Stage) -> bool:
     )
 
 
-def is_one_file(stage: Stage) -> bool:
-    """True if all events of a sink go to one task, because the user has said so."""
-    return stage.workers == 1 or getattr(stage.what, "files", None) == 1
-
-
 def manifest_row(node: int, sender: int, manifest: SinkManifest) -> EnvelopeRow:
     body = msgspec.msgpack.encode(manifest)
     return EnvelopeRow(MANIFEST_EDGE, node, LAST_EPOCH, True, sender, 0, "", body)

@@ -6,8 +6,7 @@ its stages of the same names keep is still the same; `differences.py` says where
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -17,7 +16,7 @@ from shunter.flow.graph.aggregates import Aggregation
 from shunter.flow.graph.flow_graph import FlowGraph
 from shunter.flow.graph.stages import Stage, StageKind
 from shunter.flow.location import Location
-from shunter.flow.runners.spark.batch.chains import chains_of
+from shunter.flow.runners.spark.batch.chains import chains_of, pinned
 from shunter.flow.runners.spark.dataframe_source import DataFrameSource
 from shunter.flow.runners.spark.stream.states import state_faults
 
@@ -109,20 +108,6 @@ def pins_of(flow: FlowGraph, kept: Identity | None) -> dict[str, int]:
         if stage.kind is StageKind.SINK or keeps(stage) == WHOLE:
             found[stage.name] = before.count
     return found
-
-
-@contextmanager
-def pinned(flow: FlowGraph, pins: Mapping[str, int]) -> Iterator[None]:
-    """Let a flow be planned with so many workers of some stages."""
-    stages = [stage for stage in flow.stages if stage.name in pins]
-    before = [stage.workers for stage in stages]
-    for stage in stages:
-        stage.workers = pins[stage.name]
-    try:
-        yield
-    finally:
-        for stage, workers in zip(stages, before, strict=True):
-            stage.workers = workers
 
 
 def _facts(stage: Stage, count: int) -> StageFacts:

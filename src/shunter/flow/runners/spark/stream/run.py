@@ -26,6 +26,7 @@ from shunter.errors import FlowError
 from shunter.flow.graph.flow_graph import FlowGraph
 from shunter.flow.location import Location
 from shunter.flow.runners.port import MAX_EVENTS, Stopped
+from shunter.flow.runners.spark.batch.chains import pinned
 from shunter.flow.runners.spark.batch.envelopes import States, Tallies
 from shunter.flow.runners.spark.batch.run import reports_of
 from shunter.flow.runners.spark.session.connect import needs_classic
@@ -41,7 +42,6 @@ from shunter.flow.runners.spark.stream.fitness import check_streamable
 from shunter.flow.runners.spark.stream.identity import (
     identity_of,
     keep_identity,
-    pinned,
     pins_of,
 )
 from shunter.flow.runners.spark.stream.ledger import Commit, Counts, Ledger, written

@@ -16,7 +16,7 @@ import msgspec
 
 from shunter.flow.graph.instructions import Instruction
 from shunter.flow.graph.stages import Stage
-from shunter.flow.runners.spark.batch.chains import Chain
+from shunter.flow.runners.spark.batch.chains import Chain, is_one_file
 from shunter.flow.runners.spark.batch.envelopes import (
     Clock,
     EnvelopeInbox,
@@ -28,7 +28,6 @@ from shunter.flow.runners.spark.batch.envelopes import (
 )
 from shunter.flow.runners.spark.batch.task_sinks import (
     SinkManifest,
-    is_one_file,
     manifest_row,
     this_task,
 )
