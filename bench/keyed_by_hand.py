@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from bench.keyed_events import Reading, Told, Totals, priced
 from shunter.flow.graph.instructions import END_OF_STREAM, Instruction
 
-PART_GROUPED = 10
+PART_GROUPED = 100
 SCHEMA = "key long, total double, count long"
 FIELDS = ("key", "value", "time")
 

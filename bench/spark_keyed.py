@@ -4,8 +4,8 @@ Events (a key, a value, a time) in Parquet files go to the object of their key, 
 a function, and each object tells its sums at the end. One in a thousand of these is kept, so that
 keyed state is measured and no sink. The best by hand is `mapInArrow` over partitions that Spark has
 sorted by key; `applyInArrow` is many times slower where keys have few events, and is measured on a
-tenth of them. Both run in turns in one session. Processor time is measured as well, for other work
-on the machine changes it less. How much memory Python's processes take at most is measured in
+hundredth of them. Both run in turns in one session. Processor time is measured as well, for other
+work on the machine changes it less. How much memory Python's processes take at most is measured in
 sessions of their own.
 """
 

@@ -11,6 +11,7 @@ from typing import Any
 from shunter.flow.sinks.appended_file import AppendedFile
 from shunter.flow.sinks.file_sink import FileSink
 from shunter.flow.sinks.growing_file import GrowingFile, check_target
+from shunter.flow.sinks.single_file import is_folder_of_parts
 
 
 class LineSink(FileSink):
@@ -42,7 +43,8 @@ class LineSink(FileSink):
         return is_plain and self.mode != "append" and self.location.is_local
 
     def _check_place(self, target: Path) -> None:
-        check_target(target, is_folder=target.is_dir())
+        is_file = self.names_a_file and not is_folder_of_parts(target)
+        check_target(target, is_folder=not is_file and target.is_dir())
 
     def open(self, saved: Any | None) -> None:
         if self._may_be_one_file:

@@ -21,11 +21,8 @@ class LocalFile(LocalFolder):
         return self.target.with_name(f".{self.target.name}.parts")
 
     def _check(self) -> None:
-        if self.target.is_dir() and all(
-            path.name.startswith("part-") for path in self.target.iterdir()
-        ):
-            return  # what another run has left as a folder of parts
-        check_target(self.target)
+        if not is_folder_of_parts(self.target):
+            check_target(self.target)
 
     def publish_first(self, run: str, parts: Sequence[Part], version: int = 1) -> None:
         if len(parts) > 1:
@@ -40,6 +37,12 @@ class LocalFile(LocalFolder):
                 _remove(self.target)
             os.replace(staged, self.target)
             sync_folder(self.target.parent)
+
+
+def is_folder_of_parts(target: Path) -> bool:
+    """True if another run has left a folder of part files there, and nothing else."""
+    names = [path.name for path in target.iterdir()] if target.is_dir() else []
+    return bool(names) and all(name.startswith("part-") for name in names)
 
 
 def _remove(folder: Path) -> None:
