@@ -13,7 +13,7 @@ from s3_server import s3_server as s3_server
 from shunter.errors import FlowError
 from shunter.flow.location import Location
 from shunter.flow.sinks.file_sink import new_run
-from shunter.flow.sinks.parts import Part
+from shunter.flow.sinks.parts import PartFile
 from unit.flow.io_steps import carried, write_all, write_with_a_kill
 
 every = pytest.mark.parametrize("case", FILE_CASES, ids=str)
@@ -98,7 +98,7 @@ def test_what_is_kept_is_seen_while_it_runs_and_once(case: FileCase, target: Loc
 # ---- written by tasks
 
 
-def task(output: Any, number: int, attempt: str, events: list[Any]) -> list[Part]:
+def task(output: Any, number: int, attempt: str, events: list[Any]) -> list[PartFile]:
     """Do what a task does, and return what it tells."""
     writer = output.task.writer(number, attempt)
     writer.write(events)

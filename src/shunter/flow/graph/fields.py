@@ -31,5 +31,5 @@ class Getter:
 
 
 def is_field(field: Any) -> bool:
-    """Tell whether this names a part of an event."""
+    """True if this names a part of an event."""
     return (isinstance(field, str) and bool(field)) or callable(field)

@@ -32,7 +32,7 @@ def users_module() -> str:
 
 
 def is_ours(module: str) -> bool:
-    """Tell whether a module is a part of Shunter."""
+    """True if a module is a part of Shunter."""
     return module == _PACKAGE or module.startswith(f"{_PACKAGE}.")
 
 

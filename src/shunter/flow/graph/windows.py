@@ -16,7 +16,7 @@ from shunter.flow.graph.times import Number, Seconds, seconds_of
 
 
 class Window:
-    """Windows of `size` seconds, a new one `every` so many; side by side where nothing is said.
+    """Windows of `size` seconds, a new one `every` so many; side by side by default.
 
     They begin at multiples of `every`. `time` is the field with an event's time, or a function.
     """

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from copy import copy
-from typing import Any
+from typing import Any, Protocol
 
-from shunter.flow.graph.flow_graph import FlowGraph
 from shunter.flow.graph.keys import KeyPartitioner
 from shunter.flow.graph.routes import LOCAL
 from shunter.flow.graph.stages import StageKind
 from shunter.flow.runtime.bad_events import BadEvents
-from shunter.flow.runtime.inbox import LIMIT, Inbox
+from shunter.flow.runtime.inbox import LIMIT, EventInbox, Inbox
 from shunter.flow.runtime.plan import DEAD_LETTERS, EdgePlan, FlowPlan, WorkerPlan
 from shunter.flow.runtime.sending import Sending, StageOutbox
 from shunter.flow.runtime.stage_worker import SinkOutbox, StageWorker, Tally
@@ -31,6 +30,17 @@ ToReceiver = Callable[[EdgePlan, str], StageOutbox]
 """Returns the way to a receiver."""
 
 
+class FlowPolicy(Protocol):
+    """What workers must know of their flow."""
+
+    @property
+    def on_error(self) -> Any: ...
+    @property
+    def instructions(self) -> tuple[str, ...]: ...
+    @property
+    def types(self) -> Mapping[str, type]: ...
+
+
 class Assembly:
     """Workers in this process, open and ready to be stepped, each before those that send to it.
 
@@ -40,12 +50,12 @@ class Assembly:
 
     def __init__(
         self,
-        flow: FlowGraph,
+        flow: FlowPolicy,
         plan: FlowPlan,
         workers: Iterable[WorkerPlan],
         outbox: ToReceiver,
         *,
-        inboxes: Mapping[str, Inbox],
+        inboxes: Mapping[str, EventInbox],
         saved: Snapshots | None = None,
         on_checkpoint: Callable[[str, int, Any], None] = lambda _, __, ___: None,
         stored: Mapping[str, KeyedStates] | None = None,
@@ -86,7 +96,9 @@ class Assembly:
         for source in sources:
             source.close()
 
-    def _made(self, worker: WorkerPlan, outbox: ToReceiver, inbox: Inbox | None) -> StageWorker:
+    def _made(
+        self, worker: WorkerPlan, outbox: ToReceiver, inbox: EventInbox | None
+    ) -> StageWorker:
         saved = None if self._saved is None else self._saved[worker.id]
         first, last = worker.stages[0], worker.stages[-1]
         dead = [edge.sender for edge in worker.outputs if edge.number == DEAD_LETTERS]

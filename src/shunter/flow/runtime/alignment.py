@@ -41,7 +41,7 @@ class Alignment:
 
     @property
     def is_at_end(self) -> bool:
-        """Tell whether all senders have come to the end of their streams."""
+        """True if all senders have come to the end of their streams."""
         return not self._open
 
     def arrived(self, sender: str, instruction: Instruction) -> None:

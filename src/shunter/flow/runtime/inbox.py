@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from shunter.errors import FlowError
 from shunter.flow.graph.instructions import END_OF_STREAM, Instruction
@@ -32,6 +32,24 @@ class _Lane:
         self.done = 0
         self.occupied = 0
         self.runs: deque[tuple[int, list[Any] | Instruction]] = deque()
+
+
+class EventInbox(Protocol):
+    """Where a stage worker takes its events from: an `Inbox`, or rows of Spark's."""
+
+    taken_from: str
+
+    def take(self, limit: int, /) -> list[Any] | Instruction | None:
+        """Return the next events, an instruction, or None if there is nothing just now."""
+
+    def acknowledge(self, count: int, /) -> None:
+        """Make room for as many events, of which all outputs were taken."""
+
+    def snapshot(self) -> Any:
+        """Return what `restore` needs, in another process."""
+
+    def restore(self, saved: Any) -> None:
+        """Become what a snapshot has kept."""
 
 
 class Inbox:

@@ -334,7 +334,7 @@ def handler_of(stage: Stage, instance: Any) -> Callable[[Any], Any]:
 
 
 def is_given_key(what: Any) -> bool:
-    """Tell whether a class or factory must be given the key that its instance is for."""
+    """True if a class or factory must be given the key that its instance is for."""
     try:
         parameters = inspect.signature(what).parameters.values()
     except (TypeError, ValueError):

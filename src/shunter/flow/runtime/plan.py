@@ -219,7 +219,7 @@ def _chains(
 
 
 def _is_fused(edge: Edge, indexes: dict[Stage, list[int]], links: Links) -> bool:
-    """Tell whether each worker upstream has one receiver, of its own index, for all it emits.
+    """True if each worker upstream has one receiver, of its own index, for all it emits.
 
     Stages that ask for different numbers of workers get their own ones in any case.
     """

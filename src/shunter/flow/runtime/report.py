@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from shunter.flow.graph.flow_graph import FlowGraph
+from shunter.flow.runtime.inbox import Inbox
 from shunter.flow.runtime.plan import dead_letters_stage
 from shunter.flow.runtime.stage_worker import StageWorker
 
@@ -40,7 +41,7 @@ class LiveReport:
 
     def _of(self, name: str, kind: str) -> StageReport:
         mine = [worker for worker in self._workers if name in worker.tallies]
-        heads = [worker.inbox for worker in mine if worker.is_head(name) and worker.inbox]
+        heads = [w.inbox for w in mine if w.is_head(name) and isinstance(w.inbox, Inbox)]
         return StageReport(
             name,
             str(kind),

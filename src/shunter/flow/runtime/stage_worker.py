@@ -17,7 +17,7 @@ from shunter.flow.graph.stages import Stage, StageKind
 from shunter.flow.runtime.aggregator import Aggregator
 from shunter.flow.runtime.bad_events import BadEvents, blamed_on
 from shunter.flow.runtime.in_out import Needs, chained
-from shunter.flow.runtime.inbox import Inbox
+from shunter.flow.runtime.inbox import EventInbox
 from shunter.flow.runtime.operators import Keyed, Operator, operator
 from shunter.flow.runtime.ordered import Ordered, Types
 from shunter.flow.runtime.plan import edge_of
@@ -94,7 +94,7 @@ class StageWorker:
         tallies: dict[str, Tally],
         *,
         source: Source | None = None,
-        inbox: Inbox | None = None,
+        inbox: EventInbox | None = None,
         sink: Sink | None = None,
         known: frozenset[str] = frozenset(),
         late_senders: frozenset[str] = frozenset(),
@@ -143,7 +143,7 @@ class StageWorker:
         return max((sending.waiting for sending in self._sendings.values()), default=0)
 
     def is_head(self, stage: str) -> bool:
-        """Tell whether a stage is the one that takes from the inbox."""
+        """True if a stage is the one that takes from the inbox."""
         return stage == self._head
 
     def failed(self, stage: str) -> int:

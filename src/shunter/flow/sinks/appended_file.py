@@ -136,7 +136,7 @@ class AppendedFile:
             )
 
     def _is_ours(self) -> bool:
-        """Tell whether the target begins with what the first publication has put there."""
+        """True if the target begins with what the first publication has put there."""
         found, left = 0, self._size
         with open(self.target, "rb") as file:
             while block := file.read(min(left, _BLOCK)):

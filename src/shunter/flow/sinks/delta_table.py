@@ -26,7 +26,7 @@ from shunter.flow.sinks.file_sink import Target, widened
 from shunter.flow.sinks.growing_file import part_of
 from shunter.flow.sinks.local_target import LocalFolder
 from shunter.flow.sinks.parquet_folder import WriteParquet
-from shunter.flow.sinks.parts import OUR_NAMES, Part, number_of, schema_of, unified
+from shunter.flow.sinks.parts import OUR_NAMES, PartFile, number_of, schema_of, unified
 
 
 class WriteDelta(WriteParquet):
@@ -109,7 +109,7 @@ class WriteDelta(WriteParquet):
             return b""
         return bytes(table.columns().serialize())
 
-    def _publish_all(self, target: Target, parts: Sequence[Part], version: int = 1) -> None:
+    def _publish_all(self, target: Target, parts: Sequence[PartFile], version: int = 1) -> None:
         target.publish_first(self._run, parts, version)
 
 
@@ -139,7 +139,7 @@ class DeltaLog:
             return int(self._table().transaction_version(f"shunter-{run}") or 0)
 
     def commit(
-        self, run: str, version: int, parts: Sequence[Part], columns: Any, *, is_first: bool
+        self, run: str, version: int, parts: Sequence[PartFile], columns: Any, *, is_first: bool
     ) -> None:
         """Add files by one transaction."""
         lake = deltalake("deltalake.transaction")
@@ -246,8 +246,14 @@ class _Commits:
     given: Any
 
     def commit(
-        self, run: str, version: int, parts: Sequence[Part], staging: Location, *, is_first: bool
-    ) -> list[Part]:
+        self,
+        run: str,
+        version: int,
+        parts: Sequence[PartFile],
+        staging: Location,
+        *,
+        is_first: bool,
+    ) -> list[PartFile]:
         """Add parts to the table unless they are in it; return them as they are there."""
         if not parts:
             if self.given is not None and is_first:
@@ -261,7 +267,7 @@ class _Commits:
         self.log.commit(run, version, whole, columns, is_first=is_first)
         return whole
 
-    def _columns(self, parts: Sequence[Part]) -> Any:
+    def _columns(self, parts: Sequence[PartFile]) -> Any:
         """Return the columns, but for those that had only nulls so far: a table has no such."""
         found, null = schema_of(parts), arrow().null()
         known = self.log.columns() if self.log.exists and self.given is None else None
@@ -273,7 +279,7 @@ class _Commits:
     def _overwrites(self) -> bool:
         return self.log._mode == "overwrite"
 
-    def _move(self, parts: Sequence[Part]) -> None:
+    def _move(self, parts: Sequence[PartFile]) -> None:
         return
 
 
@@ -288,21 +294,21 @@ class LocalTable(_Commits, LocalFolder):
     def _staging(self) -> Path:
         return self.target.with_name(f".{self._name}.part")
 
-    def begin(self, run: str, kept: Collection[Part]) -> None:
+    def begin(self, run: str, kept: Collection[PartFile]) -> None:
         self._run = run
         super().begin(run, kept)
 
-    def publish_first(self, run: str, parts: Sequence[Part], version: int = 1) -> None:
+    def publish_first(self, run: str, parts: Sequence[PartFile], version: int = 1) -> None:
         self.commit(run, version, parts, self.staging, is_first=True)
 
-    def publish_more(self, parts: Sequence[Part], version: int = 1) -> None:
+    def publish_more(self, parts: Sequence[PartFile], version: int = 1) -> None:
         self.commit(self._run, version, parts, self.staging, is_first=False)
 
-    def _move(self, parts: Sequence[Part]) -> None:
+    def _move(self, parts: Sequence[PartFile]) -> None:
         self.target.mkdir(exist_ok=True)
         super().publish_more(parts)
 
-    def _fetch(self, part: Part) -> None:
+    def _fetch(self, part: PartFile) -> None:
         if self.log.version_of(self._run):
             with_copy = self.target / part.name
             if with_copy.exists() and not (self._staging / part.name).exists():
@@ -318,15 +324,15 @@ class ObjectTable(_Commits):
     def __init__(self, location: Location, log: DeltaLog, given: Any) -> None:
         self.staging, self.log, self.given, self._run = location, log, given, ""
 
-    def begin(self, run: str, kept: Collection[Part]) -> None:
+    def begin(self, run: str, kept: Collection[PartFile]) -> None:
         self._run = run
         if gone := [part.name for part in kept if not (self.staging / part.name).is_file()]:
             raise FlowError(f"{self.staging / gone[0]}: it was saved and is gone; begin a new run")
 
-    def publish_first(self, run: str, parts: Sequence[Part], version: int = 1) -> None:
+    def publish_first(self, run: str, parts: Sequence[PartFile], version: int = 1) -> None:
         self.commit(run, version, parts, self.staging, is_first=True)
 
-    def publish_more(self, parts: Sequence[Part], version: int = 1) -> None:
+    def publish_more(self, parts: Sequence[PartFile], version: int = 1) -> None:
         self.commit(self._run, version, parts, self.staging, is_first=False)
 
     def end(self) -> None:

@@ -24,7 +24,7 @@ from shunter.flow.sinks.growing_file import check_target, part_of
 from shunter.flow.sinks.local_target import MARKER, LocalFolder
 from shunter.flow.sinks.object_target import ObjectFolder
 from shunter.flow.sinks.part_writer import PartWriter
-from shunter.flow.sinks.parts import Part, PartNames, schema_of
+from shunter.flow.sinks.parts import PartFile, PartNames, schema_of
 from shunter.flow.sinks.single_file import LocalFile
 from shunter.rerun.staging_folder import sync
 
@@ -40,16 +40,16 @@ class Target(Protocol):
     def staging(self) -> Location:
         """The folder that parts are written into."""
 
-    def begin(self, run: str, kept: Collection[Part]) -> None:
+    def begin(self, run: str, kept: Collection[PartFile]) -> None:
         """Make room for a run; parts that are kept must be there, others are swept."""
 
-    def publish_first(self, run: str, parts: Sequence[Part], version: int) -> None:
+    def publish_first(self, run: str, parts: Sequence[PartFile], version: int) -> None:
         """Let these be all that there is, or with mode "append" add them; in one step.
 
         `version` rises with what the run publishes, for targets that keep a ledger.
         """
 
-    def publish_more(self, parts: Sequence[Part], version: int) -> None:
+    def publish_more(self, parts: Sequence[PartFile], version: int) -> None:
         """Add parts to what was published; may be done again."""
 
     def end(self) -> None:
@@ -87,7 +87,7 @@ class FileSink:
         self._target: Target | None = None
         self._writer: PartWriter | None = None
         self._run, self._names = "", PartNames("", "")
-        self._parts: list[Part] = []
+        self._parts: list[PartFile] = []
         self._shown: int | None = None
 
     @property
@@ -136,7 +136,7 @@ class FileSink:
             self.check()
         self._run, self._names = run, PartNames(run, self._format.suffix, number)
         self._parts = [
-            Part(name, rows, size, schemas[at] if at >= 0 else b"", tuple(map(tuple, values)))
+            PartFile(name, rows, size, schemas[at] if at >= 0 else b"", tuple(map(tuple, values)))
             for name, rows, size, at, values in parts
         ]
         self._shown = shown if self._shown is not None else None
@@ -148,7 +148,7 @@ class FileSink:
             self._format,
             self._names,
             partition_by=self.partition_by,
-            known=[*self._parts, *(Part("", 0, 0, schema) for schema in (*schemas, columns))],
+            known=[*self._parts, *(PartFile("", 0, 0, schema) for schema in (*schemas, columns))],
         )
 
     def write(self, events: Sequence[Any]) -> int:
@@ -217,7 +217,7 @@ class FileSink:
         task = TaskFiles(target.staging, self._format, self.partition_by, run, known)
         return StagedOutput(self, target, run, task)
 
-    def resumed(self, run: str, kept: Sequence[Part], *, is_new: bool) -> StagedOutput:
+    def resumed(self, run: str, kept: Sequence[PartFile], *, is_new: bool) -> StagedOutput:
         """Go on with a run whose parts are written by tasks and shown bit by bit."""
         if is_new:
             self.check()
@@ -262,7 +262,7 @@ class FileSink:
         """Return the columns that files must fit, as a schema's bytes; empty if there are none."""
         return b""
 
-    def _publish_all(self, target: Target, parts: Sequence[Part], version: int = 1) -> None:
+    def _publish_all(self, target: Target, parts: Sequence[PartFile], version: int = 1) -> None:
         """Publish for the first time, with all columns in all files."""
         columns = schema_of(parts)
         whole = [widened(part, target.staging, columns) for part in parts]
@@ -288,7 +288,7 @@ class TaskFiles:
                 "they share"
             )
         names = PartNames(f"{self.run}-{number}-{attempt}", self.form.suffix)
-        known = [Part("", 0, 0, self.columns)]
+        known = [PartFile("", 0, 0, self.columns)]
         return PartWriter(
             self.staging, self.form, names, partition_by=self.partition_by, known=known
         )
@@ -301,18 +301,18 @@ class StagedOutput:
         self._sink, self._target, self._run = sink, target, run
         self.task = task
 
-    def narrow(self, parts: Sequence[Part]) -> list[Part]:
+    def narrow(self, parts: Sequence[PartFile]) -> list[PartFile]:
         """Return the parts that lack columns which others have."""
         columns = schema_of(parts)
         return [part for part in parts if _is_narrow(part, columns)]
 
-    def publish(self, parts: Sequence[Part]) -> None:
+    def publish(self, parts: Sequence[PartFile]) -> None:
         """Show all parts, and nothing else of this run."""
         self._sink._run = self._run
         self._sink._publish_all(self._target, parts)
         self._target.end()
 
-    def show(self, parts: Sequence[Part], *, is_first: bool, version: int) -> None:
+    def show(self, parts: Sequence[PartFile], *, is_first: bool, version: int) -> None:
         """Show some more parts of a run that goes on; may be repeated."""
         self._sink._run = self._run
         if is_first:
@@ -320,9 +320,9 @@ class StagedOutput:
         else:
             self._target.publish_more(parts, version)
 
-    def columns_with(self, parts: Sequence[Part], known: bytes) -> bytes:
+    def columns_with(self, parts: Sequence[PartFile], known: bytes) -> bytes:
         """Return the columns of parts and of those before them, as a schema's bytes."""
-        columns = schema_of([*parts, Part("", 0, 0, known)])
+        columns = schema_of([*parts, PartFile("", 0, 0, known)])
         return b"" if columns is None else bytes(columns.serialize())
 
     def end(self) -> None:
@@ -338,11 +338,11 @@ class StagedOutput:
         self._target.end()
 
 
-def _is_narrow(part: Part, columns: Any) -> bool:
+def _is_narrow(part: PartFile, columns: Any) -> bool:
     return columns is not None and part.schema != bytes(columns.serialize())
 
 
-def widened(part: Part, staging: Location, columns: Any) -> Part:
+def widened(part: PartFile, staging: Location, columns: Any) -> PartFile:
     """Return a part with all columns; it is written again if it lacks some."""
     if not _is_narrow(part, columns):
         return part

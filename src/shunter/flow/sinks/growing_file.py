@@ -165,7 +165,7 @@ def lock(descriptor: int, path: Path) -> None:
 
 
 def is_still_there(descriptor: int, path: Path) -> bool:
-    """Tell whether what was opened has not been moved or removed."""
+    """True if what was opened has not been moved or removed."""
     try:
         return os.path.samestat(os.fstat(descriptor), os.stat(path))
     except FileNotFoundError:
@@ -179,5 +179,5 @@ def file_faults(target: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise FlowError(
-            f"{target}: can't be written ({error.strerror}); see to the rights and the room there"
+            f"{target}: can't be written ({error.strerror}); check its permissions and free space"
         ) from error

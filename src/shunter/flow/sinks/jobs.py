@@ -97,7 +97,7 @@ class _Conversation:
         self._under_way = self._thread.submit(self._runner.run, work)
 
     def is_idle(self, timeout: float | None) -> bool:
-        """Tell whether all that was begun is stored, or raise why it can't be."""
+        """True if all that was begun is stored, or raise why it can't be."""
         if self._under_way is None:
             return True
         if wait([self._under_way], timeout).not_done:

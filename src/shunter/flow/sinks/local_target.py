@@ -20,7 +20,7 @@ from shunter.flow.sinks.growing_file import (
     is_still_there,
     lock,
 )
-from shunter.flow.sinks.parts import Part
+from shunter.flow.sinks.parts import PartFile
 from shunter.rerun.directories import staged_directory
 
 MARKER = "_run"
@@ -48,7 +48,7 @@ class LocalFolder:
     def _staging(self) -> Path:
         return self.target.with_name(f".{self.target.name}.part")
 
-    def begin(self, run: str, kept: Collection[Part]) -> None:
+    def begin(self, run: str, kept: Collection[PartFile]) -> None:
         """Make room for a run; parts that are kept must be there, all others are swept."""
         self.let_go()
         self._check()
@@ -64,7 +64,7 @@ class LocalFolder:
         if not (self._replaces_file and self.target.is_file()):
             check_target(self.target, is_folder=True)
 
-    def publish_first(self, run: str, parts: Sequence[Part], version: int = 1) -> None:
+    def publish_first(self, run: str, parts: Sequence[PartFile], version: int = 1) -> None:
         """Let the target be these parts and nothing else; with mode "append", add them."""
         if self._appends:
             self.target.mkdir(exist_ok=True)
@@ -79,7 +79,7 @@ class LocalFolder:
                     place.parent.mkdir(parents=True, exist_ok=True)
                     _link(self._staging / part.name, place)
 
-    def publish_more(self, parts: Sequence[Part], version: int = 1) -> None:
+    def publish_more(self, parts: Sequence[PartFile], version: int = 1) -> None:
         """Move parts into the target; those that are there already stay."""
         with file_faults(self.target):
             for part in parts:
@@ -116,7 +116,7 @@ class LocalFolder:
             if path.is_file() and path.relative_to(self._staging).as_posix() not in kept:
                 path.unlink()
 
-    def _fetch(self, part: Part) -> None:
+    def _fetch(self, part: PartFile) -> None:
         """See that a part is staged, or published already; then it is staged again."""
         path, published = self._staging / part.name, self.target / part.name
         if path.exists():

@@ -15,7 +15,7 @@ import msgspec
 from shunter.errors import FlowError
 from shunter.flow.location import Location
 from shunter.flow.manifest import OWN, Manifest, manifest_of
-from shunter.flow.sinks.parts import OUR_NAMES, Part
+from shunter.flow.sinks.parts import OUR_NAMES, PartFile
 
 MOST_RUNS = 1000
 """How many runs a manifest remembers, so that none is published twice."""
@@ -32,7 +32,7 @@ class ObjectFolder:
     def staging(self) -> Location:
         return self.target
 
-    def begin(self, run: str, kept: Collection[Part]) -> None:
+    def begin(self, run: str, kept: Collection[PartFile]) -> None:
         """Take the target over for a run; parts that are kept must be there, all others go."""
         self._run = run
         self._owner.write(run.encode())
@@ -42,7 +42,7 @@ class ObjectFolder:
         known = {*self._manifest().files, *kept_names}
         self._delete(name for name in there if OUR_NAMES.search(name) and name not in known)
 
-    def publish_first(self, run: str, parts: Sequence[Part], version: int = 1) -> None:
+    def publish_first(self, run: str, parts: Sequence[PartFile], version: int = 1) -> None:
         """Let the target be these parts and nothing else; with mode "append", add them."""
         before = self._manifest()
         if run in before.runs:
@@ -54,7 +54,7 @@ class ObjectFolder:
             self._publish(Manifest(new, runs))
             self._delete(name for name in self._files() if name not in set(new))
 
-    def publish_more(self, parts: Sequence[Part], version: int = 1) -> None:
+    def publish_more(self, parts: Sequence[PartFile], version: int = 1) -> None:
         """Add parts; those that are there already stay."""
         before = self._manifest()
         known = set(before.files)

@@ -13,7 +13,7 @@ from shunter.errors import FlowError
 from shunter.flow.location import Location, file_faults
 from shunter.flow.sinks.formats import FileWriter, Format, ParquetWriter
 from shunter.flow.sinks.parts import (
-    Part,
+    PartFile,
     PartNames,
     partition_folder,
     partition_values,
@@ -44,13 +44,13 @@ class PartWriter:
         names: PartNames,
         *,
         partition_by: Sequence[str] = (),
-        known: Iterable[Part] = (),
+        known: Iterable[PartFile] = (),
     ) -> None:
         self._folder, self._format, self._names = folder, form, names
         self._partition_by = tuple(partition_by)
         self._schema: Any = schema_of(known)
         self._open: OrderedDict[str, _OpenFile] = OrderedDict()
-        self._parts: list[Part] = []
+        self._parts: list[PartFile] = []
 
     def write(self, events: Sequence[Any]) -> None:
         """Take events; they are in files when `finish` was called."""
@@ -77,7 +77,7 @@ class PartWriter:
         """The columns that were seen so far; empty if the format has none."""
         return b"" if self._schema is None else bytes(self._schema.serialize())
 
-    def finish(self) -> list[Part]:
+    def finish(self) -> list[PartFile]:
         """End all files, safe on their disk, and return those since the last time."""
         while self._open:
             self._end(next(iter(self._open)))
@@ -135,7 +135,7 @@ class PartWriter:
             known = [] if self._schema is None else [self._schema]
             self._schema = unified([*known, each.writer.schema])
         if each.writer.rows:
-            self._parts.append(Part(each.name, each.writer.rows, size, schema, each.values))
+            self._parts.append(PartFile(each.name, each.writer.rows, size, schema, each.values))
         else:
             (self._folder / each.name).delete()
         self._write(key, each.values, left)

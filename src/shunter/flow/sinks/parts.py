@@ -15,7 +15,7 @@ NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 """How Hive, and who reads its folders, writes that a partition has no value."""
 
 
-class Part(msgspec.Struct, frozen=True, array_like=True):
+class PartFile(msgspec.Struct, frozen=True, array_like=True):
     """A file that was written. `name` is its path in the target's folder, `values` its partition.
 
     `schema` is Arrow's, as bytes; it is empty for formats that have none.
@@ -43,7 +43,7 @@ class PartNames:
         return f"part-{number:05d}-{self._run}{self._suffix}"
 
 
-def number_of(part: Part) -> int:
+def number_of(part: PartFile) -> int:
     """Return which of its writer's files a part is."""
     return int(part.name.rpartition("/")[2].split("-")[1])
 
@@ -75,7 +75,7 @@ def unified(schemas: Iterable[Any]) -> Any:
     return arrow().unify_schemas(list(schemas), promote_options="permissive")
 
 
-def schema_of(parts: Iterable[Part]) -> Any:
+def schema_of(parts: Iterable[PartFile]) -> Any:
     """Return the columns that all parts have together; None if they have no schema."""
     schemas = {part.schema for part in parts if part.schema}
     if not schemas:

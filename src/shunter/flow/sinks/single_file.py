@@ -10,7 +10,7 @@ from shunter.errors import FlowError
 from shunter.flow.location import sync_folder
 from shunter.flow.sinks.growing_file import check_target, file_faults
 from shunter.flow.sinks.local_target import LocalFolder
-from shunter.flow.sinks.parts import Part
+from shunter.flow.sinks.parts import PartFile
 
 
 class LocalFile(LocalFolder):
@@ -24,7 +24,7 @@ class LocalFile(LocalFolder):
         if not is_folder_of_parts(self.target):
             check_target(self.target)
 
-    def publish_first(self, run: str, parts: Sequence[Part], version: int = 1) -> None:
+    def publish_first(self, run: str, parts: Sequence[PartFile], version: int = 1) -> None:
         if len(parts) > 1:
             raise FlowError(f"{self.target}: {len(parts)} tasks have written one file")
         with file_faults(self.target):

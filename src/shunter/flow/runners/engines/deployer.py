@@ -44,7 +44,7 @@ class Keeper(Protocol):
     """Whoever has started the engines."""
 
     def is_alive(self, node: int) -> bool:
-        """Tell whether the process of an engine is there."""
+        """True if the process of an engine is there."""
 
     def restart(self, node: int) -> None:
         """Bring an engine back; others may be brought elsewhere with it."""
@@ -360,7 +360,7 @@ class FlowRun:
             if not is_keeping and self._is_due(now - kept_at):
                 number, keeping, is_keeping = number + 1, {}, True
                 for engine in self._engines:
-                    engine.post(messages.Checkpoint(run=self._run, number=number))
+                    engine.post(messages.TakeCheckpoint(run=self._run, number=number))
             if now - asked_at >= STATUS_SECONDS:
                 asked_at = now
                 self._look(now)

@@ -167,7 +167,7 @@ class Engine:
         deployment.start()
         return deployment.ways()
 
-    def _checkpoint(self, it: messages.Checkpoint) -> None:
+    def _checkpoint(self, it: messages.TakeCheckpoint) -> None:
         self._deployed(it.run).checkpoint(it.number)
 
     def _quiesce(self, it: messages.Quiesce) -> None:
@@ -233,7 +233,7 @@ _DOINGS: dict[type, Callable[[Engine, Any], Any]] = {
     messages.Prepare: Engine._prepare,
     messages.Deploy: Engine._deploy,
     messages.Start: Engine._start,
-    messages.Checkpoint: Engine._checkpoint,
+    messages.TakeCheckpoint: Engine._checkpoint,
     messages.Quiesce: Engine._quiesce,
     messages.Publish: Engine._publish,
     messages.Remove: Engine._removed,

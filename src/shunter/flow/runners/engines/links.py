@@ -122,7 +122,7 @@ class Link:
 
     @property
     def is_settled(self) -> bool:
-        """Tell whether all that was sent is confirmed."""
+        """True if all that was sent is confirmed."""
         return not self._unconfirmed
 
     def _post(self, envelope: LinkEnvelope, body: bytes) -> None:

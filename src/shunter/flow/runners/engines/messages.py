@@ -49,7 +49,7 @@ class Start(Request, frozen=True, tag="start"):
     run: str
 
 
-class Checkpoint(Request, frozen=True, tag="checkpoint"):
+class TakeCheckpoint(Request, frozen=True, tag="checkpoint"):
     run: str
     number: int
 
@@ -85,7 +85,7 @@ AnyRequest = (
     | Prepare
     | Deploy
     | Start
-    | Checkpoint
+    | TakeCheckpoint
     | Quiesce
     | Publish
     | Remove

@@ -92,7 +92,7 @@ def sweep_inboxes(host: str) -> int:
 
 
 def is_loopback(endpoint: str) -> bool:
-    """Tell whether an endpoint of ZeroMQ is reached from this host alone."""
+    """True if an endpoint of ZeroMQ is reached from this host alone."""
     scheme, _, rest = endpoint.partition("://")
     host = rest.rpartition(":")[0]
     return scheme == "ipc" or host == "localhost" or host.startswith("127.")

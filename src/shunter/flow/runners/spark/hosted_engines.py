@@ -132,7 +132,7 @@ class SparkEngines:
         return list(self._endpoints)
 
     def is_alive(self, node: int) -> bool:
-        """Tell whether an engine is there; where one is not, none is."""
+        """True if an engine is there; where one is not, none is."""
         return self._stage is not None and self._stage.is_alive()
 
     def restart(self, node: int) -> None:

@@ -62,7 +62,7 @@ class Chain:
         )
 
     def is_straight_behind(self, sender: Chain) -> bool:
-        """Tell whether each worker gets all its events from the one of the same index there."""
+        """True if each worker gets all its events from the one of the same index there."""
         between = self.takes_from(sender)
         return len(between) == 1 and all(
             {index_of(receiver) for receiver in edge.receivers} == {worker.index}

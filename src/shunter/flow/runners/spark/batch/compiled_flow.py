@@ -180,7 +180,7 @@ class CompiledFlow:
         return placed if self._is_in_order(chain, senders) else placed.sortWithinPartitions(*ORDER)
 
     def _is_in_order(self, chain: Chain, senders: Sequence[Chain]) -> bool:
-        """Tell whether rows need no sorting behind a shuffle; in a batch run they do."""
+        """True if rows need no sorting behind a shuffle; in a batch run they do."""
         return False
 
     def _sent(self, sender: Chain, chain: Chain) -> DataFrame:
@@ -204,5 +204,5 @@ class CompiledFlow:
 
 
 def _is_parallel(stage: Stage) -> bool:
-    """Tell whether any number of tasks read a source."""
+    """True if any number of tasks read a source."""
     return isinstance(stage.what, DataFrameSource | SplitSource)

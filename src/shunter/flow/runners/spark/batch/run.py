@@ -36,7 +36,7 @@ from shunter.flow.runtime.codec import Codec
 from shunter.flow.runtime.plan import FlowPlan, dead_letters_stage
 from shunter.flow.runtime.report import StageReport
 from shunter.flow.sinks.file_sink import FileSink, StagedOutput, new_run
-from shunter.flow.sinks.parts import Part
+from shunter.flow.sinks.parts import PartFile
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -54,7 +54,7 @@ def run_on_spark(
     """Run a flow to its end, and return what each stage has done.
 
     `session` is the user's own; else it is that of this process, on `master`. `nodes` is how many
-    workers stages have that ask for no number; where nothing is said, as many as Spark has cores.
+    workers stages have that ask for no number; defaults to one per Spark core.
     Raises Stopped where it should stop; nothing is published then.
     """
     session = session or spark_session(master)
@@ -81,7 +81,7 @@ class BatchRun:
         written = self._staged()
         compiled.files = {name: output.task for name, output in written.items()}
         told: Tallies = {}
-        parts: dict[str, list[Part]] = {}
+        parts: dict[str, list[PartFile]] = {}
         try:
             with RunWatch(self._session, self.tag, **watched) as watch, plain_faults():
                 compiled.compile()
@@ -162,7 +162,7 @@ class SinkFeed:
         for index, mine in groupby(rows, key=lambda row: row.node):
             inbox = EnvelopeInbox(mine, self._codec, self._clock)
             worker = workers[ids[index]]
-            worker.inbox = inbox  # type: ignore[assignment]
+            worker.inbox = inbox
             while not worker.is_done:
                 worker.step()
             self.tallies |= inbox.tallies

@@ -19,7 +19,7 @@ from shunter.flow.runners.spark.batch.envelopes import LAST_EPOCH, EnvelopeRow, 
 from shunter.flow.runners.spark.session.faults import marked_faults
 from shunter.flow.sinks.file_sink import FileSink, StagedOutput, TaskFiles, widened
 from shunter.flow.sinks.part_writer import PartWriter
-from shunter.flow.sinks.parts import Part, schema_of
+from shunter.flow.sinks.parts import PartFile, schema_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -33,7 +33,7 @@ MANIFEST_COLUMNS = "rows long, body binary"
 class SinkManifest(msgspec.Struct, frozen=True):
     """What a task has written, and what its stages have done."""
 
-    parts: list[Part]
+    parts: list[PartFile]
     tallies: Tallies
 
 
@@ -49,9 +49,9 @@ def manifest_row(node: int, sender: int, manifest: SinkManifest) -> EnvelopeRow:
     return EnvelopeRow(MANIFEST_EDGE, node, LAST_EPOCH, True, sender, 0, "", body)
 
 
-def manifests_in(bodies: Sequence[bytes]) -> tuple[list[Part], Tallies]:
+def manifests_in(bodies: Sequence[bytes]) -> tuple[list[PartFile], Tallies]:
     """Return what all tasks of a sink have told."""
-    parts: list[Part] = []
+    parts: list[PartFile] = []
     tallies: Tallies = {}
     for body in bodies:
         manifest = msgspec.msgpack.decode(body, type=SinkManifest)
@@ -66,7 +66,7 @@ class FilesOfTask:
     def __init__(self, files: TaskFiles) -> None:
         self._files = files
         self._writer: PartWriter | None = None
-        self.parts: list[Part] = []
+        self.parts: list[PartFile] = []
 
     def open(self, saved: None) -> None:
         self._writer = self._files.writer(*this_task())
@@ -134,14 +134,18 @@ class WriteColumns:
             )
 
 
-def written_columns(frame: DataFrame, name: str, output: StagedOutput) -> tuple[list[Part], int]:
+def written_columns(
+    frame: DataFrame, name: str, output: StagedOutput
+) -> tuple[list[PartFile], int]:
     """Have tasks write a DataFrame to the files of a sink; return the parts, and how many rows."""
     told = frame.mapInArrow(WriteColumns(name, output.task), MANIFEST_COLUMNS).collect()
     parts, _ = manifests_in([bytes(row.body) for row in told])
     return parts, sum(row["rows"] for row in told)
 
 
-def widened_parts(session: SparkSession, output: StagedOutput, parts: list[Part]) -> list[Part]:
+def widened_parts(
+    session: SparkSession, output: StagedOutput, parts: list[PartFile]
+) -> list[PartFile]:
     """Have tasks write those parts again that lack columns which others have."""
     narrow = output.narrow(parts)
     if not narrow:
@@ -164,7 +168,7 @@ class WidenParts:
 
     def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
         pyarrow = arrow()
-        parts = msgspec.msgpack.decode(self.parts, type=list[Part])
+        parts = msgspec.msgpack.decode(self.parts, type=list[PartFile])
         columns = pyarrow.ipc.read_schema(pyarrow.py_buffer(self.columns))
         for batch in batches:
             wide = [widened(parts[n], self.staging, columns) for n in batch.column(0).to_pylist()]

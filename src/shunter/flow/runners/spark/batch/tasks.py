@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import chain as joined
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from shunter.flow.arrow import arrow
 from shunter.flow.graph.checks import POLICIES
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from shunter.flow.runners.spark.batch.spilled_states import SqliteStates
 
 OBJECTS = 100_000
-"""So many new objects bring about a look for cycles in a task."""
+"""Garbage collection runs after this many allocations in a task."""
 
 FRAME_SENDERS = 1 << 32
 """Senders that read a DataFrame or splits of files have numbers from here on, one for each
@@ -218,10 +218,8 @@ class ChainWorker:
 
     def _run(self, plan: WorkerPlan, inboxes: dict[str, Any], **options: Any) -> Iterator[Any]:
         """Step the worker until it is done; `options` are more of an Assembly's."""
-        flow = cast(FlowGraph, self._work.policy)
-        self._assembly = Assembly(
-            flow, FlowPlan(1, (plan,)), [plan], self._outbox, inboxes=inboxes, **options
-        )
+        flow, alone = self._work.policy, FlowPlan(1, (plan,))
+        self._assembly = Assembly(flow, alone, [plan], self._outbox, inboxes=inboxes, **options)
         try:
             while not self._is_done:
                 if not self._assembly.step():
@@ -391,11 +389,12 @@ def _shipped(stage: Stage) -> Stage:
 
 
 def _alone(stage: Stage, what: Any) -> Stage:
-    return Stage(cast(FlowGraph, None), stage.name, stage.kind, what, stage.workers, stage.where)
+    nobodys = FlowGraph("shipped")
+    return Stage(nobodys, stage.name, stage.kind, what, stage.workers, stage.where)
 
 
 def _edge(edge: Edge, downstream: Stage) -> Edge:
-    return replace(edge, upstream=cast(Stage, None), downstream=downstream)
+    return replace(edge, upstream=_alone(edge.upstream, None), downstream=downstream)
 
 
 def _sendable(what: Any, worker: WorkerPlan) -> Any:

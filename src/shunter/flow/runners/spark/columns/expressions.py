@@ -131,7 +131,7 @@ def _times(window: Window, *, is_timestamp: bool) -> list[Column]:
 
 
 def _is_whole(frame: DataFrame, time: str, window: Window) -> bool:
-    """Tell whether windows are computed in whole numbers."""
+    """True if windows are computed in whole numbers."""
     is_int = _type_of(frame, time) in ("byte", "short", "integer", "long")
     return is_int and isinstance(window.size, int) and isinstance(window.every, int)
 

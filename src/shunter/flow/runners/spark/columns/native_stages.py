@@ -133,7 +133,7 @@ def _aggregate(stage: Stage, found: Mapping[Stage, Native | str], shapes: Shapes
 
 
 def _has_columns(stage: Stage, found: Mapping[Stage, Native | str], shapes: Shapes) -> bool:
-    """Tell whether all that comes to a stage is columns already."""
+    """True if all that comes to a stage is columns already."""
     befores = [edge.upstream for edge in stage.inputs]
     return all(
         isinstance(found.get(before), Native)

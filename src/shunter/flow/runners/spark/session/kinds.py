@@ -28,12 +28,12 @@ def pyspark(module: str = "pyspark") -> Any:
 
 
 def is_local(session: SparkSession) -> bool:
-    """Tell whether executors are on this machine and in this session's own process."""
+    """True if executors are on this machine and in this session's own process."""
     return not is_connect(session) and is_embedded(str(session.sparkContext.master))
 
 
 def is_connect(session: Any) -> bool:
-    """Tell whether this is a session on a Spark Connect server, which has no SparkContext."""
+    """True if this is a session on a Spark Connect server, which has no SparkContext."""
     return type(session).__module__.startswith("pyspark.sql.connect")
 
 

@@ -191,7 +191,7 @@ class StreamPlan(CompiledFlow):
         return session.range(0, count, 1, count).selectExpr(*row).toDF(*EnvelopeRow._fields)
 
     def _is_read_whole(self, chain: Chain) -> bool:
-        """Tell whether the whole chain is done where its source is read, which is next to it.
+        """True if the whole chain is done where its source is read, which is next to it.
 
         On a cluster that is the driver's host, where only what must be is done.
         """
@@ -221,7 +221,7 @@ class StreamPlan(CompiledFlow):
         return chain_task(self._flow, chain, self._ranks, self._sources)
 
     def _is_in_place(self, chain: Chain, senders: Sequence[Chain]) -> bool:
-        """Tell whether rows are where they belong; those for sinks are sorted here."""
+        """True if rows are where they belong; those for sinks are sorted here."""
         has_ends_apart = self._batch.is_last and any(map(self._is_read_whole, senders))
         return chain.is_sink or (
             not has_ends_apart
@@ -230,7 +230,7 @@ class StreamPlan(CompiledFlow):
         )
 
     def _is_in_order(self, chain: Chain, senders: Sequence[Chain]) -> bool:
-        """Tell whether one task sends by one edge, in order; to sort is a tenth of a small batch.
+        """True if one task sends by one edge, in order; to sort is a tenth of a small batch.
 
         In the last batch the end is sent by another one.
         """

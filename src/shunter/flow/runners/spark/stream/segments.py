@@ -88,7 +88,7 @@ class SegmentFooter(msgspec.Struct, frozen=True, array_like=True):
     older: list[SegmentRef]
 
 
-class Output(Protocol):
+class SegmentOutput(Protocol):
     """A file that is written to."""
 
     def write(self, data: bytes, /) -> Any: ...
@@ -97,7 +97,7 @@ class Output(Protocol):
 class SegmentWriter:
     """Writes a file from its beginning to its end."""
 
-    def __init__(self, file: Output) -> None:
+    def __init__(self, file: SegmentOutput) -> None:
         self._file, self.size = file, 0
         self._tables: list[TableEntry] = []
 

@@ -83,7 +83,7 @@ class StreamSinkFeed:
         for worker in self._assembly.workers:
             mine = rows.get(self._indexes[worker.id], [])
             inbox = EnvelopeInbox(mine, self._codec, self._clock, last=batch.ending)
-            worker.inbox = inbox  # type: ignore[assignment]
+            worker.inbox = inbox
             tally = worker.tallies[self.name]
             before = tally.taken
             self._finish(worker)

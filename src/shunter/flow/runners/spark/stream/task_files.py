@@ -37,7 +37,7 @@ from shunter.flow.runners.spark.stream.ledger import Commit
 from shunter.flow.runners.spark.stream.tasks import MicroBatch
 from shunter.flow.runtime.codec import Codec
 from shunter.flow.sinks.file_sink import FileSink, StagedOutput, TaskFiles, new_run
-from shunter.flow.sinks.parts import Part
+from shunter.flow.sinks.parts import PartFile
 
 MANIFEST = "manifest"
 """In a row's place for the kind of its events: it holds what a task has written."""
@@ -100,7 +100,7 @@ class StreamFilesFeed:
         run, shown, columns, parts = saved or (new_run(), 0, b"", [])
         self._shown: int = shown
         self._columns: bytes = columns
-        self._parts = msgspec.convert(parts, list[Part])
+        self._parts = msgspec.convert(parts, list[PartFile])
         self._output: StagedOutput = self._sink.resumed(run, self._parts, is_new=saved is None)
         self._run: str = run
 
