@@ -18,7 +18,7 @@ from bench.stage import listen
 from bench.tables import PARTS, rewrite_page, show
 
 RUNS = 3
-MEASURE_SECONDS = 400.0
+MEASURE_SECONDS = 900.0
 
 _ON_MONGODB = ("--store", "mongodb", "--trips", "200")
 _SIZES = {
@@ -31,7 +31,7 @@ _SIZES = {
     "idle": ("bench.idling", ("--workers", "1000", "--seconds", "31")),
     "flows": ("bench.flows", ("--events", "1000000", "--many", "10000000", "--rounds", "3")),
     "spark": ("bench.spark", ("--events", "10000000", "--rounds", "5")),
-    "files": ("bench.spark_files", ("--narrow", "10000000", "--wide", "1000000")),
+    "files": ("bench.spark_files", ("--narrow", "10000000", "--wide", "1000000", "--rounds", "2")),
     "cluster": (
         "bench.spark_files",
         ("--narrow", "10000000", "--wide", "500000", "--cluster", "1"),

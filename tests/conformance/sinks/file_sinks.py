@@ -39,7 +39,6 @@ def _files(target: Location) -> list[Location]:
     if target.is_file():
         return [target]
     if not target.is_local and (manifest := manifest_of(target)) is not None:
-        assert (target / "_SUCCESS").is_file()
         return [target / name for name in manifest.files]
     if not target.is_local:
         return []

@@ -118,6 +118,7 @@ def test_of_tasks_that_were_tried_again_only_what_they_told_counts(
     output.publish(parts)
 
     assert case.read(target) == [*range(8)]
+    assert (target / "_SUCCESS").is_file() == (not target.is_local and case.name != "delta")
 
 
 @every
