@@ -89,9 +89,8 @@ def test_whatever_step_is_the_last_readers_see_the_old_or_the_new_and_the_next_r
     seen = set()
     for count in range(MOST_STEPS):
         run_of(case, target, 0, "overwrite")
-        with dying_after(count, monkeypatch) as steps:
-            with suppress(Death):
-                run_of(case, target, 100, "overwrite")
+        with dying_after(count, monkeypatch) as steps, suppress(Death):
+            run_of(case, target, 100, "overwrite")
         found = case.read(target)
         seen.add(tuple(found))
         assert found in (old, new), f"after {count} steps"
