@@ -3,7 +3,7 @@
 These structs are the one list; loading, `shunter config` and docs/settings.md are made from it.
 Everything listens on loopback unless told otherwise. Where values come from is decided in
 `settings_sources.py`; nothing here reads a file or the environment.
-Seconds are floats. `[dispatcher.*]` counts in milliseconds, as seed 002 does.
+Seconds are floats. `[dispatcher.*]` counts in milliseconds.
 """
 
 from __future__ import annotations

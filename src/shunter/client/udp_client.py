@@ -1,4 +1,4 @@
-"""The client of the UDP dialogue (seed 003). The synchronous one is a face over it.
+"""The client of the UDP dialogue. The synchronous one is a face over it.
 
 A task is named here before it is sent, so that adding it may be repeated and remains one task.
 `add_task` returns when the dispatcher has confirmed the task, which it does once it is stored.

@@ -194,7 +194,7 @@ def failed(
 ) -> Job:
     """The run failed; the job is tried again while its retries last.
 
-    A time-out is final, as seed 002 says. `retry` is the handler's own policy, which counts
+    A time-out is final. `retry` is the handler's own policy, which counts
     where the job came without one. A job that was being cancelled is cancelled.
     """
     step(job, Event.FAILED)

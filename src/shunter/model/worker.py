@@ -1,4 +1,4 @@
-"""The worker record: how a worker appears to dispatchers, after seed 002's WorkerSchema.
+"""The worker record: how a worker appears to dispatchers.
 
 `jobs` and `places` are not stored but read from the jobs themselves, so that the two can't
 disagree.

@@ -189,7 +189,7 @@ class CallbackDocument(Document, frozen=True, kw_only=True):
     """
 
     url: str
-    didCallbackSuccessfully: bool  # noqa: N815 - the name that issue 3 gives it
+    didCallbackSuccessfully: bool  # noqa: N815 - the name in the job document
     tries: int
     error: str
     due: float | None

@@ -1,4 +1,4 @@
-"""The PING/PONG dialogue of seeds 000 and 001: both peers, without a socket or a clock.
+"""The PING/PONG dialogue: both peers, without a socket or a clock.
 
 `BrokerWatch` is the worker's side: when to PING, when to give the connection up.
 `PlainWorkers` is the broker's side for workers that know only the plain level: who is in the

@@ -1,4 +1,4 @@
-"""Workers as JSON documents, after seed 002's WorkerSchema. Pure. Spec: docs/spec/http-workers.md.
+"""Workers as JSON documents. Pure. Spec: docs/spec/http-workers.md.
 
 Names are the seed's own, hence the capitals in them.
 """

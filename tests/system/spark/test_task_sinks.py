@@ -12,6 +12,7 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
+from flow_witness import Numbers
 from s3_server import s3_bucket as s3_bucket
 from s3_server import s3_server as s3_server
 from shunter.errors import FlowError
@@ -23,32 +24,6 @@ from shunter.flow.runners.spark.batch import bounded_rows
 from shunter.flow.runners.spark.batch.run import run_on_spark
 from shunter.flow.runners.spark.stream.run import stream_on_spark
 from shunter.flow.sinks import Collect, WriteCsv, WriteDelta, WriteJsonLines, WriteParquet
-
-
-class Numbers:
-    """Numbers below `stop`, in two parts; each knows the process that read it."""
-
-    def __init__(self, stop: int, first: int = 0, step: int = 1) -> None:
-        self.stop, self.first, self.step = stop, first, step
-
-    def part(self, index: int, count: int) -> Numbers:
-        return Numbers(self.stop, index, count)
-
-    def open(self, position: int | None) -> None:
-        self.at = self.first if position is None else position
-
-    def read(self, limit: int) -> list[int] | None:
-        if self.at >= self.stop:
-            return None
-        some = list(range(self.at, min(self.stop, self.at + limit * self.step), self.step))
-        self.at = some[-1] + self.step
-        return some
-
-    def position(self) -> int:
-        return self.at
-
-    def close(self) -> None:
-        return
 
 
 def row(n: int) -> dict[str, Any]:

@@ -1,1 +1,1 @@
-"""The UDP dialogue of seed 003: packets, transmissions, signatures. Pure."""
+"""The UDP dialogue: packets, transmissions, signatures. Pure."""

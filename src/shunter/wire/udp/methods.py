@@ -1,4 +1,4 @@
-"""The methods of the UDP dialogue (seed 003) and what each carries.
+"""The methods of the UDP dialogue and what each carries.
 
 These structs are the one list of fields: packets are read against them and written from them,
 and their descriptions are what a peer is told to send. The class of the params is the method.

@@ -1,4 +1,4 @@
-"""Packets of the UDP dialogue (seed 003): bytes in, typed values out, and back.
+"""Packets of the UDP dialogue: bytes in, typed values out, and back.
 
     {"method": "add_task", "params": {"task_id": 5}, "packet_type": 1, "transmission_id": 7}
     {"packet_type": 2, "transmission_id": 7}
