@@ -1,8 +1,8 @@
 """The job record: what is known about one job, as an immutable value.
 
 Field names follow the shared job document (`dispatcher`, `execution`, `callback`); what we added
-stands below them. How a job changes is decided in `lifecycle.py`; where it is kept is the store's business.
-`payload` and `result` are msgpack documents that nobody between client and handler opens.
+stands below them. How a job changes is decided in `lifecycle.py`; where it is kept is the store's
+business. `payload` and `result` are msgpack documents that nobody between client and handler opens.
 Rules: docs/spec/jobs.md.
 """
 
