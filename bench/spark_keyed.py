@@ -42,14 +42,14 @@ POLL_SECONDS = 0.05
 
 def straight(events: Path, out: Collect) -> Flow:
     flow = Flow("straight")
-    source = flow.source(ParquetRows(events, type=Reading), workers=os.cpu_count() or 2)
+    source = flow.source(ParquetRows(events, type=Reading))
     source.key_by("key").stateful(Totals).sink(out, workers=1)
     return flow
 
 
 def mapped(events: Path, out: Collect) -> Flow:
     flow = Flow("mapped")
-    source = flow.source(ParquetRows(events, type=Reading), workers=os.cpu_count() or 2)
+    source = flow.source(ParquetRows(events, type=Reading))
     source.map(priced).key_by("key").stateful(Totals).sink(out, workers=1)
     return flow
 

@@ -24,7 +24,7 @@ from shunter.flow.runtime.plan import edge_of
 from shunter.flow.runtime.sending import Bad, Sending
 from shunter.flow.runtime.states import NOT_KEPT, KeyedStates
 from shunter.flow.sinks.port import Sink
-from shunter.flow.sources.port import BadInput, Source
+from shunter.flow.sources.port import BadInput, Source, WithBadInput
 
 BATCH = 2_048
 """How many events are worked on at once; as many may wait to be delivered."""
@@ -207,7 +207,7 @@ class StageWorker:
             return Instruction(END_OF_STREAM)
         if len(events) == 1 and type(events[0]) is Instruction:
             return self._own(events[0])
-        if type(events) is not list:
+        if isinstance(events, WithBadInput):
             return self._without_bad_input(events)
         self.tallies[self._head].given += len(events)
         return events or None
