@@ -303,3 +303,53 @@ def test_a_state_behind_it_that_may_depend_on_the_order_forbids_it(follow: Any) 
     follow(stage)
 
     assert not works_key_by_key(stage, is_silent)
+
+
+class Columns:
+    """Rows that stand for events; to look at more than the first one would make events of them."""
+
+    def __len__(self) -> int:
+        return 3
+
+    def __getitem__(self, index: int) -> str:
+        assert index == 0, "nobody looks at rows one by one"
+        return "row"
+
+
+def test_rows_that_go_on_as_columns_are_not_looked_at_one_by_one() -> None:
+    taken: list[object] = []
+
+    class Source:
+        rows: ClassVar = [Columns()]
+
+        def open(self, position: None) -> None:
+            self.left = list(self.rows)
+
+        def read(self, limit: int) -> Any:
+            return self.left.pop() if self.left else None
+
+        def position(self) -> None:
+            return None
+
+        def close(self) -> None:
+            return
+
+    class Sink:
+        def open(self, saved: None) -> None:
+            return
+
+        def write(self, events: Any) -> int:
+            taken.append(events)
+            return len(events)
+
+        def checkpoint(self) -> None:
+            return
+
+        def close(self) -> None:
+            return
+
+    flow = Flow("columns")
+    flow.source(Source()).sink(Sink())
+    flow.run("local")
+
+    assert taken == Source.rows
