@@ -17,16 +17,11 @@ ON_ONE_SESSION = TESTS / "system" / "spark"
 
 
 class Together(LoadFileScheduling):
-    """The tests of a file run in one process, and so do all that share a Spark session.
-
-    There are two such sessions, one for streams, so that both cores have work to the end.
-    """
+    """The tests of a file run in one process, and so do all that share a Spark session."""
 
     def _split_scope(self, nodeid: str) -> str:
-        path = TESTS.parent / nodeid.partition("::")[0]
-        if path.parent != ON_ONE_SESSION:
-            return str(super()._split_scope(nodeid))
-        return f"{ON_ONE_SESSION} {'streams' if 'streaming' in path.name else 'batches'}"
+        folder = (TESTS.parent / nodeid.partition("::")[0]).parent
+        return str(folder if folder == ON_ONE_SESSION else super()._split_scope(nodeid))
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Together:
