@@ -28,8 +28,7 @@ MOST_TIMES_OF_HAND = 1.15
 MOST_TIMES_FEW_KEYS = 1.3
 MOST_RESTART_SECONDS = 10.0
 LEAST_FILES = {"files": 1.0, "cluster": 0.95}
-MOST_JAVA_MEGABYTES = 1_500
-"""A heap of 1 GB, and what Java needs beside it."""
+MOST_JAVA_MEGABYTES = 1_000
 
 LEAST_PART_OF_HAND = {"functions": 0.85, "expressions": 0.85, "states": 1.0}
 LEAST_TIMES_KEYED = 1.0
