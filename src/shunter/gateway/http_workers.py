@@ -17,7 +17,7 @@ import msgspec
 import structlog
 
 from shunter.calling import Answer, Caller, CallFailed
-from shunter.dispatch.arrivals import Survey
+from shunter.dispatch import sweep
 from shunter.dispatch.dispatcher import Dispatcher
 from shunter.dispatch.registry import Decision, change_workers
 from shunter.dispatch.verdict import is_run_of
@@ -25,7 +25,7 @@ from shunter.errors import StoreError
 from shunter.model import health
 from shunter.model.health import HealthRules
 from shunter.model.job import Job
-from shunter.model.worker import Worker, WorkerKind
+from shunter.model.worker import Worker
 from shunter.web.bodies import aside
 from shunter.wire.documents import job_document
 from shunter.wire.messages import Held
@@ -59,6 +59,7 @@ class HttpWorkers:
         self._stopping: set[Held] = set()
         self._probed: set[str] = set()
         self._outcomes: dict[str, Decision] = {}
+        self._records: dict[str, Worker] = {}  # those that may be given jobs, as last seen
 
     async def close(self) -> None:
         """Leave calls where they are: what they were about, the next sweep of anybody finds."""
@@ -165,11 +166,10 @@ class HttpWorkers:
 
     # ---- workers
 
-    async def sweep(self, workers: Sequence[Worker], *, as_of: float) -> None:
+    async def sweep(self, workers: Sequence[Worker]) -> None:
         """Look at all workers as the store lists them: who is to be checked, who has gone."""
         now = self._dispatcher.now()
-        shared = [worker for worker in workers if worker.kind is WorkerKind.HTTP]
-        self._dispatcher.survey(Survey(shared, as_of, self))
+        shared = self._note(workers)
         gone = [worker for worker in shared if worker.jobs and _is_gone(worker)]
         if gone:
             await self.take_back(gone)
@@ -185,9 +185,13 @@ class HttpWorkers:
 
     async def survey(self) -> None:
         """Look at all workers now: one has just come."""
-        as_of = self._dispatcher.now()
-        workers = await self._dispatcher.store.workers()
-        self._dispatcher.survey(Survey(workers, as_of, self))
+        self._note(await sweep.survey(self._dispatcher, self))
+
+    def _note(self, workers: Sequence[Worker]) -> list[Worker]:
+        """Remember where workers are; return all that are called over HTTP."""
+        shared = [worker for worker in workers if worker.kind.traits.is_shared]
+        self._records = {worker.id: worker for worker in shared if not _is_gone(worker)}
+        return shared
 
     async def take_back(self, workers: Sequence[Worker]) -> None:
         """Put the jobs of workers that resigned or died back into the queue."""
@@ -268,7 +272,8 @@ class HttpWorkers:
             self._log.info("forgot dead workers", action="forget", workers=[w.id for w in hopeless])
         died = [w for w in written if w.is_dead and w.failed_ping_count == self._rules.max_retries]
         for worker in died:
-            self._dispatcher.desk.remove(worker.id)
+            self._dispatcher.leave(worker.id)
+            self._records.pop(worker.id, None)
             self._dispatcher.counters["workers_died"] += 1
             self._log.warning(
                 "worker is dead", action="bury", worker=worker.id, error=worker.last_error
@@ -279,18 +284,14 @@ class HttpWorkers:
     # ---- those that can't be given jobs just now
 
     def _leave_alone(self, worker_id: str) -> None:
-        if member := self._dispatcher.desk.members.get(worker_id):
-            member.full_until = self._dispatcher.now() + AGAIN_SECONDS
-            self._dispatcher.desk.roster.adjust(worker_id, is_open=False)
+        self._dispatcher.shut(worker_id, until=self._dispatcher.now() + AGAIN_SECONDS)
 
     def _shut(self, worker_id: str) -> None:
         """Give a worker nothing until it has answered, and ask it every second."""
-        if member := self._dispatcher.desk.members.get(worker_id):
-            member.unreachable_since = self._dispatcher.now()
-            self._dispatcher.desk.roster.adjust(worker_id, is_open=False)
-            if worker_id not in self._probed:
-                self._probed.add(worker_id)
-                self._spawn(self._probe(worker_id))
+        self._dispatcher.shut(worker_id)
+        if worker_id in self._records and worker_id not in self._probed:
+            self._probed.add(worker_id)
+            self._spawn(self._probe(worker_id))
 
     async def _probe(self, worker_id: str) -> None:
         """Only an answer is recorded: failures are counted at the interval that all share.
@@ -325,8 +326,7 @@ class HttpWorkers:
         )
 
     def _worker(self, worker_id: str) -> Worker | None:
-        member = self._dispatcher.desk.members.get(worker_id)
-        return None if member is None else member.worker
+        return self._records.get(worker_id)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(self._guarded(work))

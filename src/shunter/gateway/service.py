@@ -267,13 +267,10 @@ class Service:
         await sweep.watch_the_clock(self.dispatcher, self._alarm_clock)
 
     async def _sweep(self) -> None:
-        sweep.suspend_silent(self.dispatcher)
         self.dispatcher.expect_waiting()
         self.dispatcher.heard([*self._backend.plain_worker_ids(), *self._udp.worker_ids()])
-        as_of = self.dispatcher.now()
-        workers = await self._store.workers()
-        await sweep.bury_dead(self.dispatcher, workers)
-        await self._http_workers.sweep(workers, as_of=as_of)
+        workers = await sweep.survey(self.dispatcher, self._http_workers)
+        await self._http_workers.sweep(workers)
 
     async def _catch_up(self) -> None:
         await sweep.catch_up(self.dispatcher)
