@@ -210,6 +210,7 @@ class Arrivals:
         self.surveyed: list[Survey] = []
         self.called_back: list[CalledBack] = []
         self.is_queue_changed = False
+        self.skews: dict[str, float] = {}
 
     def __bool__(self) -> bool:
         return any(vars(self).values())

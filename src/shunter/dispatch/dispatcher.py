@@ -9,7 +9,7 @@ Knows no sockets and no clock: gateways, time and randomness are given to it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from msgspec.structs import replace
@@ -247,6 +247,11 @@ class Dispatcher:
         self._inbox.changed_elsewhere.extend(jobs)
         self._wake.set()
 
+    def know_skews(self, skews: dict[str, float]) -> None:
+        """Say by how much our clock is ahead of those of other dispatchers."""
+        self._inbox.skews = skews
+        self._wake.set()
+
     def expect_waiting(self) -> None:
         """Look into the store's queue again: others may have put jobs there."""
         self._inbox.is_queue_changed = True
@@ -260,6 +265,11 @@ class Dispatcher:
     def connected(self) -> int:
         """Return how many workers are here."""
         return len(self.state.members)
+
+    @property
+    def skews(self) -> Mapping[str, float]:
+        """Return by how much our clock is ahead of those of other dispatchers."""
+        return self.state.skews
 
     @property
     def is_full(self) -> bool:

@@ -47,6 +47,8 @@ class Planner:
         members = self._membership
         if arrivals.is_queue_changed:
             self._state.waiting |= self._state.roster.types()
+        if arrivals.skews:
+            self._state.skews = arrivals.skews
         for survey in arrivals.surveyed:
             take_survey(self._state, survey, now=now)
         members.follow(arrivals, plan)

@@ -59,6 +59,7 @@ class Probes:
             counters=self._dispatcher.counters,
             timings=self._dispatcher.timings,
             connected=self._dispatcher.connected,
+            skews=self._dispatcher.skews,
             now=self._dispatcher.now(),
         )
         return Response(as_text(standing), media_type=CONTENT_TYPE)
