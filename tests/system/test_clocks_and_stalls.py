@@ -79,18 +79,17 @@ def test_a_dispatcher_that_is_cut_off_from_the_store_decides_nothing_on_old_news
     for _ in range(2):
         yard.worker(one, two)
     client = yard.client(two)
-    jobs = client.submit_many("work", [(n, 0.3) for n in range(120)])
+    jobs = client.submit_many("work", [(n, 0.2) for n in range(300)])
     until(lambda: len(runs_in(yard.witness)) >= 8)
 
-    for _ in range(3):
+    for _ in range(2):
         cable.cut()
-        seen = len(runs_in(yard.witness))
-        until(lambda seen=seen: len(runs_in(yard.witness)) >= seen + 16)
+        time.sleep(5.0)  # workers say READY on new sockets meanwhile, and nobody reads it
         cable.mend()
         seen = len(runs_in(yard.witness))
         until(lambda seen=seen: len(runs_in(yard.witness)) >= seen + 8)
 
-    assert [job.result(PATIENCE) for job in jobs] == list(range(120))
+    assert [job.result(PATIENCE) for job in jobs] == list(range(300))
     cable.close()
-    assert overlaps(yard.witness) == []
-    assert {len(runs) for runs in runs_in(yard.witness).values()} == {1}
+    twice = {name: runs for name, runs in runs_in(yard.witness).items() if len(runs) > 1}
+    assert twice == {}, [client.job(name).history for name in twice]
