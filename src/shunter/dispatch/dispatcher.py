@@ -39,6 +39,7 @@ from shunter.dispatch.desk import Desk
 from shunter.dispatch.plan import Change, Insertion, Plan
 from shunter.dispatch.planner import Planner
 from shunter.dispatch.rules import Rules
+from shunter.dispatch.store_health import StoreHealth
 from shunter.dispatch.timings import Timings
 from shunter.dispatch.verdict import is_run_of
 from shunter.errors import JobError, StoreError, UniqueKeyTaken
@@ -91,6 +92,7 @@ class Dispatcher:
             on_refused=on_refused,
         )
         self.callbacks = CallbackDesk(rules.callbacks, spread=spread, counters=self.counters)
+        self.store_health = StoreHealth(now)
         self._on_store_error = on_store_error
         self._clients: dict[str, ClientLink] = {}
         self._inbox = Arrivals()
@@ -384,7 +386,8 @@ class Dispatcher:
         delay = STORE_RETRY_SECONDS
         while True:
             try:
-                return await work()
+                with self.store_health.observed():
+                    return await work()
             except StoreError as error:
                 self.counters["store_failures"] += 1
                 self._on_store_error(error)

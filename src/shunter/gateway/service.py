@@ -13,6 +13,7 @@ import socket
 import sys
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import nullcontext
 from ipaddress import ip_address
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -82,6 +83,7 @@ class Service:
             on_refused=self._refused,
             on_store_error=self._store_failed,
         )
+        self._observed = self.dispatcher.store_health.observed
         self._alarm_clock = AlarmClock()
         self._complaints = Complaints(self.dispatcher.counters)
         self._backend = Backend(
@@ -240,7 +242,8 @@ class Service:
         kind = action.__name__.lstrip("_")
         while True:
             try:
-                await action()
+                with self._observed(kind) if seconds <= SWEEP_SECONDS else nullcontext():
+                    await action()
                 self.dispatcher.counters[f"sweeps_{kind}"] += 1
             except StoreError as error:
                 self._store_failed(error)
