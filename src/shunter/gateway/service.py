@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import hashlib
-import os
 import random
 import re
 import secrets
@@ -16,7 +14,6 @@ from collections.abc import Awaitable, Callable
 from contextlib import nullcontext
 from ipaddress import ip_address
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import structlog
 import zmq
@@ -41,6 +38,7 @@ from shunter.model.health import HealthRules
 from shunter.model.retry import Retry
 from shunter.settings import Settings
 from shunter.store.port import Store
+from shunter.store.registry import store_mark
 from shunter.transport import ZmqContext, bound_router
 from shunter.web.server import bound_listener, http_server
 from shunter.wire.udp.signing import Opener, Secret, Signer
@@ -301,19 +299,6 @@ class Service:
 def shown_url(url: str) -> str:
     """Write a store's address without the password that may be in it."""
     return re.sub(r"//[^/]*@", "//", url)
-
-
-def store_mark(url: str) -> str:
-    """Return a name for the store that two dispatchers over it, and no others, give it.
-
-    Where two spell the address of one store differently, a worker takes them for two, and
-    gives up its jobs sooner than it must.
-    """
-    place = urlsplit(url)
-    where = place.netloc.rpartition("@")[2] + place.path
-    if place.scheme != "mongodb":
-        where = f"{socket.gethostname()}:{os.path.abspath(place.path[1:])}"
-    return hashlib.sha256(f"{place.scheme}:{where}".encode()).hexdigest()[:16]
 
 
 def udp_rules_of(settings: Settings) -> UdpRules:
