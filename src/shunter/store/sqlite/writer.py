@@ -39,6 +39,8 @@ class Writer(Lane):
         try:
             patiently(lambda: connection.execute("BEGIN IMMEDIATE"), self._busy_timeout)
         except Exception as error:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
             return [(None, error) for _ in operations]
         try:
             results = [operation(connection) for operation in operations]
