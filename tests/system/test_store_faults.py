@@ -165,6 +165,24 @@ def test_a_restored_file_is_used_without_a_restart(yard: Yard) -> None:
     assert client.job(old.id).type == "nobody"
 
 
+def test_a_deleted_file_is_put_back_by_the_doctor_while_the_dispatcher_runs(yard: Yard) -> None:
+    station = yard.dispatcher()
+    path = store_file(station)
+    with Submitting(station) as submitting:
+        until(lambda: len(submitting.acknowledged) > 100)
+        os.unlink(path)
+        until(lambda: not is_ready(station), within=FAULTY_WITHIN)
+        before = len(submitting.acknowledged)
+
+        told = yard.shunter("doctor", "--store", f"sqlite:///{path}", "--repair")
+
+        assert told.returncode == 0, told.stdout + told.stderr
+        until(lambda: is_ready(station), within=FAULTY_WITHIN)
+        until(lambda: len(submitting.acknowledged) > before + 10)
+
+    assert set(submitting.ids) <= ids_in(path)
+
+
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     folder = tmp_path / "disk"

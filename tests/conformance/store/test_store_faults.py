@@ -9,6 +9,7 @@ import pytest
 from conformance.store.given import NOW, claim, job, worker
 from conformance.store.world import APART, OVERLAPPING, given_world, stored, told, undisturbed
 from shunter.errors import StoreError
+from shunter.model.presence import Presence
 from shunter.store.port import Batch, JobQuery
 
 MOST_WRITES = 60
@@ -36,6 +37,7 @@ def calls_of(store):
         "renew": lambda: store.renew(["w"], now=NOW),
         "workers": lambda: store.workers(["w"]),
         "swap_workers": lambda: store.swap_workers([worker("w", revision=99)]),
+        "meet": lambda: store.meet(Presence(dispatcher_id="d", clock=NOW)),
         "remove_workers": lambda: store.remove_workers([worker("w", revision=99)]),
     }
 
