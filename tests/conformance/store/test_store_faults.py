@@ -37,7 +37,7 @@ def calls_of(store):
         "renew": lambda: store.renew(["w"], now=NOW),
         "workers": lambda: store.workers(["w"]),
         "swap_workers": lambda: store.swap_workers([worker("w", revision=99)]),
-        "meet": lambda: store.meet(Presence(dispatcher_id="d", clock=NOW)),
+        "meet": lambda: store.meet(Presence(dispatcher_id="d", clock=NOW, host="h", uptime=1.0)),
         "remove_workers": lambda: store.remove_workers([worker("w", revision=99)]),
     }
 
