@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 
 import pytest
@@ -15,7 +16,7 @@ from shunter.model.lifecycle import Berth
 from shunter.store.port import Batch, JobQuery
 
 ROUNDS = 8
-WAKE_SECONDS = 2.0
+WAKE_SECONDS = 10.0
 """Within how long another store must hear of a job, on a machine that is busy."""
 
 
@@ -203,6 +204,11 @@ def test_a_job_that_one_queues_wakes_another(run, three, how):
         waited = []
         async with asyncio.TaskGroup() as group:
             watching = group.create_task(mine.watch(heard.set))
+            for number in range(50):  # until it has begun to watch
+                await other.insert([job(f"early-{number}")])
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(heard.wait(), 0.3)
+                    break
             await asyncio.sleep(0.3)
             for number in range(5):
                 heard.clear()

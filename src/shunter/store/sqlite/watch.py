@@ -66,6 +66,7 @@ class Watch:
     def _look(self, connection: sqlite3.Connection, tell: Callable[[], object]) -> None:
         version, commits, told_at = reads.data_version(connection), self._ours(), 0.0
         generation = self._generation()
+        tell()  # others may have written while the file was being opened
         while not self._stopping.wait(LOOK_SECONDS):
             if self._generation() != generation:
                 raise sqlite3.OperationalError("another file was put in its place")
