@@ -18,7 +18,7 @@ SOURCE = PROJECT / "src" / "shunter"
 LAYERS = {
     "errors": (),
     "model": ("errors", "model"),
-    "settings": ("errors", "model"),
+    "settings": ("errors", "model", "store.registry"),
     "settings_sources": ("errors", "settings"),
     "wire": ("errors", "model", "wire"),
     "transport": ("errors",),
@@ -63,7 +63,7 @@ LAYERS = {
     "dispatch": ("errors", "model", "wire", "store.port", "dispatch"),
     "gateway": (
         "errors", "model", "settings", "wire", "transport", "datagrams", "calling", "web",
-        "store.port", "dispatch", "gateway",
+        "store.port", "store.registry", "dispatch", "gateway",
     ),
     "worker": (
         "errors", "model", "settings", "wire", "transport", "datagrams", "dialogue", "calling",
