@@ -1,7 +1,8 @@
 """The child process: takes jobs from the queue, one at a time, until it is told or due to leave.
 
 Started by the parent as a program of its own, with the descriptors it needs and its orders as
-arguments. It dies with its parent, and prints into its transcript.
+arguments. It dies with its parent, and prints into its transcript. A handler may fork: the twin has
+no part in any of this.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ from shunter.worker.board import Board
 from shunter.worker.executor import Executor
 from shunter.worker.hopper import KEY, MESSAGE_BYTES, read_beside, read_job
 from shunter.worker.interrupts import Interrupts
+from shunter.worker.pool.leftovers import end_leftovers
+from shunter.worker.pool.watchdog import WatchPage
 from shunter.worker.procfs import be_killed_first, die_with_parent, resident_megabytes
 from shunter.worker.transcript import Transcript
 
@@ -42,6 +45,8 @@ class Orders(Struct, frozen=True, kw_only=True):
     queue_fd: int
     stream_fd: int
     board_fd: int
+    watch_fd: int
+    watch_cell: int
     max_jobs: int
     max_megabytes: int | None
     log_limit: int
@@ -51,6 +56,7 @@ class Orders(Struct, frozen=True, kw_only=True):
 def main(orders: Orders) -> int:
     """Be a child; return the exit code."""
     die_with_parent(orders.parent)
+    _register(orders)
     be_killed_first()
     _set_up_output()
     board = Board(orders.board_fd)
@@ -60,6 +66,7 @@ def main(orders: Orders) -> int:
     queue, stream = socket.socket(fileno=orders.queue_fd), socket.socket(fileno=orders.stream_fd)
     for inherited in (queue, stream):
         inherited.set_inheritable(False)
+        os.register_at_fork(after_in_child=inherited.close)
     try:
         app = load_app(orders.app)
     except BaseException:
@@ -94,7 +101,11 @@ def _serve(
         board.begin(key, now)
         job = read_job(view[KEY.size : size])
         payload = read_beside(ancillary[0][2]) if ancillary else job.payload
-        send(run(key, job, payload, now))
+        outcome = run(key, job, payload, now)
+        # What a stopped run has forked must have ended before anybody hears that the run has.
+        if board.is_asked_to_stop and end_leftovers():
+            left = 0  # the app may miss what was just killed: let a fresh child take over
+        send(outcome)
         board.end()
         left -= 1
         if orders.max_megabytes is not None and (now := monotonic()) >= weigh_at:
@@ -102,6 +113,14 @@ def _serve(
             if resident_megabytes() > orders.max_megabytes:
                 break
     send(frames.bare(frames.Mark.RETIRED))
+
+
+def _register(orders: Orders) -> None:
+    """Have the watchdog watch this process, before any of the user's code runs in it."""
+    page = WatchPage(orders.watch_fd)
+    os.close(orders.watch_fd)
+    page.register(orders.watch_cell, os.getpid())
+    page.close()
 
 
 def _set_up_output() -> None:

@@ -29,6 +29,7 @@ from shunter.worker.frames import (
 from shunter.worker.hopper import Hopper
 from shunter.worker.missing import Missing
 from shunter.worker.nursery import Nursery
+from shunter.worker.pool.watch import Watch
 from shunter.worker.procfs import is_asleep
 from shunter.worker.runs import Runs
 from shunter.worker.slot import ChildSettings, Slot
@@ -37,6 +38,7 @@ from shunter.worker.window import Window, waited_too_long
 TICK_SECONDS = 0.05
 GIVE_BACK_AFTER_SECONDS = 0.5
 LEAVE_SECONDS = 2.0
+SPARE_CELLS = 64
 
 _RESULT = int(Mark.RESULT)
 
@@ -80,10 +82,11 @@ class Crew:
         await self.stop(grace=0.0)
 
     async def start(self) -> None:
-        """Start the children and return when all have imported the app; or raise an AppError."""
+        """Begin to start children; return when one has imported the app, or raise an AppError."""
         self._loop = asyncio.get_running_loop()
         self._is_idle = asyncio.Event()
         self._hopper = Hopper()
+        self._watch = Watch(SPARE_CELLS + 2 * self._settings.slots)
         self._nursery = Nursery(
             self._settings.slots,
             ChildSettings(
@@ -94,6 +97,7 @@ class Crew:
                 result_limit=self._settings.result_limit,
             ),
             self._hopper,
+            self._watch,
             on_frames=self._take_frames,
             on_death=self._bury,
             on_fatal=self._announce,
@@ -128,6 +132,8 @@ class Crew:
         await self._nursery.leave(within=LEAVE_SECONDS)
         self._timer.cancel()
         self._hopper.close()
+        self._watch.close()
+        self._is_started = False
         return undone
 
     @property
@@ -138,7 +144,13 @@ class Crew:
     @property
     def window(self) -> int:
         """How many jobs it is worth giving to this crew at a time."""
+        self._window.slots = self._nursery.offered
         return self._window.limit
+
+    @property
+    def slots(self) -> int:
+        """How many jobs can run at a time by now; more as children come up."""
+        return self._nursery.offered
 
     @property
     def load(self) -> int:
@@ -151,6 +163,13 @@ class Crew:
         for job in jobs:
             self._hopper.put(self._runs.add(job, now=now), job)
         self._pump()
+
+    def end_by(self, deadline: float | None) -> None:
+        """Have all children killed at this time by `lease_clock()`, even if this process is frozen.
+
+        To be set anew with each renewal of the lease, and to None when there is no job.
+        """
+        self._watch.end_by(deadline)
 
     def held(self) -> tuple[Held, ...]:
         """Return all jobs that are here, running or waiting."""

@@ -8,6 +8,7 @@ by then nobody else may have started them. Spec: docs/spec/ping-pong.md, docs/sp
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import random
 import secrets
@@ -51,6 +52,7 @@ from shunter.worker.credits import Credits
 from shunter.worker.crew import Crew, CrewSettings
 from shunter.worker.origins import Origins
 from shunter.worker.outbox import Outbox, within_limit
+from shunter.worker.pool.watchdog import lease_clock
 
 Of = TypeVar("Of", Advance, Held, Report)
 """What is about one job."""
@@ -80,7 +82,9 @@ class Host:
         self._settings = settings
         self._log = structlog.get_logger("shunter.worker").bind(worker=self.id)
         self._stopping = asyncio.Event()
-        self._lease = WorkerLease(settings.lease, now=time.monotonic())
+        self._lease = WorkerLease(settings.lease, now=lease_clock())
+        self._ends_at = math.inf
+        self._slots_told = 0
         self._outbox = Outbox()
         self._origins = Origins()
         self._credits = Credits(
@@ -102,6 +106,7 @@ class Host:
     async def run(self) -> None:
         context: ZmqContext = zmq.Context()
         await self._crew.start()
+        self._lease.restart(now=lease_clock())
         try:
             places = zip(self._settings.dispatchers, self._credits.accounts, strict=True)
             for address, account in places:
@@ -127,23 +132,47 @@ class Host:
         for connection in self._connections:
             heard_at = max((c.heard_at for c in self._fellows(connection)), default=0.0)
             if connection.tick(heard_at):
-                self._beat(connection, now)
+                self._beat(connection)
+        self._offer_new_slots()
         self._share_out(now)
         for batch, reports in self._outbox.stale(now=now):
             self._send_reports(self._home_of(reports[0].job_id), batch, reports)
         if overdue := self._crew.overdue(now):
             self._give_back(overdue, "waited too long in its worker behind other jobs")
-        if self._lease.is_over(now=now, stores=self._origins.stores()):
-            self._self_destruct(now)
+        if self._lease.is_over(now=lease_clock(), stores=self._origins.stores()):
+            self._self_destruct()
+        self._watch_lease()
 
-    def _beat(self, connection: Connection, now: float) -> None:
-        number = self._next_beat(now)
+    def _beat(self, connection: Connection) -> None:
+        number = self._next_beat()
         window = self._window(connection, beat=number)
         connection.send(Kind.PING, Beat(number, self.incarnation, window, tuple(self._held())))
 
-    def _next_beat(self, now: float) -> int:
-        self._last_beat = self._lease.sent(now=now)
+    def _next_beat(self) -> int:
+        self._last_beat = self._lease.sent(now=lease_clock())
         return self._last_beat
+
+    def _watch_lease(self, *, store: str | None = None) -> None:
+        """Tell the watchdog when children must have ended, in case we can't stop them ourselves.
+
+        Half of what is left for stopping is ours. `store` is one that jobs are about to come from.
+        """
+        if store is not None:
+            ends_at = min(self._ends_at, self._lease.ends_at([store]))
+        else:
+            ends_at = self._lease.ends_at(self._origins.stores())
+        self._ends_at = ends_at
+        self._crew.end_by(ends_at + self._settings.lease.kill_within / 2)
+
+    def _offer_new_slots(self) -> None:
+        """Tell dispatchers that have filled what there was of children that have come up."""
+        slots = self._crew.slots
+        if slots > self._slots_told:
+            for connection in self._connections:
+                account = connection.account
+                if account.is_live and account.held >= account.told:
+                    self._beat(connection)
+        self._slots_told = slots
 
     def _share_out(self, now: float) -> None:
         """Divide the window among the dispatchers, and tell those that wait for it."""
@@ -151,9 +180,9 @@ class Host:
         news = self._credits.share_out(limit=self._limit(), now=now)
         for connection in self._connections if news else ():
             if connection.account in news:
-                self._beat(connection, now)
+                self._beat(connection)
 
-    def _self_destruct(self, now: float) -> None:
+    def _self_destruct(self) -> None:
         """Cut off from all dispatchers: stop everything, begin anew with nothing."""
         dropped = self._crew.destroy_jobs()
         if dropped or len(self._outbox):
@@ -166,7 +195,7 @@ class Host:
             )
         self._outbox.clear()
         self._origins.clear()
-        self._lease.restart(now=now)
+        self._lease.restart(now=lease_clock())
         for connection in self._connections:
             connection.close()
         for connection in self._connections:
@@ -212,7 +241,7 @@ class Host:
 
     def _say_ready(self, connection: Connection) -> None:
         self._credits.measured(self._origins.counts())
-        number = self._next_beat(time.monotonic())
+        number = self._next_beat()
         hello = Hello(
             self.id,
             self.incarnation,
@@ -320,6 +349,7 @@ class Host:
         now, account = time.monotonic(), connection.account
         connection.store = pong.store
         self._lease.answered(pong.beat, pong.store)
+        self._watch_lease()
         self._max_result_bytes = min(self._max_result_bytes, pong.max_result_bytes)
         self._origins.answered(account, pong.beat)
         if self._credits.answered(
@@ -332,7 +362,7 @@ class Host:
         reason = ""
         if self._is_resigning:
             reason = "its worker is resigning"
-        elif self._lease.is_over(now=time.monotonic(), stores=[connection.store]):
+        elif self._lease.is_over(now=lease_clock(), stores=[connection.store]):
             reason = "it reached its worker after the lease was over"
         if reason:
             self._return(connection, [Held(job.job_id, job.attempt) for job in jobs], reason)
@@ -349,6 +379,7 @@ class Host:
             new = new[:room]
         self._credits.took(account, len(new))
         self._origins.took((job.job_id for job in new), account)
+        self._watch_lease(store=connection.store)
         self._crew.give(new)
 
     def _note_fault(self, connection: Connection, reason: str) -> None:

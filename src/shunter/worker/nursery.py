@@ -1,29 +1,35 @@
 """Keeps as many child processes as there are slots, and replaces those that leave or die.
 
-It decides when a replacement starts, and when to give up: children that die before they are
-ready are replaced ever more slowly, and after several in a row the crew is beyond help.
-What a child's frames and its death mean for jobs is decided in `crew.py`.
+When a child is started, and when to give up, is decided in `pool/starts.py`. What a child's frames
+and its death mean for jobs is decided in `crew.py`.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import os
 from collections.abc import Callable, Iterator
 from time import monotonic
 
+import structlog
+
 from shunter.errors import AppError
+from shunter.worker.child import START_FAILED
 from shunter.worker.exits import cause_of_death
 from shunter.worker.frames import Frame, Mark
 from shunter.worker.hopper import Hopper
+from shunter.worker.pool.starts import ChildStarts
+from shunter.worker.pool.watch import Watch
 from shunter.worker.procfs import count_oom_kills
 from shunter.worker.slot import ChildSettings, Slot
 
 START_SECONDS = 60.0
+TOGETHER_SECONDS = 0.5
 LEAVE_SECONDS = 5.0
-MAX_START_FAILURES = 5
 
-_FIRST_DELAY, _MAX_DELAY = 0.2, 5.0
 _OOM_EVERY_SECONDS = 1.0
+_SHOWN_CHARACTERS = 2000
 
 OnFrames = Callable[[Slot, Iterator[Frame]], None]
 OnDeath = Callable[[Slot, str], None]
@@ -37,44 +43,61 @@ class Nursery:
         size: int,
         settings: ChildSettings,
         hopper: Hopper,
+        watch: Watch,
         *,
         on_frames: OnFrames,
         on_death: OnDeath,
         on_fatal: Callable[[], None],
     ) -> None:
-        self._size, self._settings, self._hopper = size, settings, hopper
+        self._size, self._settings = size, settings
+        self._hopper, self._watch = hopper, watch
         self._on_frames, self._on_death, self._on_fatal = on_frames, on_death, on_fatal
         self.slots: list[Slot] = []
         self.fatal: AppError | None = None
         self._loop = asyncio.get_running_loop()
-        self._all_ready: asyncio.Future[None] = self._loop.create_future()
+        self._starts = ChildStarts(size, at_once=max(2, len(os.sched_getaffinity(0))))
+        self._first_ready: asyncio.Future[None] = self._loop.create_future()
+        self._all_ready = asyncio.Event()
         self._all_gone = asyncio.Event()
-        self._respawns: set[asyncio.TimerHandle] = set()
-        self._start_failures = 0
         self._is_leaving = False
         self._oom_kills = count_oom_kills()
         self._oom_counted_at = monotonic()
+        self._log = structlog.get_logger("shunter.worker")
+
+    @property
+    def alive(self) -> int:
+        """How many children can do jobs."""
+        return sum(slot.is_ready and not slot.is_retired for slot in self.slots)
+
+    @property
+    def offered(self) -> int:
+        """How many slots there are to offer to dispatchers."""
+        return self._starts.offered(self.alive)
 
     async def start(self) -> None:
-        """Start all children and wait until each has imported the app; or raise an AppError."""
-        for _ in range(self._size):
-            self._spawn()
-        await self._all_ready
+        """Begin to start children; return when one has imported the app, or raise an AppError.
+
+        A few that take no longer than the first are waited for; the rest come up later.
+        """
+        self._fill()
+        await self._first_ready
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(TOGETHER_SECONDS):
+                await self._all_ready.wait()
 
     def told(self, slot: Slot, mark: int) -> None:
         """A child says that it is ready, or that it takes no more jobs."""
         if mark == Mark.READY:
             slot.is_ready = True
-            self._start_failures = 0
-            if (
-                sum(slot.is_ready for slot in self.slots) == self._size
-                and not self._all_ready.done()
-            ):
-                self._all_ready.set_result(None)
+            self._starts.came_alive(self.alive)
+            if not self._first_ready.done():
+                self._first_ready.set_result(None)
+            if self.alive == self._size:
+                self._all_ready.set()
         elif mark == Mark.RETIRED:
             slot.is_retired = True
             slot.since = monotonic()
-            self._replace(0.0)
+        self._fill()
 
     def read(self, slot: Slot) -> bool:
         """Take in what a child has sent; tell whether there was anything."""
@@ -86,7 +109,7 @@ class Nursery:
         return frames is not None
 
     def tick(self, now: float) -> None:
-        """Look after children that hang, and after output without end."""
+        """Look after children that hang or are missing, and after output without end."""
         for slot in self.slots:
             age = now - slot.since
             if not slot.is_ready and age > START_SECONDS:
@@ -96,12 +119,11 @@ class Nursery:
             slot.transcript.trim()
         if now - self._oom_counted_at > _OOM_EVERY_SECONDS:
             self._oom_kills, self._oom_counted_at = count_oom_kills(), now
+        self._fill()
 
     async def leave(self, *, within: float) -> None:
         """Wait for all children to leave, as the queue has ended; kill those that don't."""
         self._is_leaving = True
-        for respawn in self._respawns:
-            respawn.cancel()
         for slot in self.slots:
             if not slot.is_ready:
                 slot.dismiss("it was not needed any more")
@@ -116,9 +138,18 @@ class Nursery:
             async with asyncio.timeout(LEAVE_SECONDS):
                 await self._all_gone.wait()
 
+    def _fill(self) -> None:
+        """Start a child if one is missing; the next only when the loop has seen to the rest."""
+        if self._is_leaving or self.fatal is not None or self._watch.is_over:
+            return
+        starting = sum(not slot.is_ready for slot in self.slots)
+        if self._starts.may_start(alive=self.alive, starting=starting, now=monotonic()):
+            self._spawn()
+            self._loop.call_soon(self._fill)
+
     def _spawn(self) -> None:
         try:
-            slot = Slot(self._settings, self._hopper, now=monotonic())
+            slot = Slot(self._settings, self._hopper, self._watch, now=monotonic())
         except OSError as error:
             self._start_failed(f"the system refuses it: {error}", "")
             return
@@ -134,42 +165,38 @@ class Nursery:
             pass
         returncode = slot.reap()
         oom_kills = count_oom_kills() - self._oom_kills if returncode < 0 else 0
-        cause = cause_of_death(returncode, by_us=slot.killed_for, oom_kills=oom_kills)
+        by_us = slot.killed_for
+        if self._watch.is_over:
+            by_us = by_us or "its worker's lease was over while the worker's parent did not run"
+        cause = cause_of_death(returncode, by_us=by_us, oom_kills=oom_kills)
         self.slots.remove(slot)
         try:
             self._on_death(slot, cause)
-            if not slot.is_ready and not slot.is_dismissed:
-                self._start_failed(cause, slot.transcript.take())
-            elif not slot.is_retired:
-                self._replace(0.0)
+            if not slot.is_ready and not slot.is_dismissed and not self._watch.is_over:
+                can_import = returncode != START_FAILED
+                self._start_failed(cause, slot.transcript.take(), can_import=can_import)
+            self._fill()
         finally:
             slot.close()
             if not self.slots:
                 self._all_gone.set()
 
-    def _start_failed(self, cause: str, output: str) -> None:
-        self._start_failures += 1
+    def _start_failed(self, cause: str, output: str, *, can_import: bool = True) -> None:
+        """Try again later, unless there is no hope: one that never could import never will."""
+        self._starts.failed(now=monotonic())
         subject = f"a child process could not start with {self._settings.app!r}"
         error = AppError(f"{subject}: {cause}\n{output}".rstrip())
-        if not self._all_ready.done():
-            self._all_ready.set_exception(error)
-        elif self._start_failures >= MAX_START_FAILURES:
-            if self.fatal is None:
+        is_first = not self._starts.has_begun
+        if self._starts.is_hopeless(alive=self.alive) or (is_first and not can_import):
+            if not self._first_ready.done():
+                self._first_ready.set_exception(error)
+            elif self.fatal is None:
                 self.fatal = error
                 self._on_fatal()
         else:
-            self._replace(min(_FIRST_DELAY * 2**self._start_failures, _MAX_DELAY))
-
-    def _replace(self, delay: float) -> None:
-        if self._is_leaving or self.fatal is not None:
-            return
-        if delay == 0.0:
-            self._spawn()
-            return
-
-        def respawn() -> None:
-            self._respawns.discard(handle)
-            self._spawn()
-
-        handle = self._loop.call_later(delay, respawn)
-        self._respawns.add(handle)
+            self._log.warning(
+                "a child process could not start, trying again",
+                action="child_start",
+                cause=cause,
+                output=output[-_SHOWN_CHARACTERS:],
+            )

@@ -20,6 +20,7 @@ from shunter.worker.board import Board
 from shunter.worker.child import Orders
 from shunter.worker.frames import Frame, FrameReader
 from shunter.worker.hopper import Hopper
+from shunter.worker.pool.watch import Watch
 from shunter.worker.transcript import Transcript
 
 _READ_BYTES = 256 << 10
@@ -38,8 +39,13 @@ class ChildSettings(Struct, frozen=True, kw_only=True):
 class Slot:
     """A child process, from its start until `close`, which must follow its death."""
 
-    def __init__(self, settings: ChildSettings, hopper: Hopper, *, now: float) -> None:
+    def __init__(
+        self, settings: ChildSettings, hopper: Hopper, watch: Watch, *, now: float
+    ) -> None:
+        self._watch = watch
         with contextlib.ExitStack() as opened:
+            self._cell = watch.take_cell()
+            opened.callback(watch.give_cell, self._cell)
             board_fd = Board.create()
             opened.callback(os.close, board_fd)
             self._transcript_fd = Transcript.create()
@@ -47,7 +53,9 @@ class Slot:
             self._stream, theirs = socket.socketpair()
             opened.callback(self._stream.close)
             with theirs:
-                self._process = _start(settings, hopper, theirs, board_fd, self._transcript_fd)
+                self._process = _start(
+                    settings, hopper, watch, self._cell, theirs, board_fd, self._transcript_fd
+                )
             opened.callback(self._process.wait)
             opened.callback(self._process.kill)
             self.pid = self._process.pid
@@ -99,6 +107,7 @@ class Slot:
     def reap(self) -> int:
         """Take leave of the dead child and return its exit status; its offspring go with it."""
         self._kill_group()
+        self._watch.give_cell(self._cell)
         return self._process.wait()
 
     def close(self) -> None:
@@ -116,6 +125,8 @@ class Slot:
 def _start(
     settings: ChildSettings,
     hopper: Hopper,
+    watch: Watch,
+    watch_cell: int,
     stream: socket.socket,
     board_fd: int,
     transcript_fd: int,
@@ -126,6 +137,8 @@ def _start(
         queue_fd=hopper.exit_fd,
         stream_fd=stream.fileno(),
         board_fd=board_fd,
+        watch_fd=watch.fd,
+        watch_cell=watch_cell,
         max_jobs=settings.max_jobs,
         max_megabytes=settings.max_megabytes,
         log_limit=settings.log_limit,
@@ -137,6 +150,6 @@ def _start(
         stdin=subprocess.DEVNULL,
         stdout=transcript_fd,
         stderr=transcript_fd,
-        pass_fds=(hopper.exit_fd, stream.fileno(), board_fd),
+        pass_fds=(hopper.exit_fd, stream.fileno(), board_fd, watch.fd),
         process_group=0,
     )

@@ -16,11 +16,14 @@ _WEIGHT = 0.1
 
 
 class Window:
-    """The number of jobs that may be here at a time, running and waiting."""
+    """The number of jobs that may be here at a time, running and waiting.
+
+    `slots` is how many can run; it changes as children come and go.
+    """
 
     def __init__(self, slots: int, *, target: float = 0.02, ceiling: int = 256) -> None:
-        self._slots, self._target = slots, target
-        self._ceiling = max(ceiling, slots)
+        self.slots, self._target = slots, target
+        self._least_ceiling = ceiling
         self._mean: float | None = None
         self._ages: tuple[float, ...] = ()
 
@@ -41,13 +44,14 @@ class Window:
     @property
     def limit(self) -> int:
         """As many jobs as are done in `target` seconds; at least one for each slot."""
-        mean = self._expected()
-        if mean is None:
-            return self._slots
-        if mean * self._ceiling <= self._target:
-            return self._ceiling
-        limit = self._slots * math.ceil(self._target / mean)
-        return max(self._slots, min(limit, self._ceiling))
+        mean, slots = self._expected(), self.slots
+        if mean is None or slots == 0:
+            return slots
+        ceiling = max(self._least_ceiling, slots)
+        if mean * ceiling <= self._target:
+            return ceiling
+        limit = slots * math.ceil(self._target / mean)
+        return max(slots, min(limit, ceiling))
 
     def _expected(self) -> float | None:
         """The mean as it would be if everything that runs ended now, where that is longer."""

@@ -20,6 +20,7 @@ def drive() -> Drive:
             options = {"slots": 1, "grace": 0.25} | settings
             foreman = Foreman(CrewSettings(**options))
             await foreman.crew.start()
+            await foreman.until(lambda: foreman.crew.slots == options["slots"])
             children = foreman.pids()
             try:
                 await scenario(foreman)

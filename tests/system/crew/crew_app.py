@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import ctypes
 import logging
+import multiprocessing
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -194,6 +196,82 @@ def start_child_and_hang(marker: str) -> None:
             time.sleep(60)
         except BaseException:
             continue
+
+
+@app.job
+def fork_and_wait(marker: str) -> None:
+    """Leave it to SIGTERM to end the handler; the twin hears nothing of it."""
+    if (twin := os.fork()) == 0:
+        time.sleep(60)
+        os._exit(0)
+    _tell(marker, twin)
+    time.sleep(60)
+
+
+@app.job
+def fork_far_and_wait(marker: str) -> None:
+    """Have a grandchild whose parent has gone."""
+    if (twin := os.fork()) == 0:
+        if (grandchild := os.fork()) == 0:
+            time.sleep(60)
+        else:
+            _tell(marker, grandchild)
+        os._exit(0)
+    os.waitpid(twin, 0)
+    time.sleep(60)
+
+
+@app.job
+def multiprocess_and_wait(marker: str) -> None:
+    process = multiprocessing.get_context("fork").Process(target=time.sleep, args=(60,))
+    process.start()
+    _tell(marker, process.pid)
+    process.join()
+
+
+@app.job
+async def fork_in_async_and_wait(marker: str) -> None:
+    if (twin := os.fork()) == 0:
+        time.sleep(60)
+        os._exit(0)
+    _tell(marker, twin)
+    await asyncio.sleep(60)
+
+
+def _tell(marker: str, pid: int | None) -> None:
+    Path(marker + ".tmp").write_text(str(pid))
+    os.rename(marker + ".tmp", marker)
+
+
+@app.job
+def fork_and_return(how: str) -> tuple[int, int]:
+    """Return the child's id and the twin's exit code; the twin leaves the handler as well."""
+    pid = os.getpid()
+    twin = ctypes.CDLL(None).fork() if how == "in C" else os.fork()
+    if twin == 0:
+        if how == "raise":
+            raise ValueError("from the twin")
+        if how == "sys.exit":
+            sys.exit(7)
+        return os.getpid(), -1
+    return pid, os.waitstatus_to_exitcode(os.waitpid(twin, 0)[1])
+
+
+@app.job
+def fork_and_leave(marker: str) -> None:
+    """Complete, and leave a twin behind."""
+    if (twin := os.fork()) == 0:
+        time.sleep(60)
+        os._exit(0)
+    _tell(marker, twin)
+
+
+@app.job
+def keep_the_lock(marker: str) -> None:
+    """Sleep in C without letting any other thread run, deaf to all that can be heard."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+    Path(marker).touch()
+    ctypes.PyDLL(None).sleep(60)
 
 
 @app.job

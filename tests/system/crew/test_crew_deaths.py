@@ -162,7 +162,7 @@ def test_an_app_that_cannot_be_imported_by_a_child_fails_the_start_with_its_trac
 def test_children_that_stop_starting_are_no_crash_loop_but_the_end_of_the_crew(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("shunter.worker.nursery._FIRST_DELAY", 0.01)
+    monkeypatch.setattr("shunter.worker.pool.starts.FIRST_DELAY", 0.01)
     app = tmp_path / "fading_app.py"
     app.write_text(f"exec(open({APP.removesuffix(':app')!r}).read())")
 

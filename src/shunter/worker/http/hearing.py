@@ -3,7 +3,7 @@
 Each health check of a dispatcher says for how many seconds nobody will give this worker's jobs to
 another. When that time has passed in silence, the worker is cut off and must stop them. Only the
 dispatchers' own calls count: that they answer ours does not tell that they reach us.
-Pure: `now` is the monotonic clock's, and always an argument. Spec: docs/spec/http-workers.md.
+Pure: `now` is the lease clock's, and always an argument. Spec: docs/spec/http-workers.md.
 """
 
 from __future__ import annotations
@@ -36,9 +36,14 @@ class Hearing:
         """A dispatcher knows of us: it should call before long."""
         self._registered_at = now
 
+    @property
+    def ends_at(self) -> float | None:
+        """When our jobs may be another's; None before any promise was made."""
+        return None if self._span is None else self._heard_at + self._span
+
     def is_over(self, *, now: float) -> bool:
-        """Tell whether our jobs may be another's by now; never before any promise was made."""
-        return self._span is not None and now - self._heard_at >= self._span
+        """True if our jobs may be another's by now; never before any promise was made."""
+        return self.ends_at is not None and now >= self.ends_at
 
     def is_quiet(self, *, now: float) -> bool:
         """Tell whether it is time to register again: long before the lease is over."""

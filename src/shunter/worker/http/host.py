@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-import time
 from collections.abc import Callable
 
 import structlog
@@ -28,9 +27,16 @@ from shunter.worker.http.registrar import Registrar
 from shunter.worker.http.reporter import AT_ONCE, Reporter
 from shunter.worker.http.routes import worker_app
 from shunter.worker.http.schedule import Circle
+from shunter.worker.pool.watchdog import lease_clock
 
 TICK_SECONDS = 0.05
 FAREWELL_SECONDS = 5.0
+KILL_SECONDS = 0.5
+"""How long after the lease the watchdog kills what we should have: dispatchers wait longer."""
+
+OFFER_SECONDS = 1.0
+"""How long to gather new slots before dispatchers hear of them."""
+
 RECORD_BYTES = 1 << 20
 """What a job's document may have beside its payload: a log, an error, a history."""
 
@@ -69,7 +75,8 @@ class HttpHost:
         self._stopping = asyncio.Event()
         self._is_resigning = False
         self._will_flush = False
-        self._hearing = Hearing(quiet_after=settings.quiet_after, now=time.monotonic())
+        self._offered_at = 0.0
+        self._hearing = Hearing(quiet_after=settings.quiet_after, now=lease_clock())
         types = tuple(handler.type for handler in app.handlers())
         self._holdings = Holdings(types, settings.crew.slots)
         self._crew = Crew(app_spec, app, settings.crew, on_output=self._output_waits)
@@ -104,7 +111,7 @@ class HttpHost:
                 hostname=settings.hostname or settings.host,
                 port=port,
                 handlers=self._holdings.types,
-                maxJobs=self._holdings.max_jobs,
+                maxJobs=settings.crew.slots,
             ),
             spread=self._spread,
             on_registered=self._registered,
@@ -144,7 +151,7 @@ class HttpHost:
     async def _work(self, group: asyncio.TaskGroup) -> None:
         reporting = group.create_task(self._reporter.run())
         registering = group.create_task(self._registrar.run())
-        self._registrar.again()
+        self._registrar.offer(self._crew.slots)
         while not self._stopping.is_set() and self._crew.fatal is None:
             self._tick()
             await asyncio.sleep(TICK_SECONDS)
@@ -155,12 +162,28 @@ class HttpHost:
     # ---- by the clock
 
     def _tick(self) -> None:
-        now = time.monotonic()
+        now = lease_clock()
         if self._hearing.is_over(now=now):
             self._hearing.restart(now=now)
             self._cut_off()
+        self._watch_lease()
         if self._hearing.is_quiet(now=now) and not self._registrar.is_busy:
             self._registrar.again()
+        self._offer_new_slots(now)
+
+    def _watch_lease(self) -> None:
+        """Tell the watchdog when children must have ended, in case we can't stop them ourselves."""
+        ends_at = self._hearing.ends_at
+        has_jobs = self._holdings.under_way > 0
+        self._crew.end_by(ends_at + KILL_SECONDS if has_jobs and ends_at is not None else None)
+
+    def _offer_new_slots(self, now: float) -> None:
+        """Take as many jobs as there are children, and let dispatchers know of new ones."""
+        self._holdings.max_jobs = slots = self._crew.slots
+        is_due = now - self._offered_at >= OFFER_SECONDS or slots == self._settings.crew.slots
+        if slots > self._registrar.max_jobs and is_due and not self._is_resigning:
+            self._offered_at = now
+            self._registrar.offer(slots)
 
     def _cut_off(self) -> None:
         """No dispatcher reaches us: stop everything, begin anew with nothing."""
@@ -181,15 +204,17 @@ class HttpHost:
 
     def _heard(self, span: float) -> None:
         """A dispatcher called: the lease goes on, unless it was over before."""
-        if self._hearing.heard(span, now=time.monotonic()):
+        if self._hearing.heard(span, now=lease_clock()):
             self._cut_off()
+        self._watch_lease()
 
     def _start(self, assignment: Assignment) -> None:
+        self._watch_lease()
         self._crew.give([assignment])
 
     def _registered(self, worker_id: str) -> None:
         self._holdings.worker_id = worker_id
-        self._hearing.registered(now=time.monotonic())
+        self._hearing.registered(now=lease_clock())
         if not self._is_resigning:
             self._holdings.closed = ""
 
@@ -229,8 +254,8 @@ class HttpHost:
                 self._tick()
                 await asyncio.sleep(TICK_SECONDS)
         self._flush()
-        deadline = time.monotonic() + FAREWELL_SECONDS
-        while len(self._reporter) and time.monotonic() < deadline:
+        deadline = lease_clock() + FAREWELL_SECONDS
+        while len(self._reporter) and lease_clock() < deadline:
             await asyncio.sleep(0.01)
         undone = self._holdings.clear()
         is_known = await self._registrar.resign(within=FAREWELL_SECONDS)

@@ -111,7 +111,7 @@ class Calculator:
         self._dispatcher = await resolved(self._settings.dispatcher)
         try:
             await self._crew.start()
-            self._seat(self._settings.crew.slots)
+            self._seat(self._crew.slots)
             self._log.info(
                 "started", action="start", dispatcher=self._dispatcher, addresses=self.addresses
             )
@@ -166,13 +166,16 @@ class Calculator:
     def _look_around(self) -> None:
         """See to it that there are as many calculators as it needs to keep the crew busy."""
         now = self._loop.time()
-        if len(self._under_way) > self._settings.crew.slots:
+        self._seating.slots = slots = self._crew.slots
+        if len(self._under_way) > slots:
             for run in self._crew.overdue(now):
                 self._give_back(self._under_way.pop(run))
         begun, self._begun = self._begun, 0
         idle = sum(place.seat.task is None for place in self._places)
-        window = self._crew.window
-        self._seat(self._seating.wanted(len(self._places), begun=begun, idle=idle, window=window))
+        wanted = self._seating.wanted(
+            len(self._places), begun=begun, idle=idle, window=self._crew.window
+        )
+        self._seat(wanted)
         for place in [place for place in self._retiring if place.gone_at <= now]:
             self._retiring.remove(place)
             place.dialogue.close()
