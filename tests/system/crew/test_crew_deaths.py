@@ -159,6 +159,74 @@ def test_an_app_that_cannot_be_imported_by_a_child_fails_the_start_with_its_trac
     asyncio.run(main())
 
 
+@pytest.mark.parametrize("slots", [1, 2])
+def test_children_that_are_killed_at_their_first_start_are_started_again(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, slots: int
+) -> None:
+    monkeypatch.setattr("shunter.worker.pool.starts.FIRST_DELAY", 0.05)
+    app = tmp_path / "doomed_app.py"
+    app.write_text(
+        "import os\n"
+        f"log = {str(tmp_path / 'starts')!r}\n"
+        "with open(log, 'a') as file: file.write('x')\n"
+        "if os.path.getsize(log) <= 3: os.kill(os.getpid(), 9)\n"
+        f"exec(open({APP.removesuffix(':app')!r}).read())"
+    )
+
+    async def main() -> None:
+        foreman = Foreman(CrewSettings(slots=slots), spec=f"{app}:app")
+        await foreman.crew.start()
+
+        assert await foreman.do("add", 1, 1) == 2
+        assert (tmp_path / "starts").stat().st_size >= 4
+        await foreman.crew.stop(grace=0.0)
+
+    asyncio.run(main())
+
+
+def test_children_that_always_die_at_their_start_fail_it_with_what_they_printed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("shunter.worker.pool.starts.FIRST_DELAY", 0.02)
+    app = tmp_path / "doomed_app.py"
+    app.write_text("import os\nprint('no luck', flush=True)\nos.kill(os.getpid(), 9)\n")
+
+    async def main() -> None:
+        foreman = Foreman(CrewSettings(slots=2), spec=f"{app}:app")
+        with pytest.raises(AppError, match=r"(?s)ended by SIGKILL.*no luck"):
+            await foreman.crew.start()
+        assert foreman.pids() == []
+
+    asyncio.run(main())
+
+
+def test_a_crew_works_with_the_children_it_has_while_others_fail_to_start(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("shunter.worker.pool.starts.FIRST_DELAY", 0.01)
+    monkeypatch.setattr("shunter.worker.pool.starts.MAX_DELAY", 0.02)
+    app = tmp_path / "lonely_app.py"
+    app.write_text(
+        "import os\n"
+        f"os.close(os.open({str(tmp_path / 'taken')!r}, os.O_CREAT | os.O_EXCL))\n"
+        f"exec(open({APP.removesuffix(':app')!r}).read())"
+    )
+
+    async def main() -> None:
+        foreman = Foreman(CrewSettings(slots=2), spec=f"{app}:app")
+        await foreman.crew.start()
+        seen = set(foreman.pids())
+        while len(seen) < 10:
+            seen.update(foreman.pids())
+            await asyncio.sleep(0.005)
+
+        assert await foreman.do("add", 1, 1) == 2
+        assert (foreman.crew.slots, foreman.crew.fatal) == (1, None)
+        await foreman.crew.stop(grace=0.0)
+
+    asyncio.run(main())
+
+
 def test_children_that_stop_starting_are_no_crash_loop_but_the_end_of_the_crew(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -121,3 +121,16 @@ def test_what_is_given_back_are_the_oldest(given_at: list[float], now: float) ->
     back = waited_too_long(waiting, now=now, give_back_after=0.5)
 
     assert back == [key for key, at in waiting if now - at >= 0.5]
+
+
+def test_the_window_grows_with_the_slots_and_is_shut_without_any() -> None:
+    window = Window(0, target=0.02)
+    assert window.limit == 0
+
+    window.ran(100, 100.0)
+    limits = []
+    for slots in (1, 2, 60, 0):
+        window.slots = slots
+        limits.append(window.limit)
+
+    assert limits == [1, 2, 60, 0]
