@@ -77,6 +77,11 @@ class Board:
         self._words[_CANCEL] = key
 
     @property
+    def key_to_stop(self) -> int:
+        """The run that shall stop, or did."""
+        return self._words[_CANCEL]
+
+    @property
     def is_asked_to_stop(self) -> bool:
         """Tell whether the run that is going on is the one that shall stop."""
         key = self._words[_KEY]

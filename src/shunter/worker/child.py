@@ -103,7 +103,7 @@ def _serve(
         payload = read_beside(ancillary[0][2]) if ancillary else job.payload
         outcome = run(key, job, payload, now)
         # What a stopped run has forked must have ended before anybody hears that the run has.
-        if board.is_asked_to_stop and end_leftovers():
+        if board.key_to_stop == key and end_leftovers():
             left = 0  # the app may miss what was just killed: let a fresh child take over
         send(outcome)
         board.end()

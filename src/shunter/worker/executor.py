@@ -8,7 +8,6 @@ the parent's decision. The path of a short job through here is what a worker's s
 from __future__ import annotations
 
 import contextlib
-import os
 import sys
 from time import monotonic
 from types import CoroutineType
@@ -25,7 +24,7 @@ from shunter.worker import frames
 from shunter.worker.board import Board
 from shunter.worker.failures import failure_of
 from shunter.worker.interrupts import Interrupts
-from shunter.worker.pool.leftovers import leave_twin
+from shunter.worker.pool.leftovers import fork_mark, leave_twin
 from shunter.worker.transcript import Transcript
 
 if TYPE_CHECKING:
@@ -83,7 +82,7 @@ class Executor:
     ) -> None:
         self._app, self._board, self._interrupts = app, board, interrupts
         self._transcript = transcript
-        self._pid = os.getpid()
+        self._is_original = fork_mark()
         self._result_limit = sys.maxsize if result_limit is None else result_limit
         self._coroutines: Coroutines | None = None
 
@@ -91,7 +90,7 @@ class Executor:
         """Run the job and return the frame to send."""
         context = RunContext(self._board, key, job)
         outcome = self._outcome(job, payload, context)
-        if os.getpid() != self._pid:
+        if not self._is_original[0]:
             leave_twin()
         seconds = monotonic() - started
         log = self._log()
@@ -125,7 +124,7 @@ class Executor:
             finally:
                 interrupts.armed = False
         except BaseException as error:
-            if os.getpid() != self._pid:
+            if not self._is_original[0]:
                 leave_twin(error)
             return failure_of(error)
         try:
