@@ -2,7 +2,7 @@
 
 A seat gets its next task only when the end of the one before is stored and confirmed. Where that
 takes longer than the task, its slot would idle. So while seats fill again as soon as they are
-free, there are more of them, and their tasks wait here for a slot: never more than the crew does
+free, there are more of them, and their tasks wait here for a slot: never more than the pool does
 in a moment, which is its window. A dispatcher gains by it, too: a task for which a seat is free
 when it comes is started by the write that stores it, and need not be read again to be claimed.
 """
