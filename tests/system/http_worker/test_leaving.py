@@ -109,7 +109,7 @@ def test_a_worker_that_can_start_no_more_children_resigns_and_says_why(
         "    os._exit(1)\n"
     )
     words = ["worker", "--http", "--app", str(app), "--dispatcher", dispatcher.url]
-    worker = yard.process(words, "breaking")
+    worker = yard.process([*words, "--max-jobs", "1"], "breaking")
     assert dispatcher.health_check().status_code == 200
     flag.touch()
 
