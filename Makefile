@@ -5,7 +5,7 @@ CLASSES := .venv/.spark_classes
 PYTHON ?= python3
 ROUNDS ?= 5
 QUICK := tests/unit tests/docs tests/conformance --ignore tests/conformance/mongo \
-  -k "not (mongo or s3 or guide or test_deaths or commands)"
+  -k "not (mongo or s3 or guide or deaths or durability or commands)"
 SPARK41 ?= 4.1.4
 
 # Tests start hundreds of Python processes, and each would compile Shunter anew.
