@@ -19,7 +19,7 @@ run: $(READY)  ## the main job: a dispatcher, two workers, a few thousand jobs
 test: $(READY) $(CLASSES)  ## all tests, three files at a time, Spark's in a row
 	@.venv/bin/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
 
-test-quick: $(READY)  ## those that start no process, in less than a minute
+test-quick: $(READY)  ## those without Spark, servers and kills, in about a minute
 	@.venv/bin/python -m pytest -n 2 --dist loadfile $(QUICK)
 
 # PySpark 4.1 itself leaves sockets open, which 4.3 does not.
