@@ -11,9 +11,12 @@ import signal
 import sqlite3
 import sys
 from collections import Counter
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from shunter import Flow
 from shunter.flow.graph.instructions import FLUSH, Instruction
@@ -86,40 +89,44 @@ def outputs(folder: Path) -> dict[str, Counter[Any]]:
     }
 
 
-def _die_at(point: str, batch: int) -> None:
-    """Have this process killed when a batch comes to a point."""
+def die_at(point: str, batch: int, die: Callable[[], None], patch: pytest.MonkeyPatch) -> None:
+    """Have this driver die when a batch comes to a point."""
     from shunter.flow.runners.spark.stream.ledger import Ledger
     from shunter.flow.runners.spark.stream.plan import StreamPlan
     from shunter.flow.runners.spark.stream.run import StreamRun
 
-    def killing(where: Any, name: str, number: Any, *, is_after: bool) -> None:
+    def dying(where: Any, name: str, number: Any, *, is_after: bool) -> None:
         real = getattr(where, name)
 
         def deadly(*arguments: Any) -> Any:
             if not is_after and number(*arguments) == batch:
-                os.kill(os.getpid(), signal.SIGKILL)
+                die()
             done = real(*arguments)
             if is_after and number(*arguments) == batch:
-                os.kill(os.getpid(), signal.SIGKILL)
+                die()
             return done
 
-        setattr(where, name, deadly)
+        patch.setattr(where, name, deadly)
 
     match point:
         case "before the tasks" | "states written":
             is_after = point == "states written"
-            killing(StreamPlan, "rows_for_sinks", lambda _, __, it: it.number, is_after=is_after)
+            dying(StreamPlan, "rows_for_sinks", lambda _, __, it: it.number, is_after=is_after)
         case "sinks safe" | "committed":
-            killing(Ledger, "keep", lambda _, it: it.batch, is_after=point == "committed")
+            dying(Ledger, "keep", lambda _, it: it.batch, is_after=point == "committed")
         case "published":
-            killing(StreamRun, "_publish", lambda it: it._last.batch, is_after=True)
+            dying(StreamRun, "_publish", lambda it: it._last.batch, is_after=True)
+
+
+def kill_myself() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
 
 
 def main() -> None:
     from shunter.flow.runners.spark.stream.run import stream_on_spark
 
     folder, point, batch = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
-    _die_at(point, batch)
+    die_at(point, batch, kill_myself, pytest.MonkeyPatch())
     stream_on_spark(
         flow_into(folder),
         master="local[2]",
