@@ -206,7 +206,7 @@ class AsyncClient:
     # ---- questions and orders
 
     async def _fetch(self, job_ids: tuple[str, ...]) -> Fetched:
-        answer = await self._session.ask(Kind.FETCH, lambda n: Fetch(n, job_ids))
+        answer = await self._session.ask(Kind.FETCH, lambda n: Fetch(n, job_ids, parts=True))
         assert isinstance(answer, Fetched)
         return answer
 
@@ -225,7 +225,7 @@ class AsyncClient:
 
     async def jobs(self, **query: Any) -> list[Job]:
         """List jobs, newest first: by status, type, worker_id, before, limit; or by job_ids."""
-        answer = await self._session.ask(Kind.LIST, lambda n: JobsAsked(n, **query))
+        answer = await self._session.ask(Kind.LIST, lambda n: JobsAsked(n, **query, parts=True))
         assert isinstance(answer, JobsListed)
         return list(answer.jobs)
 

@@ -6,7 +6,7 @@ Spec: docs/spec/ping-pong.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 
 from shunter.dispatch.arrivals import Beaten, Introduced, Unasked
 from shunter.dispatch.dispatcher import Dispatcher
@@ -14,6 +14,7 @@ from shunter.errors import ProtocolError
 from shunter.gateway.complaints import Complaints, peer_name
 from shunter.model.job import DEFAULT_TYPE, ErrorKind, Failure, Job
 from shunter.model.worker import PLAIN_PREFIX, Handler, Worker, WorkerKind
+from shunter.parted import PART_KINDS, Body, PartedMessages, Release
 from shunter.transport import LoopSocket
 from shunter.wire import frames
 from shunter.wire.batching import batches
@@ -37,7 +38,9 @@ from shunter.wire.messages import (
     Returned,
     Taken,
     decode,
+    encode,
 )
+from shunter.wire.parts import FLOOR_BYTES_PER_SECOND, WHOLE_BYTES, ByteBudget
 from shunter.wire.pingpong import (
     JobForgotten,
     JoinedQueue,
@@ -49,6 +52,12 @@ from shunter.wire.pingpong import (
 )
 
 PLAIN_HANDLERS = (Handler(DEFAULT_TYPE),)
+
+INCOMING_BYTES = 32 * 1024 * 1024
+"""How much of large results may be here, on its way or not yet committed."""
+
+UNANSWERED_SECONDS = 10.0
+"""A worker that does not answer for so long gets no more of a large job."""
 
 
 class Backend:
@@ -71,7 +80,19 @@ class Backend:
         self._identities: dict[str, bytes] = {}
         self._absent: set[str] = set()
         self._workers: dict[bytes, str] = {}
-        self._answers: dict[Kind, Callable[[str, bytes], None]] = {
+        self._takes_parts: set[bytes] = set()
+        self._landing: dict[str, dict[Held, float]] = {}
+        self._uncommitted: dict[tuple[str, int], tuple[int, Release]] = {}
+        self._parts = PartedMessages(
+            self._send_frames,
+            self._receive_parted,
+            budget=ByteBudget(INCOMING_BYTES),
+            max_bytes=2 * max_result_bytes + 1024 * 1024,
+            kinds=frozenset({Kind.RESULTS}),
+            give_up_after=UNANSWERED_SECONDS,
+            on_delivered=self._landed,
+        )
+        self._answers: dict[Kind, Callable[[str, Body], None]] = {
             Kind.PING: self._beat,
             Kind.RESULTS: self._reports,
             Kind.RETURN: self._returned,
@@ -99,6 +120,8 @@ class Backend:
         """Let time pass for plain workers."""
         now = self._dispatcher.now()
         self._perform(self._plain.tick(now=now))
+        self._release_committed()
+        self._parts.tick()
 
     def forget_gone(self) -> None:
         """Drop the addresses of workers that were not on the dispatcher's desk this time and last.
@@ -107,7 +130,10 @@ class Backend:
         """
         absent = self._identities.keys() - self._dispatcher.desk.members.keys()
         for worker_id in absent & self._absent:
-            self._workers.pop(self._identities.pop(worker_id), None)
+            identity = self._identities.pop(worker_id)
+            self._workers.pop(identity, None)
+            self._takes_parts.discard(identity)
+            self._landing.pop(worker_id, None)
         self._absent = absent & self._identities.keys()
 
     def plain_worker_ids(self) -> Iterator[str]:
@@ -119,7 +145,7 @@ class Backend:
         now = self._dispatcher.now()
         self._perform(self._plain.received(identity, body, now=now))
 
-    def _receive_full(self, identity: bytes, kind: Kind, body: bytes) -> None:
+    def _receive_full(self, identity: bytes, kind: Kind, body: Body) -> None:
         if kind is Kind.READY:
             self._introduce(identity, decode(body, Hello))
             return
@@ -128,6 +154,9 @@ class Backend:
             reason = "this dispatcher does not know you; say READY"
             unknown = Refusal(0, reason, RefusalCode.UNKNOWN_WORKER)
             self.socket.send([identity, *full(Kind.ERROR, unknown)])
+            return
+        if kind in PART_KINDS:
+            self._parts.take(kind, body, peer=identity)
             return
         answer = self._answers.get(kind)
         if answer is None:
@@ -143,6 +172,12 @@ class Backend:
         previous = self._identities.get(hello.worker_id)
         if previous is not None:
             self._workers.pop(previous, None)
+            self._takes_parts.discard(previous)
+        if previous != identity:
+            self._landing.pop(hello.worker_id, None)
+            self._parts.forget(previous or b"")
+        if hello.parts:
+            self._takes_parts.add(identity)
         self._identities[hello.worker_id] = identity
         self._workers[identity] = hello.worker_id
         worker = Worker(
@@ -161,28 +196,74 @@ class Backend:
             Introduced(worker, self, frozenset(hello.held), window, hello.beat)
         )
 
-    def _beat(self, worker_id: str, body: bytes) -> None:
+    def _beat(self, worker_id: str, body: Body) -> None:
         beat = decode(body, Beat)
-        self._dispatcher.beat(
-            Beaten(worker_id, frozenset(beat.held), max(0, beat.window), beat.beat)
-        )
+        held = frozenset(beat.held).union(self._on_their_way(worker_id))
+        self._dispatcher.beat(Beaten(worker_id, held, max(0, beat.window), beat.beat))
 
-    def _reports(self, worker_id: str, body: bytes) -> None:
+    def _reports(self, worker_id: str, body: Body) -> None:
         reports = decode(body, Reports)
         self._dispatcher.report(worker_id, reports.reports, batch=reports.batch)
         self._dispatcher.resize(worker_id, max(0, reports.window))
 
-    def _returned(self, worker_id: str, body: bytes) -> None:
+    def _returned(self, worker_id: str, body: Body) -> None:
         returned = decode(body, Returned)
         self._dispatcher.give_back(worker_id, returned.jobs, returned.reason)
         self._dispatcher.resize(worker_id, max(0, returned.window))
 
-    def _advances(self, worker_id: str, body: bytes) -> None:
+    def _advances(self, worker_id: str, body: Body) -> None:
         self._dispatcher.advance(worker_id, decode(body, Advances).advances)
 
-    def _resign(self, worker_id: str, body: bytes) -> None:
+    def _resign(self, worker_id: str, body: Body) -> None:
         decode(body, Farewell)
         self._dispatcher.resign(worker_id)
+
+    # ---- large messages
+
+    def _send_frames(self, identity: bytes, message: Sequence[bytes]) -> bool:
+        return self.socket.send([identity, *message])
+
+    def _receive_parted(self, identity: bytes, _: Kind, body: Body, release: Release) -> None:
+        """Take large results. Their window is not looked at: newer ones have overtaken it."""
+        worker_id = self._workers.get(identity)
+        if worker_id is None:
+            release()
+            return
+        try:
+            reports = decode(body, Reports)
+        except ProtocolError:
+            release()
+            raise
+        self._dispatcher.report(worker_id, reports.reports, batch=reports.batch)
+        turn = self._dispatcher.turns + 2  # the one under way does not have it
+        if repeated := self._uncommitted.pop((worker_id, reports.batch), None):
+            repeated[1]()
+        self._uncommitted[worker_id, reports.batch] = (turn, release)
+
+    def _release_committed(self) -> None:
+        """Free the memory of reports that are written but were not confirmed to anybody."""
+        turns = self._dispatcher.turns
+        for name in [name for name, (turn, _) in self._uncommitted.items() if turn <= turns]:
+            self._uncommitted.pop(name)[1]()
+
+    def _on_their_way(self, worker_id: str) -> list[Held]:
+        """Return large jobs that the worker can't have yet, though they were sent."""
+        now = self._dispatcher.now()
+        landing = self._landing.get(worker_id, {})
+        for held in [held for held, until in landing.items() if until <= now]:
+            del landing[held]
+        keys = self._parts.keys(self._identities.get(worker_id, b""))
+        return [*landing, *(held for key in keys if isinstance(key, tuple) for held in key)]
+
+    def _landed(self, identity: bytes, key: Hashable) -> None:
+        if isinstance(key, tuple) and (worker_id := self._workers.get(identity)):
+            self._expect(worker_id, key, 0)
+
+    def _expect(self, worker_id: str, jobs: Sequence[Held], size: int) -> None:
+        """Do not take jobs for lost until the worker must have them and has said so."""
+        seconds = self._dispatcher.rules.forgotten_after + size / FLOOR_BYTES_PER_SECOND
+        until = self._dispatcher.now() + seconds
+        self._landing.setdefault(worker_id, {}).update(dict.fromkeys(jobs, until))
 
     # ---- performing what the plain core returns
 
@@ -247,10 +328,21 @@ class Backend:
         identity = self._identities.get(worker_id, b"")
         for batch in batches(jobs, lambda job: len(job.payload or b"")):
             message = Assignments(tuple(_assignment(job) for job in batch))
-            if not self.socket.send([identity, *full(Kind.JOBS, message)]):
-                held = [Held(job.id, job.attempt) for job in batch]
+            held = tuple(Held(job.id, job.attempt) for job in batch)
+            if not self._send_assignments(identity, worker_id, message, held):
                 self._dispatcher.give_back(worker_id, held, "its worker could not be reached")
                 self._dispatcher.desk.roster.adjust(worker_id, is_open=False)
+
+    def _send_assignments(
+        self, identity: bytes, worker_id: str, message: Assignments, held: tuple[Held, ...]
+    ) -> bool:
+        frames_ = full(Kind.JOBS, message)
+        size = len(frames_[-1])
+        if size > WHOLE_BYTES:
+            if identity in self._takes_parts:
+                return self._parts.send(Kind.JOBS, frames_[-1], peer=identity, key=held)
+            self._expect(worker_id, held, size)
+        return self.socket.send([identity, *frames_])
 
     def send_cancels(self, worker_id: str, jobs: Sequence[Held]) -> None:
         identity = self._identities.get(worker_id, b"")
@@ -261,9 +353,14 @@ class Backend:
                 elif self._plain.is_ready(identity):  # it has spoken meanwhile
                     self._dispatcher.resize(worker_id, 1)
         else:
-            self.socket.send([identity, *full(Kind.CANCEL, CancelOrders(tuple(jobs)))])
+            # Behind a large job that is on its way: until it is there, nobody could stop it.
+            orders = encode(CancelOrders(tuple(jobs)))
+            self._parts.send(Kind.CANCEL, orders, peer=identity)
 
     def send_taken(self, worker_id: str, batches: Sequence[int]) -> None:
+        for batch in batches if self._uncommitted else ():
+            if written := self._uncommitted.pop((worker_id, batch), None):
+                written[1]()
         if identity := self._identities.get(worker_id):
             self.socket.send([identity, *full(Kind.TAKEN, Taken(tuple(batches)))])
 
@@ -280,7 +377,7 @@ class Backend:
             error = Failure(ErrorKind.REFUSED, PONG_IS_NO_JOB)
             self._dispatcher.report(worker_id, [Report(job.id, job.attempt, error=error)])
         elif self.socket.send([identity, frames.DELIMITER, body]):
-            self._plain.sent(identity, held, now=self._dispatcher.now())
+            self._plain.sent(identity, held, now=self._dispatcher.now(), size=len(body))
         else:
             self._plain.unsent(identity)
             self._dispatcher.give_back(worker_id, [held], "its worker could not be reached")

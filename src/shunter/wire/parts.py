@@ -130,7 +130,7 @@ class PartSender:
         self, peer: bytes = b"", *, first: int = 1, give_up_after: float | None = None
     ) -> None:
         self._peer = peer
-        self._next = first
+        self.next_number = first
         self._give_up_after = give_up_after
         self._queue: deque[_Outgoing] = deque()
         self._asked_at = 0.0
@@ -162,8 +162,8 @@ class PartSender:
         self, kind: Kind, body: bytes, *, now: float, key: Hashable = None
     ) -> list[SenderEffect]:
         """Send a message, after those that are on their way already."""
-        self._queue.append(_Outgoing(self._next, kind, body, key))
-        self._next += 1
+        self._queue.append(_Outgoing(self.next_number, kind, body, key))
+        self.next_number += 1
         self.size += len(body)
         return self._begin(now) if len(self._queue) == 1 else []
 

@@ -294,7 +294,7 @@ class Host:
 
     # ---- from dispatchers
 
-    def _receive(self, connection: Connection, kind: Kind, body: bytes) -> None:
+    def _receive(self, connection: Connection, kind: Kind, body: bytes | bytearray) -> None:
         match kind:
             case Kind.JOBS:
                 self._take_jobs(connection, decode(body, Assignments).jobs)

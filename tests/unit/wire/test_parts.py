@@ -317,7 +317,10 @@ def test_a_peer_that_never_answers_is_given_up_where_that_is_wanted():
     assert [type(effect) for effect in sender.tick(now=5.0)] == [Say]
     dropped = sender.tick(now=10.0)
 
-    assert [(effect.key, type(effect)) for effect in dropped] == [(1, Undelivered), (2, Undelivered)]
+    assert [(effect.key, type(effect)) for effect in dropped] == [
+        (1, Undelivered),
+        (2, Undelivered),
+    ]
     assert sender.size == 0
 
 
@@ -336,7 +339,7 @@ def test_whatever_is_lost_or_repeated_all_arrives_once_in_order_and_within_the_b
     arrived = {peer: [] for peer in senders}
     fates, now = iter(fate), 0.0
     on_their_way = []
-    for peer, sender in senders.items():
+    for sender in senders.values():
         for at, size in enumerate(sizes):
             on_their_way += sender.put(Kind.SUBMIT, bytes([at]) * size, now=now, key=at)
     for _ in range(400):
