@@ -21,7 +21,7 @@ UNSENT_BYTES = 64 * 1024 * 1024
 UNSENT_BYTES_PER_PEER = 32 * 1024 * 1024
 """So much may wait in a ROUTER's memory, for all peers and for one. One message always may."""
 
-RECEIVED_AHEAD = 4
+RECEIVED_AHEAD = 2
 """How many messages of one peer ZeroMQ reads before we take them; the rest waits at the peer."""
 
 # As plain numbers: pyzmq's own are enumerations, whose `|` and `&` cost more than a send.

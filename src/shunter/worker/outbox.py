@@ -14,7 +14,7 @@ from shunter.model.job import ErrorKind, Failure
 from shunter.wire.batching import batches
 from shunter.wire.frames import DOCUMENT_BYTES
 from shunter.wire.messages import Held, Report
-from shunter.wire.parts import FLOOR_BYTES_PER_SECOND
+from shunter.wire.parts import FLOOR_BYTES_PER_SECOND, WHOLE_BYTES
 
 RESEND_SECONDS = 3.0
 """A batch that was not confirmed for so long, and for as long as it may be on its way, is sent
@@ -87,4 +87,5 @@ def _weight(report: Report) -> int:
 
 
 def _patience(batch: Iterable[Report]) -> float:
-    return RESEND_SECONDS + sum(map(_weight, batch)) / FLOOR_BYTES_PER_SECOND
+    size = sum(map(_weight, batch))
+    return RESEND_SECONDS + (size / FLOOR_BYTES_PER_SECOND if size > WHOLE_BYTES else 0.0)
