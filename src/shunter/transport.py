@@ -17,11 +17,15 @@ BYTES_AT_ONCE = 8 * 1024 * 1024
 TRACKED_BYTES = 16 * 1024
 """Frames of this size and above are counted until ZeroMQ has handed them to the system."""
 
-UNSENT_BYTES = 64 * 1024 * 1024
 UNSENT_BYTES_PER_PEER = 32 * 1024 * 1024
-"""So much may wait in a ROUTER's memory, for all peers and for one. One message always may."""
+UNSENT_WHOLE_BYTES = 64 * 1024 * 1024
+"""So much of them may wait for one peer; and so much for all, of those that came in one piece.
+One always may: no peer waits because others don't read, unless it wants as much as they do."""
 
-RECEIVED_AHEAD = 2
+WHOLE_BYTES = 128 * 1024
+"""Above this a frame is a large message in one piece, and neither a part nor many small ones."""
+
+RECEIVED_AHEAD = 4
 """How many messages of one peer ZeroMQ reads before we take them; the rest waits at the peer."""
 
 # As plain numbers: pyzmq's own are enumerations, whose `|` and `&` cost more than a send.
@@ -42,7 +46,7 @@ class LoopSocket:
         self._loop = asyncio.get_running_loop()
         self._is_paused = False
         self._will_drain = False
-        self._unsent = _Unsent()
+        self._unsent = UnsentBytes()
         fd = socket.getsockopt(zmq.FD)
         assert isinstance(fd, int)
         self._fd = fd
@@ -110,25 +114,25 @@ class LoopSocket:
             self._receive(batch)
 
 
-class _Unsent:
+class UnsentBytes:
     """Large frames that ZeroMQ still keeps in memory, by the first frame of their message."""
 
     def __init__(self) -> None:
         self._frames: list[tuple[zmq.MessageTracker, bytes, int]] = []
         self._sizes: dict[bytes, int] = {}
-        self._size = 0
+        self._whole = 0
 
     def add(self, tracker: zmq.MessageTracker, peer: bytes, size: int) -> None:
         self._frames.append((tracker, peer, size))
         self._sizes[peer] = self._sizes.get(peer, 0) + size
-        self._size += size
+        self._whole += size if size > WHOLE_BYTES else 0
 
     def has_room(self, peer: bytes, size: int) -> bool:
         self._forget_sent()
         of_peer = self._sizes.get(peer, 0)
-        return (not self._size or self._size + size <= UNSENT_BYTES) and (
-            not of_peer or of_peer + size <= UNSENT_BYTES_PER_PEER
-        )
+        if of_peer and of_peer + size > UNSENT_BYTES_PER_PEER:
+            return False
+        return size <= WHOLE_BYTES or not self._whole or self._whole + size <= UNSENT_WHOLE_BYTES
 
     def _forget_sent(self) -> None:
         kept = []
@@ -137,7 +141,7 @@ class _Unsent:
             if not tracker.done:
                 kept.append(entry)
                 continue
-            self._size -= size
+            self._whole -= size if size > WHOLE_BYTES else 0
             self._sizes[peer] -= size
             if not self._sizes[peer]:
                 del self._sizes[peer]

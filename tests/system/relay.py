@@ -1,4 +1,4 @@
-"""A cable between a peer and its dispatcher that a test can cut, silently, and mend, or make slow."""
+"""A cable between a peer and its dispatcher that a test can cut, mend, or make slow."""
 
 from __future__ import annotations
 

@@ -207,8 +207,7 @@ def test_a_client_that_asks_and_does_not_read_costs_a_bounded_amount(
         job.wait(timeout=LONG)
         context: zmq.Context[Any] = zmq.Context()
         peers = [
-            Peer(context, zmq.DEALER, station.frontend, b"deaf-%d" % number)
-            for number in range(8)
+            Peer(context, zmq.DEALER, station.frontend, b"deaf-%d" % number) for number in range(8)
         ]
         try:
             for request in range(1, 11):

@@ -78,7 +78,7 @@ class Session:
     """Questions and answers over a connection that comes back by itself."""
 
     RESEND_SECONDS = 1.0
-    LONGEST_RESEND_SECONDS = 16.0
+    LONGEST_RESEND_SECONDS = 8.0
     BYTES_PER_SECOND = 1_000_000
     """How fast a dispatcher is expected to take in what was sent to it."""
 

@@ -59,7 +59,7 @@ FETCHED_AT_ONCE = 8
 INCOMING_BYTES = 32 * 1024 * 1024
 """How much of large submissions may be here, on its way or not yet committed."""
 
-WHOLE_INCOMING_BYTES = 16 * 1024 * 1024
+WHOLE_INCOMING_BYTES = 8 * 1024 * 1024
 """How much may be here of submissions that came in one piece before reading stops."""
 
 OUTGOING_BYTES = 32 * 1024 * 1024
