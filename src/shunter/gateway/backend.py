@@ -6,15 +6,16 @@ Spec: docs/spec/ping-pong.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from shunter.dispatch.arrivals import Beaten, Introduced, Unasked
 from shunter.dispatch.dispatcher import Dispatcher
 from shunter.errors import ProtocolError
 from shunter.gateway.complaints import Complaints, peer_name
+from shunter.gateway.large_messages import LargeMessages
 from shunter.model.job import DEFAULT_TYPE, ErrorKind, Failure, Job
 from shunter.model.worker import PLAIN_PREFIX, Handler, Worker, WorkerKind
-from shunter.parted import PART_KINDS, Body, PartedMessages, Release
+from shunter.parted import PART_KINDS, Body
 from shunter.transport import LoopSocket
 from shunter.wire import frames
 from shunter.wire.batching import batches
@@ -25,7 +26,6 @@ from shunter.wire.messages import (
     Assignment,
     Assignments,
     Beat,
-    CancelOrders,
     Farewell,
     Held,
     Hello,
@@ -38,9 +38,7 @@ from shunter.wire.messages import (
     Returned,
     Taken,
     decode,
-    encode,
 )
-from shunter.wire.parts import FLOOR_BYTES_PER_SECOND, WHOLE_BYTES, ByteBudget
 from shunter.wire.pingpong import (
     JobForgotten,
     JoinedQueue,
@@ -52,12 +50,6 @@ from shunter.wire.pingpong import (
 )
 
 PLAIN_HANDLERS = (Handler(DEFAULT_TYPE),)
-
-INCOMING_BYTES = 32 * 1024 * 1024
-"""How much of large results may be here, on its way or not yet committed."""
-
-UNANSWERED_SECONDS = 10.0
-"""A worker that does not answer for so long gets no more of a large job."""
 
 
 class Backend:
@@ -80,17 +72,11 @@ class Backend:
         self._identities: dict[str, bytes] = {}
         self._absent: set[str] = set()
         self._workers: dict[bytes, str] = {}
-        self._takes_parts: set[bytes] = set()
-        self._landing: dict[str, dict[Held, float]] = {}
-        self._uncommitted: dict[tuple[str, int], tuple[int, Release]] = {}
-        self._parts = PartedMessages(
-            self._send_frames,
-            self._receive_parted,
-            budget=ByteBudget(INCOMING_BYTES),
+        self._large = LargeMessages(
+            dispatcher,
+            lambda identity, message: self.socket.send([identity, *message]),
+            self._workers.get,
             max_bytes=2 * max_result_bytes + 1024 * 1024,
-            kinds=frozenset({Kind.RESULTS}),
-            give_up_after=UNANSWERED_SECONDS,
-            on_delivered=self._landed,
         )
         self._answers: dict[Kind, Callable[[str, Body], None]] = {
             Kind.PING: self._beat,
@@ -120,8 +106,7 @@ class Backend:
         """Let time pass for plain workers."""
         now = self._dispatcher.now()
         self._perform(self._plain.tick(now=now))
-        self._release_committed()
-        self._parts.tick()
+        self._large.tick()
 
     def forget_gone(self) -> None:
         """Drop the addresses of workers that were not on the dispatcher's desk this time and last.
@@ -132,8 +117,7 @@ class Backend:
         for worker_id in absent & self._absent:
             identity = self._identities.pop(worker_id)
             self._workers.pop(identity, None)
-            self._takes_parts.discard(identity)
-            self._landing.pop(worker_id, None)
+            self._large.left(worker_id, identity)
         self._absent = absent & self._identities.keys()
 
     def plain_worker_ids(self) -> Iterator[str]:
@@ -156,7 +140,7 @@ class Backend:
             self.socket.send([identity, *full(Kind.ERROR, unknown)])
             return
         if kind in PART_KINDS:
-            self._parts.take(kind, body, peer=identity)
+            self._large.take(identity, kind, body)
             return
         answer = self._answers.get(kind)
         if answer is None:
@@ -172,12 +156,9 @@ class Backend:
         previous = self._identities.get(hello.worker_id)
         if previous is not None:
             self._workers.pop(previous, None)
-            self._takes_parts.discard(previous)
-        if previous != identity:
-            self._landing.pop(hello.worker_id, None)
-            self._parts.forget(previous or b"")
-        if hello.parts:
-            self._takes_parts.add(identity)
+            if previous != identity:
+                self._large.left(hello.worker_id, previous)
+        self._large.joined(identity, takes_parts=hello.parts)
         self._identities[hello.worker_id] = identity
         self._workers[identity] = hello.worker_id
         worker = Worker(
@@ -198,11 +179,13 @@ class Backend:
 
     def _beat(self, worker_id: str, body: Body) -> None:
         beat = decode(body, Beat)
-        held = frozenset(beat.held).union(self._on_their_way(worker_id))
+        on_their_way = self._large.on_their_way(worker_id, self._identities[worker_id], beat.held)
+        held = frozenset(beat.held).union(on_their_way)
         self._dispatcher.beat(Beaten(worker_id, held, max(0, beat.window), beat.beat))
 
     def _reports(self, worker_id: str, body: Body) -> None:
         reports = decode(body, Reports)
+        self._large.reported(worker_id, reports)
         self._dispatcher.report(worker_id, reports.reports, batch=reports.batch)
         self._dispatcher.resize(worker_id, max(0, reports.window))
 
@@ -217,53 +200,6 @@ class Backend:
     def _resign(self, worker_id: str, body: Body) -> None:
         decode(body, Farewell)
         self._dispatcher.resign(worker_id)
-
-    # ---- large messages
-
-    def _send_frames(self, identity: bytes, message: Sequence[bytes]) -> bool:
-        return self.socket.send([identity, *message])
-
-    def _receive_parted(self, identity: bytes, _: Kind, body: Body, release: Release) -> None:
-        """Take large results. Their window is not looked at: newer ones have overtaken it."""
-        worker_id = self._workers.get(identity)
-        if worker_id is None:
-            release()
-            return
-        try:
-            reports = decode(body, Reports)
-        except ProtocolError:
-            release()
-            raise
-        self._dispatcher.report(worker_id, reports.reports, batch=reports.batch)
-        turn = self._dispatcher.turns + 2  # the one under way does not have it
-        if repeated := self._uncommitted.pop((worker_id, reports.batch), None):
-            repeated[1]()
-        self._uncommitted[worker_id, reports.batch] = (turn, release)
-
-    def _release_committed(self) -> None:
-        """Free the memory of reports that are written but were not confirmed to anybody."""
-        turns = self._dispatcher.turns
-        for name in [name for name, (turn, _) in self._uncommitted.items() if turn <= turns]:
-            self._uncommitted.pop(name)[1]()
-
-    def _on_their_way(self, worker_id: str) -> list[Held]:
-        """Return large jobs that the worker can't have yet, though they were sent."""
-        now = self._dispatcher.now()
-        landing = self._landing.get(worker_id, {})
-        for held in [held for held, until in landing.items() if until <= now]:
-            del landing[held]
-        keys = self._parts.keys(self._identities.get(worker_id, b""))
-        return [*landing, *(held for key in keys if isinstance(key, tuple) for held in key)]
-
-    def _landed(self, identity: bytes, key: Hashable) -> None:
-        if isinstance(key, tuple) and (worker_id := self._workers.get(identity)):
-            self._expect(worker_id, key, 0)
-
-    def _expect(self, worker_id: str, jobs: Sequence[Held], size: int) -> None:
-        """Do not take jobs for lost until the worker must have them and has said so."""
-        seconds = self._dispatcher.rules.forgotten_after + size / FLOOR_BYTES_PER_SECOND
-        until = self._dispatcher.now() + seconds
-        self._landing.setdefault(worker_id, {}).update(dict.fromkeys(jobs, until))
 
     # ---- performing what the plain core returns
 
@@ -329,20 +265,9 @@ class Backend:
         for batch in batches(jobs, lambda job: len(job.payload or b"")):
             message = Assignments(tuple(_assignment(job) for job in batch))
             held = tuple(Held(job.id, job.attempt) for job in batch)
-            if not self._send_assignments(identity, worker_id, message, held):
+            if not self._large.send_jobs(worker_id, identity, message, held):
                 self._dispatcher.give_back(worker_id, held, "its worker could not be reached")
                 self._dispatcher.desk.roster.adjust(worker_id, is_open=False)
-
-    def _send_assignments(
-        self, identity: bytes, worker_id: str, message: Assignments, held: tuple[Held, ...]
-    ) -> bool:
-        frames_ = full(Kind.JOBS, message)
-        size = len(frames_[-1])
-        if size > WHOLE_BYTES:
-            if identity in self._takes_parts:
-                return self._parts.send(Kind.JOBS, frames_[-1], peer=identity, key=held)
-            self._expect(worker_id, held, size)
-        return self.socket.send([identity, *frames_])
 
     def send_cancels(self, worker_id: str, jobs: Sequence[Held]) -> None:
         identity = self._identities.get(worker_id, b"")
@@ -353,14 +278,10 @@ class Backend:
                 elif self._plain.is_ready(identity):  # it has spoken meanwhile
                     self._dispatcher.resize(worker_id, 1)
         else:
-            # Behind a large job that is on its way: until it is there, nobody could stop it.
-            orders = encode(CancelOrders(tuple(jobs)))
-            self._parts.send(Kind.CANCEL, orders, peer=identity)
+            self._large.send_cancels(identity, jobs)
 
     def send_taken(self, worker_id: str, batches: Sequence[int]) -> None:
-        for batch in batches if self._uncommitted else ():
-            if written := self._uncommitted.pop((worker_id, batch), None):
-                written[1]()
+        self._large.taken(worker_id, batches)
         if identity := self._identities.get(worker_id):
             self.socket.send([identity, *full(Kind.TAKEN, Taken(tuple(batches)))])
 
