@@ -22,6 +22,7 @@ LAYERS = {
     "settings_sources": ("errors", "settings"),
     "wire": ("errors", "model", "wire"),
     "transport": ("errors",),
+    "parted": ("errors", "wire"),
     "datagrams": ("errors", "wire.udp"),
     "dialogue": ("errors", "model", "wire", "datagrams"),
     "calling": ("errors", "checked_names"),
@@ -62,16 +63,16 @@ LAYERS = {
     "reporting": ("errors", "flow", "rerun", "reporting"),
     "dispatch": ("errors", "model", "wire", "store.port", "dispatch"),
     "gateway": (
-        "errors", "model", "settings", "wire", "transport", "datagrams", "calling", "web",
+        "errors", "model", "settings", "wire", "transport", "parted", "datagrams", "calling", "web",
         "store.port", "store.registry", "dispatch", "gateway",
     ),
     "worker": (
-        "errors", "model", "settings", "wire", "transport", "datagrams", "dialogue", "calling",
-        "web", "context", "payload", "app", "worker",
+        "errors", "model", "settings", "wire", "transport", "parted", "datagrams", "dialogue",
+        "calling", "web", "context", "payload", "app", "worker",
     ),
     "client": (
-        "errors", "model", "wire", "transport", "datagrams", "dialogue", "context", "payload",
-        "app", "client",
+        "errors", "model", "wire", "transport", "parted", "datagrams", "dialogue", "context",
+        "payload", "app", "client",
     ),
     "testing": (
         "errors", "model", "settings", "settings_sources", "wire", "transport", "store", "context",
