@@ -25,6 +25,8 @@ from system.yard import until
 pytestmark = pytest.mark.timeout(300)
 
 PATIENCE = 100.0
+DEATH_SECONDS = 15.0
+"""How long a run may go on after the first task that memory has ended; 10 s if little else runs."""
 
 FLOW = """
 from shunter import Flow
@@ -84,6 +86,63 @@ kept = Checkpoints(hosted / "checkpoints")
 run_on_engines(load(file), file, hosts=master, checkpoints=kept, every=0.3)
 """
 
+SHORT_OF_MEMORY = """
+import json, os, signal, sys, time
+from shunter import Flow
+from shunter.errors import FlowError
+from shunter.flow import DataFrameSource
+from shunter.flow.sinks import WriteJsonLines
+from shunter.flow.runners.spark.session.spark_session import spark_session
+
+session = spark_session(sys.argv[1], options={
+    "spark.cores.max": "1", "spark.executor.memory": "512m", "spark.task.maxFailures": "60",
+    "spark.executor.pyspark.memory": "3g",
+})
+context = session.sparkContext
+store = context._jsc.sc().statusStore()
+
+def large_strings(spark):
+    return spark.range(1).selectExpr("repeat('x', cast(id + 1500000000 as int)) as text")
+
+def hog(number):
+    return len(bytearray(8 << 30)) if number == 50 else number
+
+def killed(number):
+    if number == 50:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return number
+
+def attempt(source, function, **options):
+    flow = Flow("short")
+    flow.source(source).map(function).sink(WriteJsonLines("out.jsonl"), workers=1)
+    try:
+        flow.run(on=session, **options)
+    except FlowError as error:
+        stage = store.lastStageAttempt(last_stage())
+        tries = store.taskList(stage.stageId(), stage.attemptId(), 100)
+        first = tries.apply(0)
+        died = (first.launchTime().getTime() + first.duration().get()) / 1000
+        return {
+            "said": str(error), "seconds": time.time() - died,
+            "failed": stage.numFailedTasks(), "active": len(context.statusTracker().getActiveJobsIds()),
+        }
+
+def last_stage():
+    jobs = store.jobsList(None)
+    stages = max(map(jobs.apply, range(jobs.size())), key=lambda job: job.jobId()).stageIds()
+    return max(map(stages.apply, range(stages.size())))
+
+told = {"java": attempt(DataFrameSource(large_strings), str)}
+executors = store.executorList(False)
+told["java"]["executors"] = [
+    str(each.removeReason())
+    for each in map(executors.apply, range(executors.size())) if not each.isActive()
+]
+told["python"] = attempt(range(100), hog)
+told["killed"] = attempt(range(100), killed, stream=True, checkpoints="checkpoints")
+print(json.dumps(told))
+"""
+
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalSparkCluster]:
@@ -124,12 +183,38 @@ class Driver:
     def end(self) -> None:
         assert self._process.wait(PATIENCE) == 0, self._log.read_text()
 
+    @property
+    def last_line(self) -> str:
+        return self._log.read_text().splitlines()[-1]
+
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self._process.kill()
         self._process.wait()
+
+
+def test_the_first_task_that_memory_ends_ends_the_run(
+    cluster: LocalSparkCluster, tmp_path: Path
+) -> None:
+    (tmp_path / "program.py").write_text(SHORT_OF_MEMORY)
+    with Driver(tmp_path, "program.py", cluster.url) as driver:
+        driver.end()
+        told = json.loads(driver.last_line)
+
+    java, python, killed = told["java"], told["python"], told["killed"]
+    assert "of Spark's" in java["said"]
+    assert "spark.executor.memory" in java["said"]
+    assert len(java["executors"]) <= 1, "a second executor has died"
+    assert "MemoryError" in python["said"]
+    assert "raise spark.executor.pyspark.memory" in python["said"]
+    assert "a Python process of Spark's was killed or has crashed" in killed["said"]
+    for each in told.values():
+        assert each["failed"] < 20, "of 60 tries"
+        assert each["seconds"] < DEATH_SECONDS
+        assert each["active"] == 0
+    assert not (tmp_path / "out.jsonl").exists()
 
 
 def test_a_stream_and_then_engines_in_executors_that_outlive_the_death_of_one(
