@@ -99,11 +99,9 @@ def test_a_python_process_that_dies_with_its_executor_does_not() -> None:
 
 @pytest.mark.parametrize("error", [MemoryError(), ValueError("MemoryError")])
 def test_a_memory_error_ends_the_run_with_the_users_line_and_the_remedy(error: Exception) -> None:
+    fault_of_stage = FlowError("out of it", stage="double", place="flow.py:3")
     with pytest.raises(TaskFault) as raised, marked_faults("double"):
-        try:
-            raise error
-        except Exception as cause:
-            raise FlowError("out of it", stage="double", place="flow.py:3") from cause
+        raise fault_of_stage from error
 
     fault = MemoryWatch(Jobs(f"PythonException: Traceback\n{raised.value}\n")).fault(0.0)
 

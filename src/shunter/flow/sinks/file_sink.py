@@ -25,6 +25,7 @@ from shunter.flow.sinks.local_target import MARKER, LocalFolder
 from shunter.flow.sinks.object_target import ObjectFolder
 from shunter.flow.sinks.part_writer import PartWriter
 from shunter.flow.sinks.parts import PartFile, PartNames, schema_of
+from shunter.flow.sinks.renamed_target import RenamedFolder
 from shunter.flow.sinks.single_file import LocalFile
 from shunter.rerun.staging_folder import sync
 
@@ -239,7 +240,8 @@ class FileSink:
 
     def _new_target(self, *, is_single: bool) -> Target:
         if not self.location.is_local:
-            return ObjectFolder(self.location, appends=self.mode == "append")
+            kind = RenamedFolder if self.location.renames else ObjectFolder
+            return kind(self.location, appends=self.mode == "append")
         if is_single and self._may_be_one_file:
             return LocalFile(self.location)
         return LocalFolder(

@@ -124,7 +124,8 @@ def attempt(source, function, **options):
         died = (first.launchTime().getTime() + first.duration().get()) / 1000
         return {
             "said": str(error), "seconds": time.time() - died,
-            "failed": stage.numFailedTasks(), "active": len(context.statusTracker().getActiveJobsIds()),
+            "failed": stage.numFailedTasks(),
+            "active": len(context.statusTracker().getActiveJobsIds()),
         }
 
 def last_stage():

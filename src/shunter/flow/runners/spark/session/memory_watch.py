@@ -15,7 +15,6 @@ from shunter.flow.runners.spark.session.memory_faults import (
 )
 from shunter.flow.runners.spark.session.tagged_jobs import TaggedJobs
 
-
 PATIENCE = 3.0
 """How long Spark may take to hear that an executor has died with its Python process."""
 
@@ -37,9 +36,9 @@ class MemoryWatch:
             if (fault := certain_memory_fault(task.said) or _memory_error(task.said)) is not None:
                 return fault
         for task in failed:
-            if task.has_executor and (fault := python_process_fault(task.said)) is not None:
-                if now - self._bereft.setdefault(task.id, now) >= PATIENCE:
-                    return fault
+            fault = python_process_fault(task.said) if task.has_executor else None
+            if fault is not None and now - self._bereft.setdefault(task.id, now) >= PATIENCE:
+                return fault
         return None
 
 
