@@ -19,9 +19,8 @@ from shunter.flow.sinks.parts import PartFile
 class RenamedFolder:
     """A folder of part files that the driver and all tasks reach by its URL."""
 
-    def __init__(self, location: Location, *, appends: bool = False) -> None:
-        self.target, self._appends = location, appends
-        self._run = ""
+    def __init__(self, location: Location, *, appends: bool = False, run: str = "") -> None:
+        self.target, self._appends, self._run = location, appends, run
 
     @property
     def staging(self) -> Location:
