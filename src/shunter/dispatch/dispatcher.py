@@ -50,9 +50,11 @@ from shunter.dispatch.effects import (
 )
 from shunter.dispatch.rules import Rules
 from shunter.dispatch.state import DispatcherState
+from shunter.dispatch.store_health import StoreHealth
 from shunter.dispatch.turn import Reads, reads, settle, turn
 from shunter.errors import JobError, StoreError
 from shunter.model.job import Job, ReplyTo
+from shunter.model.presence import Company
 from shunter.store.port import Batch, Committed, Store
 from shunter.wire.messages import Advance, Held, Report, Submission
 
@@ -91,6 +93,7 @@ class Dispatcher:
         self.timings = self.state.timings
         self.callbacks = self.state.callbacks
         self._on_refused = on_refused
+        self.store_health = StoreHealth(now)
         self._on_store_error = on_store_error
         self._clients: dict[str, ClientLink] = {}
         self._inbox = Arrivals()
@@ -247,9 +250,9 @@ class Dispatcher:
         self._inbox.changed_elsewhere.extend(jobs)
         self._wake.set()
 
-    def know_skews(self, skews: dict[str, float]) -> None:
-        """Say by how much our clock is ahead of those of other dispatchers."""
-        self._inbox.skews = skews
+    def meet(self, company: Company) -> None:
+        """Say which other dispatchers there are, and what their clocks show."""
+        self._inbox.company = company
         self._wake.set()
 
     def expect_waiting(self) -> None:
@@ -333,7 +336,7 @@ class Dispatcher:
             committed = await self._patiently(lambda: commit(batch))
         self.turns += 1
         self._perform()
-        self._effects = settle(self.state, plan, committed)
+        self._effects = settle(self.state, plan, committed, now=self.now())
         jobs = plan.changes or plan.insertions or plan.claims or plan.deliveries
         return bool(jobs or arrivals)
 
@@ -370,7 +373,8 @@ class Dispatcher:
         delay = STORE_RETRY_SECONDS
         while True:
             try:
-                return await work()
+                with self.store_health.observed():
+                    return await work()
             except StoreError as error:
                 self.counters["store_failures"] += 1
                 self._on_store_error(error)
