@@ -57,6 +57,7 @@ LAYERS = {
     "flow.runners.local": (
         "errors", "flow.graph", "flow.runtime", "flow.sources", "flow.sinks",
         "flow.runners.assembly", "flow.runners.checkpoint_stores", "flow.runners.port",
+        "flow.runners.shared_outputs",
         "flow.arrow", "flow.location", "flow.manifest",
     ),
     "flow.loading": ("errors", "flow.graph"),
