@@ -32,7 +32,6 @@ from shunter.gateway.complaints import Complaints
 from shunter.gateway.frontend import Frontend
 from shunter.gateway.http_workers import HttpWorkers
 from shunter.gateway.ids import Ids
-from shunter.gateway.udp.exchange import Signing
 from shunter.gateway.udp.gateway import UdpGateway, UdpRules
 from shunter.gateway.web.application import http_app
 from shunter.model.callback_hosts import allowed_hosts
@@ -41,8 +40,9 @@ from shunter.model.retry import Retry
 from shunter.settings import Settings
 from shunter.store.port import Store
 from shunter.transport import ZmqContext, bound_router
+from shunter.udp_endpoint import Seal
 from shunter.web.server import bound_listener, http_server
-from shunter.wire.udp.signing import Opener, Secret, Signer
+from shunter.wire.udp.signing import Secret
 
 ALARM_SECONDS = 0.1
 CATCH_UP_SECONDS = 0.5
@@ -97,7 +97,7 @@ class Service:
             self._complaints,
             udp_rules_of(settings),
             new_id=self._new_id,
-            signing=signing_of(settings),
+            seal=seal_of(settings),
         )
         self._http_workers = HttpWorkers(self.dispatcher, health_rules_of(settings))
         self._messenger = Messenger(self.dispatcher)
@@ -332,7 +332,7 @@ def is_open_to_others(host: str) -> bool:
     return not all(ip_address(address).is_loopback for address in addresses)
 
 
-def signing_of(settings: Settings) -> Signing | None:
+def seal_of(settings: Settings) -> Seal | None:
     """Read the secret that UDP peers share, if there is one."""
     path = settings.udp.secret_file
     if not path:
@@ -343,8 +343,7 @@ def signing_of(settings: Settings) -> Signing | None:
         raise SettingsError(
             "the system", "udp.secret_file", f"{path} ({error})", "a file of at least 16 bytes"
         ) from None
-    name = f"dispatcher-{secrets.token_hex(8)}"
-    return Signing(Signer(secret, name), Opener(secret, name, now=time.time()))
+    return Seal(secret, f"dispatcher-{secrets.token_hex(8)}")
 
 
 def health_rules_of(settings: Settings) -> HealthRules:

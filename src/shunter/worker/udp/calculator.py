@@ -18,12 +18,12 @@ from shunter.app import App
 from shunter.dialogue import (
     DEFAULT_DISPATCHER,
     Dialogue,
-    Seal,
     peer_name,
     place_to_bind,
     resolved,
 )
 from shunter.errors import AppError
+from shunter.udp_endpoint import Seal
 from shunter.wire.messages import Held, Report
 from shunter.wire.udp.methods import CompletedTask, Heartbeat, PerformTask
 from shunter.wire.udp.packets import (
@@ -64,11 +64,13 @@ class CalculatorSettings(Struct, frozen=True, kw_only=True):
 class _Place:
     """A seat and its dialogue."""
 
-    __slots__ = ("dialogue", "gone_at", "seat", "speaks_at")
+    __slots__ = ("completed_as", "dialogue", "gone_at", "seat", "speaks_at")
 
     def __init__(self, seat: Seat, *, speaks_at: float) -> None:
         self.seat = seat
         self.speaks_at, self.gone_at = speaks_at, math.inf
+        self.completed_as: int | str = ""
+        """The transmission id of the completion that is under way, or was last."""
         self.dialogue: Dialogue[CompletedTask]
 
     def tell(self, *, now: float) -> None:
@@ -206,6 +208,9 @@ class Calculator:
             message = "not for a calculator to receive; send perform_task"
             place.dialogue.refuse(command, PacketReason.METHOD, message, "method")
             return
+        if place.seat.is_confirmed_by(task):
+            place.dialogue.stop_asking(place.completed_as)
+            self._settle(place)
         match place.seat.offered(task, under_way=self._under_way.keys()):
             case Begin(run):
                 place.dialogue.confirm(command)
@@ -241,7 +246,7 @@ class Calculator:
         """Send a completion; where it is too large, send that, and as much as there is room for."""
         while completed is not None:
             try:
-                place.dialogue.ask(completed, completed)
+                place.completed_as = place.dialogue.ask(completed, completed)
                 return
             except PacketFault as fault:
                 completed = smaller(task, completed, str(fault))
