@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 from shunter.dispatch.arrivals import Introduced, Unasked
@@ -80,7 +80,7 @@ class UdpWorkers:
     def complete(self, params: CompletedTask, command: Command, peer: Address) -> None:
         """Pass a completion on; it is confirmed once it is committed."""
         number = self._exchange.number()
-        self._unconfirmed[number] = lambda: self._exchange.endpoint.confirm(command, peer)
+        self._unconfirmed[number] = partial(self._confirm_completion, command, peer)
         if len(self._unconfirmed) > MOST_UNCONFIRMED:
             del self._unconfirmed[next(iter(self._unconfirmed))]  # it is sent again
         result, error = _outcome(params)
@@ -167,6 +167,10 @@ class UdpWorkers:
     def _confirm(self, number: int) -> None:
         if (confirm := self._unconfirmed.pop(number, None)) is not None:
             confirm()
+
+    def _confirm_completion(self, command: Command, peer: Address) -> None:
+        self._exchange.endpoint.confirm(command, peer)
+        self._calculators.completion_confirmed(peer)
 
     # ---- what follows from the register
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 SHORTEST_GAP = 0.05
 FIRST_GAP = 0.2
 """Before anything is known of a peer."""
-LONGEST_FIRST_GAP = 1.0
+LONGEST_FIRST_GAP = 2.0
 ROUND_TRIPS = 3.0
 WEIGHT = 0.125
 """What one round trip counts for in the mean of all."""
@@ -29,6 +29,8 @@ MOST_SLOWDOWN = 10.0
 RESENDS_PER_SECOND = 50.0
 RESENDS_PER_ANSWER = 4.0
 MAX_RESENDS_AT_ONCE = 256.0
+SHORTEST_WAIT = 0.001
+"""No moment is so near that it is now again, as sums of fractions can be."""
 
 
 class Pace:
@@ -77,7 +79,7 @@ class Pace:
     def next_resend_at(self, *, now: float) -> float:
         """Return when there will be a resend to spend, if no answer comes before."""
         self._refill(now, 0.0)
-        return now + max(0.0, 1.0 - self._budget) / RESENDS_PER_SECOND
+        return now + max((1.0 - self._budget) / RESENDS_PER_SECOND, SHORTEST_WAIT)
 
     def _refill(self, now: float, earned: float) -> None:
         filled = self._budget + earned + (now - self._refilled_at) * RESENDS_PER_SECOND

@@ -32,8 +32,8 @@ T = TypeVar("T")
 
 GROWTH = 1.5
 LONGEST_GAP = 3.0
-SHORTEST_LONGEST_GAP = 0.25
-GAPS_TO_GIVE_UP = 16.0
+SHORTEST_LONGEST_GAP = 0.2
+GAPS_TO_GIVE_UP = 32.0
 """A gap is at most this part of the time in which a request is given up, so that at three lost
 packets in ten nearly every request is answered in its time."""
 JITTER = 0.25
@@ -138,6 +138,7 @@ class Outgoing(Generic[T]):
         assert key not in self._under_way, f"transmission {transmission_id} is under way already"
         assert 0 < give_up_after <= RESENT_SECONDS, f"{give_up_after} s is not remembered so long"
         line = self._line(peer, now)
+        longest = min(max(give_up_after / GAPS_TO_GIVE_UP, SHORTEST_LONGEST_GAP), LONGEST_GAP)
         begun = self._under_way[key] = Transmission(
             peer=peer,
             transmission_id=transmission_id,
@@ -145,10 +146,8 @@ class Outgoing(Generic[T]):
             about=about,
             began_at=now,
             give_up_at=now + give_up_after,
-            gap=line.pace.first_gap,
-            longest_gap=min(
-                max(give_up_after / GAPS_TO_GIVE_UP, SHORTEST_LONGEST_GAP), LONGEST_GAP
-            ),
+            gap=min(line.pace.first_gap, longest),
+            longest_gap=longest,
             line=line,
         )
         self._schedule(begun, now)
@@ -208,7 +207,7 @@ class Outgoing(Generic[T]):
 
     def _resent(self, due: Transmission[T], now: float) -> Resend:
         due.sends += 1
-        due.gap = min(due.gap * GROWTH, max(due.gap, due.longest_gap))
+        due.gap = min(due.gap * GROWTH, due.longest_gap)
         self._schedule(due, now)
         return Resend(due.peer, due.transmission_id, due.packet)
 
