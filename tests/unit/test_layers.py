@@ -23,7 +23,8 @@ LAYERS = {
     "wire": ("errors", "model", "wire"),
     "transport": ("errors",),
     "datagrams": ("errors", "wire.udp"),
-    "dialogue": ("errors", "model", "wire", "datagrams"),
+    "udp_endpoint": ("errors", "wire.udp"),
+    "dialogue": ("errors", "model", "wire", "datagrams", "udp_endpoint"),
     "calling": ("errors", "checked_names"),
     "checked_names": (),
     "web": ("errors", "wire", "web"),
@@ -62,16 +63,16 @@ LAYERS = {
     "reporting": ("errors", "flow", "rerun", "reporting"),
     "dispatch": ("errors", "model", "wire", "store.port", "dispatch"),
     "gateway": (
-        "errors", "model", "settings", "wire", "transport", "datagrams", "calling", "web",
-        "store.port", "dispatch", "gateway",
+        "errors", "model", "settings", "wire", "transport", "datagrams", "udp_endpoint",
+        "calling", "web", "store.port", "dispatch", "gateway",
     ),
     "worker": (
-        "errors", "model", "settings", "wire", "transport", "datagrams", "dialogue", "calling",
-        "web", "context", "payload", "app", "worker",
+        "errors", "model", "settings", "wire", "transport", "datagrams", "udp_endpoint",
+        "dialogue", "calling", "web", "context", "payload", "app", "worker",
     ),
     "client": (
-        "errors", "model", "wire", "transport", "datagrams", "dialogue", "context", "payload",
-        "app", "client",
+        "errors", "model", "wire", "transport", "datagrams", "udp_endpoint", "dialogue",
+        "context", "payload", "app", "client",
     ),
     "testing": (
         "errors", "model", "settings", "settings_sources", "wire", "transport", "store", "context",
@@ -100,6 +101,7 @@ IMPURE = IO | {
 FORBIDDEN = {
     "model": IMPURE,
     "wire": IMPURE,
+    "dispatch.callback_places": IMPURE,
     "dispatch.callbacks": IMPURE,
     "dispatch.alarm_clock": IMPURE,
     "dispatch.intake": IMPURE,
