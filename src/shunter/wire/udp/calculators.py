@@ -206,12 +206,18 @@ class Calculators:
     # ---- what the dispatcher does
 
     def offered(self, address: Address, job: Held, task_id: TaskId) -> bool:
-        """Note that a task is sent; False where the calculator is not free any more."""
+        """Note that a task is sent; False if the calculator is not free any more.
+
+        Nor is it while its last completion is not stored: it takes a next task for the
+        confirmation of that, and would forget what only we have in memory.
+        """
         known = self._known.get(address)
         if known is None or known.state is not _State.FREE:
             return False
+        if known.is_owed:
+            known.state = _State.OCCUPIED
+            return False
         known.state, known.task, known.was_busy = _State.OFFERED, Task(job, task_id), False
-        known.is_owed = False
         return True
 
     def unconfirmed(self, address: Address, job: Held, *, is_refused: bool = False) -> list[Effect]:
