@@ -63,6 +63,10 @@ class UdpClients:
     def add(self, params: AddTask, command: Command, peer: Address, size: int) -> None:
         """Take a task, to be stored with the others of its batch of packets."""
         unique_key = naming.unique_key(peer, params.task_id)
+        if fault := self._dispatcher.store_health.fault():
+            message = f"{fault}; send it again later"
+            self._exchange.endpoint.turn_away(command, peer, size, "busy", message)
+            return
         if self._dispatcher.is_full or not self._quota.has_room(peer):
             self._turn_away(unique_key, command, peer, size)
             return

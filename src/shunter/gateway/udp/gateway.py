@@ -113,7 +113,10 @@ class UdpGateway:
         return command.wants_answer or type(command.params) is not Heartbeat
 
     def may_repeat(self, command: Command) -> bool:
-        return type(command.params) is CompletedTask
+        """Do so with completions, and with a task that waits for a store that fails, to say so."""
+        kind = type(command.params)
+        is_stuck = kind is AddTask and bool(self._dispatcher.store_health.fault())
+        return kind is CompletedTask or is_stuck
 
     def take_command(self, command: Command, peer: Address, size: int) -> None:
         self._duties.get(type(command.params), self._decline)(command, peer, size)
