@@ -27,6 +27,7 @@ LAYERS = {
     "dialogue": ("errors", "model", "wire", "datagrams", "udp_endpoint"),
     "calling": ("errors", "checked_names"),
     "checked_names": (),
+    "refusal_log": (),
     "web": ("errors", "wire", "web"),
     "store": ("errors", "model", "store"),
     "context": ("errors", "model"),
@@ -64,11 +65,11 @@ LAYERS = {
     "dispatch": ("errors", "model", "wire", "store.port", "dispatch"),
     "gateway": (
         "errors", "model", "settings", "wire", "transport", "datagrams", "udp_endpoint",
-        "calling", "web", "store.port", "store.registry", "dispatch", "gateway",
+        "calling", "refusal_log", "web", "store.port", "store.registry", "dispatch", "gateway",
     ),
     "worker": (
         "errors", "model", "settings", "wire", "transport", "datagrams", "udp_endpoint",
-        "dialogue", "calling", "web", "context", "payload", "app", "worker",
+        "dialogue", "calling", "refusal_log", "web", "context", "payload", "app", "worker",
     ),
     "client": (
         "errors", "model", "wire", "transport", "datagrams", "udp_endpoint", "dialogue",

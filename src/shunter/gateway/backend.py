@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator, Sequence
 from shunter.dispatch.arrivals import Beaten, Introduced, Unasked
 from shunter.dispatch.dispatcher import Dispatcher
 from shunter.errors import ProtocolError
-from shunter.gateway.complaints import Complaints, peer_name
 from shunter.model.job import DEFAULT_TYPE, ErrorKind, Failure, Job
 from shunter.model.worker import PLAIN_PREFIX, Handler, Worker, WorkerKind
+from shunter.refusal_log import RefusalLog, peer_name
 from shunter.transport import LoopSocket
 from shunter.wire import frames
 from shunter.wire.batching import batches
@@ -60,7 +60,7 @@ class Backend:
     def __init__(
         self,
         dispatcher: Dispatcher,
-        complaints: Complaints,
+        complaints: RefusalLog,
         *,
         worker_expire_seconds: float,
         max_result_bytes: int,

@@ -14,9 +14,9 @@ from typing import Any, TypeVar
 from shunter.dispatch.dispatcher import Dispatcher
 from shunter.errors import ProtocolError, StoreError
 from shunter.gateway.backend import PONG_IS_NO_JOB
-from shunter.gateway.complaints import Complaints, peer_name
 from shunter.gateway.latecomers import Latecomers
 from shunter.model.job import DEFAULT_TYPE, Job, ReplyTo, Status
+from shunter.refusal_log import RefusalLog, peer_name
 from shunter.store.port import JobQuery
 from shunter.transport import LoopSocket
 from shunter.wire import frames
@@ -61,7 +61,7 @@ class Frontend:
     """All clients that are connected by ZeroMQ. It is their ClientLink."""
 
     def __init__(
-        self, dispatcher: Dispatcher, complaints: Complaints, *, new_id: Callable[[], str]
+        self, dispatcher: Dispatcher, complaints: RefusalLog, *, new_id: Callable[[], str]
     ) -> None:
         self._dispatcher = dispatcher
         self._complaints = complaints

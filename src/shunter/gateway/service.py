@@ -27,7 +27,6 @@ from shunter.errors import JobError, SettingsError, StoreError
 from shunter.gateway.backend import Backend
 from shunter.gateway.callbacks import Messenger
 from shunter.gateway.clocks import SteadyClock, host_clock
-from shunter.gateway.complaints import Complaints
 from shunter.gateway.frontend import Frontend
 from shunter.gateway.http_workers import HttpWorkers
 from shunter.gateway.ids import Ids
@@ -37,6 +36,7 @@ from shunter.model.callback_hosts import allowed_hosts
 from shunter.model.health import HealthRules
 from shunter.model.presence import Skews
 from shunter.model.retry import Retry
+from shunter.refusal_log import RefusalLog
 from shunter.settings import Settings
 from shunter.store.port import Store
 from shunter.store.registry import store_mark
@@ -91,7 +91,7 @@ class Service:
         )
         self._observed = self.dispatcher.store_health.observed
         self._alarm_clock = AlarmClock()
-        self._complaints = Complaints(self.dispatcher.counters)
+        self._complaints = RefusalLog(self.dispatcher.counters)
         self._backend = Backend(
             self.dispatcher,
             self._complaints,

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
-from shunter.gateway.complaints import Complaints
+from shunter.refusal_log import RefusalLog
 from shunter.udp_endpoint import UdpEndpoint
 from shunter.wire.udp.packets import AnswerError, Confirmation
 from shunter.wire.udp.transmissions import Peer
@@ -32,16 +32,16 @@ class Asked(Struct, frozen=True):
 
 
 class Exchange:
-    """The endpoint, numbers for what is sent by it, and complaints about what comes in."""
+    """The endpoint, numbers for what is sent by it, and a log of what was refused."""
 
     endpoint: UdpEndpoint[Asked]
 
     def __init__(
-        self, complaints: Complaints, *, now: Callable[[], float], max_packet_bytes: int
+        self, refusals: RefusalLog, *, now: Callable[[], float], max_packet_bytes: int
     ) -> None:
         self.now = now
         self.max_packet_bytes = max_packet_bytes
-        self._complaints = complaints
+        self._refusals = refusals
         self._numbers = itertools.count(int(now() * 1000) * 1000)
 
     def number(self) -> int:
@@ -49,7 +49,7 @@ class Exchange:
         return next(self._numbers)
 
     def complain(self, peer: Peer, reason: str, detail: str) -> None:
-        self._complaints.note(f"{peer[0]}:{peer[1]}", f"udp_{reason}", detail)
+        self._refusals.note(f"{peer[0]}:{peer[1]}", f"udp_{reason}", detail)
 
     def close(self) -> None:
         if hasattr(self, "endpoint"):

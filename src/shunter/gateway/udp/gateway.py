@@ -16,11 +16,11 @@ from msgspec import Struct
 
 from shunter.datagrams import DatagramSocket
 from shunter.dispatch.dispatcher import Dispatcher
-from shunter.gateway.complaints import Complaints
 from shunter.gateway.udp.clients import UdpClients
 from shunter.gateway.udp.exchange import Asked, Exchange
 from shunter.gateway.udp.quota import Quota
 from shunter.gateway.udp.workers import UdpWorkers
+from shunter.refusal_log import RefusalLog
 from shunter.udp_endpoint import Seal, UdpEndpoint
 from shunter.wire.udp import naming, packets
 from shunter.wire.udp.calculators import Address
@@ -47,7 +47,7 @@ class UdpGateway:
     def __init__(
         self,
         dispatcher: Dispatcher,
-        complaints: Complaints,
+        refusals: RefusalLog,
         rules: UdpRules,
         *,
         new_id: Callable[[], str],
@@ -55,7 +55,7 @@ class UdpGateway:
     ) -> None:
         self._dispatcher = dispatcher
         self._exchange = Exchange(
-            complaints,
+            refusals,
             max_packet_bytes=rules.max_packet_bytes,
             now=dispatcher.now,
         )
