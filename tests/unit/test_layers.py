@@ -135,7 +135,7 @@ FORBIDDEN = {
     "flow.runners.spark.session.memory_faults": IMPURE,
     "flow.runners.spark.stream.fitness": IMPURE,
     "flow.sources.since": IMPURE,
-    "gateway.latecomers": IMPURE,
+    "gateway.undelivered_results": IMPURE,
     "gateway.web.reports": IMPURE,
     "reporting.document": IMPURE,
     "reporting.wording": IMPURE,

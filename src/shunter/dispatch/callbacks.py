@@ -34,18 +34,18 @@ PUT_OFF_JITTER = 10.0
 """What is put off comes back after so many seconds, and up to so many more by chance."""
 
 
-class CallbackDesk:
+class CallbackQueue:
     """One dispatcher's callbacks: candidates, calls under way, and answers yet to be written."""
 
     def __init__(
-        self, rules: CallbackRules, *, spread: Callable[[], float], counters: Counter[str]
+        self, rules: CallbackRules, *, jitter: Callable[[], float], counters: Counter[str]
     ) -> None:
         self.link: CallbackLink | None = None
         self._rules = rules
-        self._spread = spread
+        self._jitter = jitter
         self._counters = counters
-        self._http = CallbackPlaces(rules.at_once, jitter=spread)
-        self._udp = CallbackPlaces(UDP_AT_ONCE, jitter=spread)
+        self._http = CallbackPlaces(rules.at_once, jitter=jitter)
+        self._udp = CallbackPlaces(UDP_AT_ONCE, jitter=jitter)
         self._now = 0.0
         self._put_off: dict[str, Job] = {}
         self._calling: dict[str, Job] = {}
@@ -133,7 +133,7 @@ class CallbackDesk:
                 arrival.tries,
                 arrival.error,
                 now=plan.now,
-                spread=self._spread(),
+                spread=self._jitter(),
                 max_tries=self._rules.max_tries,
                 waits=self._rules.waits,
             )
@@ -158,7 +158,7 @@ class CallbackDesk:
         }
         self._put_off = due
         for job in due.values():
-            seconds = PUT_OFF_SECONDS + PUT_OFF_JITTER * self._spread()
+            seconds = PUT_OFF_SECONDS + PUT_OFF_JITTER * self._jitter()
             plan.deliveries.append(Delivery(callback.postponed(job, now=plan.now, seconds=seconds)))
 
     def _is_busy(self, job_id: str) -> bool:

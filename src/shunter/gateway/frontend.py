@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from shunter.dispatch.dispatcher import Dispatcher
 from shunter.errors import ProtocolError, StoreError
 from shunter.gateway.backend import PONG_IS_NO_JOB
-from shunter.gateway.latecomers import Latecomers
+from shunter.gateway.undelivered_results import UndeliveredResults
 from shunter.model.job import DEFAULT_TYPE, Job, ReplyTo, Status
 from shunter.refusal_log import RefusalLog, peer_name
 from shunter.store.port import JobQuery
@@ -73,7 +73,7 @@ class Frontend:
             Kind.WORKERS: self._workers,
             Kind.STATUS: self._status,
         }
-        self._latecomers = Latecomers()
+        self._undelivered = UndeliveredResults()
         self._unanswered: set[tuple[bytes, int]] = set()
         self.socket: LoopSocket
         dispatcher.serve_clients(FULL_GATEWAY, self)
@@ -283,13 +283,13 @@ class Frontend:
         if self.socket.send(message):
             return
         is_named = identity[:1] != b"\0"
-        if not (is_named and self._latecomers.keep(message, now=self._dispatcher.now())):
+        if not (is_named and self._undelivered.keep(message, now=self._dispatcher.now())):
             self._dispatcher.counters["results_undelivered"] += 1
 
     def tick(self) -> None:
         """Offer results again to clients that were away; say that the store fails, if it does."""
         self._tell_fault()
-        dropped = self._latecomers.try_again(self.socket.send, now=self._dispatcher.now())
+        dropped = self._undelivered.try_again(self.socket.send, now=self._dispatcher.now())
         self._dispatcher.counters["results_undelivered"] += dropped
 
 

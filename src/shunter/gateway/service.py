@@ -25,7 +25,7 @@ from shunter.dispatch.intake import IntakeRules
 from shunter.dispatch.rules import CALLBACK_FACTOR, CallbackRules, Rules
 from shunter.errors import JobError, SettingsError, StoreError
 from shunter.gateway.backend import Backend
-from shunter.gateway.callbacks import Messenger
+from shunter.gateway.callbacks import CallbackCaller
 from shunter.gateway.clocks import SteadyClock, host_clock
 from shunter.gateway.frontend import Frontend
 from shunter.gateway.http_workers import HttpWorkers
@@ -108,7 +108,7 @@ class Service:
             seal=seal_of(settings),
         )
         self._http_workers = HttpWorkers(self.dispatcher, health_rules_of(settings))
-        self._messenger = Messenger(self.dispatcher)
+        self._messenger = CallbackCaller(self.dispatcher)
 
     def stop(self) -> None:
         """Finish the turn under way, then return from `run()`."""

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from shunter.dispatch.arrivals import CalledBack
 from shunter.dispatch.dispatcher import Dispatcher
-from shunter.gateway.udp.exchange import Asked, Exchange
+from shunter.gateway.udp.exchange import Exchange, PendingRequest
 from shunter.gateway.udp.quota import Quota
 from shunter.model.job import DEFAULT_TYPE, ErrorKind, Job, ReplyTo, Status
 from shunter.wire.messages import Receipt, Submission
@@ -162,9 +162,9 @@ class UdpClients:
             without = NotifyTask(status="success", task_id=task_id, job_id=job.id, error=message)
             packet = packets.request(without, number)
         missed = f"client {peer[0]}:{peer[1]} did not confirm it"
-        asked = Asked(lambda _: heard(None), lambda: heard(missed))
+        pending = PendingRequest(lambda _: heard(None), lambda: heard(missed))
         endpoint.stop_asking(peer, number)
-        endpoint.ask(peer, number, packet, asked, give_up_after=NOTICE_SECONDS)
+        endpoint.ask(peer, number, packet, pending, give_up_after=NOTICE_SECONDS)
 
 
 def notice_number(job_id: str) -> int:

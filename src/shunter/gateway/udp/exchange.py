@@ -17,7 +17,7 @@ from shunter.wire.udp.packets import AnswerError, Confirmation
 from shunter.wire.udp.transmissions import Peer
 
 
-class Asked(Struct, frozen=True):
+class PendingRequest(Struct, frozen=True):
     """What is to happen when a request is confirmed, perhaps with an error, or never."""
 
     confirmed: Callable[[AnswerError | None], None]
@@ -34,7 +34,7 @@ class Asked(Struct, frozen=True):
 class Exchange:
     """The endpoint, numbers for what is sent by it, and a log of what was refused."""
 
-    endpoint: UdpEndpoint[Asked]
+    endpoint: UdpEndpoint[PendingRequest]
 
     def __init__(
         self, refusals: RefusalLog, *, now: Callable[[], float], max_packet_bytes: int

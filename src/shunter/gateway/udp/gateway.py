@@ -17,7 +17,7 @@ from msgspec import Struct
 from shunter.datagrams import DatagramSocket
 from shunter.dispatch.dispatcher import Dispatcher
 from shunter.gateway.udp.clients import UdpClients
-from shunter.gateway.udp.exchange import Asked, Exchange
+from shunter.gateway.udp.exchange import Exchange, PendingRequest
 from shunter.gateway.udp.quota import Quota
 from shunter.gateway.udp.workers import UdpWorkers
 from shunter.refusal_log import RefusalLog
@@ -121,7 +121,7 @@ class UdpGateway:
     def take_command(self, command: Command, peer: Address, size: int) -> None:
         self._duties.get(type(command.params), self._decline)(command, peer, size)
 
-    def take_answer(self, about: Asked, confirmation: Confirmation | None) -> None:
+    def take_answer(self, about: PendingRequest, confirmation: Confirmation | None) -> None:
         about.answered(confirmation)
 
     def take_fault(self, peer: Address, reason: str, detail: str) -> None:

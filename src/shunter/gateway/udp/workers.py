@@ -8,7 +8,7 @@ from typing import Any
 
 from shunter.dispatch.arrivals import Introduced, Unasked
 from shunter.dispatch.dispatcher import Dispatcher
-from shunter.gateway.udp.exchange import Asked, Exchange
+from shunter.gateway.udp.exchange import Exchange, PendingRequest
 from shunter.model.job import DEFAULT_TYPE, ErrorKind, Failure, Job
 from shunter.model.worker import Handler, Worker, WorkerKind
 from shunter.wire.messages import Held, Report
@@ -137,12 +137,12 @@ class UdpWorkers:
             self._dispatcher.report(worker_id, [Report(job.id, job.attempt, error=error)])
         elif self._calculators.offered(address, held, task_id):
             self._performing[address] = number
-            asked = Asked(
+            pending = PendingRequest(
                 lambda error: self._answered(address, held, error),
                 lambda: self._follow(self._calculators.unconfirmed(address, held)),
             )
             self._exchange.endpoint.ask(
-                address, number, packet, asked, give_up_after=self._confirm_timeout
+                address, number, packet, pending, give_up_after=self._confirm_timeout
             )
         else:
             # It said busy before the dispatcher knew that it was ready.
