@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterator, Sequence
 from shunter.dispatch.arrivals import Beaten, Introduced, Unasked
 from shunter.dispatch.dispatcher import Dispatcher
 from shunter.errors import ProtocolError
-from shunter.gateway.complaints import Complaints, peer_name
 from shunter.gateway.large_messages import LargeMessages
 from shunter.model.job import DEFAULT_TYPE, ErrorKind, Failure, Job
 from shunter.model.worker import PLAIN_PREFIX, Handler, Worker, WorkerKind
 from shunter.parted import PART_KINDS, Body
+from shunter.refusal_log import RefusalLog, peer_name
 from shunter.transport import LoopSocket
 from shunter.wire import frames
 from shunter.wire.batching import batches
@@ -61,7 +61,7 @@ class Backend:
     def __init__(
         self,
         dispatcher: Dispatcher,
-        complaints: Complaints,
+        refusals: RefusalLog,
         *,
         worker_expire_seconds: float,
         max_result_bytes: int,
@@ -70,7 +70,7 @@ class Backend:
         self._store = store
         self._max_result_bytes = max_result_bytes
         self._dispatcher = dispatcher
-        self._complaints = complaints
+        self._refusals = refusals
         self._plain = PlainWorkers(expire_after=worker_expire_seconds)
         self._identities: dict[str, bytes] = {}
         self._workers: dict[bytes, str] = {}
@@ -102,7 +102,7 @@ class Backend:
                     case Full(kind, body):
                         self._receive_full(identity, kind, body)
             except ProtocolError as error:
-                self._complaints.note(peer_name(identity), "frames", str(error))
+                self._refusals.note(peer_name(identity), "frames", str(error))
                 if identity in self._workers:
                     self.socket.send([identity, *full(Kind.ERROR, Refusal(0, str(error)))])
 
@@ -151,7 +151,7 @@ class Backend:
 
     def _introduce(self, identity: bytes, hello: Hello) -> None:
         if reason := fault_in(hello):
-            self._complaints.note(peer_name(identity), "hello", reason)
+            self._refusals.note(peer_name(identity), "hello", reason)
             self.socket.send([identity, *full(Kind.ERROR, Refusal(0, reason))])
             return
         now = self._dispatcher.now()
@@ -224,7 +224,7 @@ class Backend:
                 case ResultUnasked(identity, result):
                     if identity[:1] == b"\0":
                         detail = "a result, but it was given no job, or its job was taken away"
-                        self._complaints.note(peer_name(identity), "result", detail)
+                        self._refusals.note(peer_name(identity), "result", detail)
                     else:
                         unasked = Unasked(_plain_id(identity), document_of(result))
                         dispatcher.report_unasked(unasked)

@@ -14,10 +14,10 @@ from typing import Any, TypeVar
 from shunter.dispatch.dispatcher import Dispatcher
 from shunter.errors import ProtocolError, StoreError
 from shunter.gateway.backend import PONG_IS_NO_JOB
-from shunter.gateway.complaints import Complaints, peer_name
-from shunter.gateway.latecomers import Latecomers
+from shunter.gateway.undelivered_results import UndeliveredResults
 from shunter.model.job import DEFAULT_TYPE, Job, ReplyTo, Status
 from shunter.parted import PART_KINDS, Body, PartedMessages, Release
+from shunter.refusal_log import RefusalLog, peer_name
 from shunter.store.port import JobQuery
 from shunter.transport import LoopSocket
 from shunter.wire import frames
@@ -77,10 +77,10 @@ class Frontend:
     """All clients that are connected by ZeroMQ. It is their ClientLink."""
 
     def __init__(
-        self, dispatcher: Dispatcher, complaints: Complaints, *, new_id: Callable[[], str]
+        self, dispatcher: Dispatcher, refusals: RefusalLog, *, new_id: Callable[[], str]
     ) -> None:
         self._dispatcher = dispatcher
-        self._complaints = complaints
+        self._refusals = refusals
         self._new_id = new_id
         self._questions: asyncio.Queue[tuple[bytes, Kind, bytes]] = asyncio.Queue(MAX_QUESTIONS)
         self._question_bytes = 0
@@ -94,7 +94,7 @@ class Frontend:
             kinds=frozenset({Kind.SUBMIT}),
             outgoing_bytes=OUTGOING_BYTES,
             give_up_after=UNANSWERED_SECONDS,
-            on_undelivered=self._undelivered,
+            on_undelivered=self._count_undelivered,
         )
         self._answers: dict[Kind, Callable[[bytes], Coroutine[Any, Any, Answer]]] = {
             Kind.FETCH: self._fetch,
@@ -102,7 +102,7 @@ class Frontend:
             Kind.WORKERS: self._workers,
             Kind.STATUS: self._status,
         }
-        self._latecomers = Latecomers()
+        self._undelivered = UndeliveredResults()
         self._unanswered: set[tuple[bytes, int]] = set()
         self.socket: LoopSocket
         dispatcher.serve_clients(FULL_GATEWAY, self)
@@ -119,7 +119,7 @@ class Frontend:
                     case Full(kind, body):
                         self._receive_full(identity, kind, body)
             except ProtocolError as error:
-                self._complaints.note(peer_name(identity), "frames", str(error))
+                self._refusals.note(peer_name(identity), "frames", str(error))
                 self.socket.send([identity, *plain_error(str(error))])
         if self._dispatcher.is_full:
             self.socket.pause()
@@ -161,10 +161,10 @@ class Frontend:
             self._unless_store_fails(self._submit, identity, decode(body, Submit), release)
         except ProtocolError as error:
             release()
-            self._complaints.note(peer_name(identity), "message", str(error))
+            self._refusals.note(peer_name(identity), "message", str(error))
             self._refuse(identity, 0, str(error))
 
-    def _undelivered(self, _: bytes, key: object, __: str) -> None:
+    def _count_undelivered(self, _: bytes, key: object, __: str) -> None:
         self._dispatcher.counters["results_undelivered"] += 1
 
     def _submit_plain(self, identity: bytes, body: bytes) -> None:
@@ -180,7 +180,7 @@ class Frontend:
             release()
             for receipt in receipts:
                 if receipt.reason:
-                    self._complaints.note(peer_name(identity), "job", receipt.reason)
+                    self._refusals.note(peer_name(identity), "job", receipt.reason)
                     self.socket.send([identity, *plain_error(receipt.reason)])
 
         self._dispatcher.submit([wish], self._reply_to(PLAIN_GATEWAY, identity), answer)
@@ -207,7 +207,7 @@ class Frontend:
         except asyncio.QueueFull:
             self._refuse(identity, 0, "too many questions are waiting; ask again later")
         except ProtocolError as error:
-            self._complaints.note(peer_name(identity), "message", str(error))
+            self._refusals.note(peer_name(identity), "message", str(error))
             self._refuse(identity, 0, str(error))
 
     def _unless_store_fails(
@@ -268,7 +268,7 @@ class Frontend:
             try:
                 answer_kind, answer, in_parts = await self._answers[kind](body)
             except ProtocolError as error:
-                self._complaints.note(peer_name(identity), "message", str(error))
+                self._refusals.note(peer_name(identity), "message", str(error))
                 self._refuse(identity, 0, str(error))
             except StoreError as error:
                 code = RefusalCode.STORE_FAILS
@@ -391,13 +391,13 @@ class Frontend:
         if self.socket.send(message):
             return
         is_named = identity[:1] != b"\0"
-        if not (is_named and self._latecomers.keep(message, now=self._dispatcher.now())):
+        if not (is_named and self._undelivered.keep(message, now=self._dispatcher.now())):
             self._dispatcher.counters["results_undelivered"] += 1
 
     def tick(self) -> None:
         """Offer results again to clients that were away; say that the store fails, if it does."""
         self._tell_fault()
-        dropped = self._latecomers.try_again(self.socket.send, now=self._dispatcher.now())
+        dropped = self._undelivered.try_again(self.socket.send, now=self._dispatcher.now())
         self._dispatcher.counters["results_undelivered"] += dropped
         self._parts.tick()
 

@@ -18,12 +18,12 @@ from shunter.app import App
 from shunter.dialogue import (
     DEFAULT_DISPATCHER,
     Dialogue,
-    Seal,
     peer_name,
     place_to_bind,
     resolved,
 )
 from shunter.errors import AppError
+from shunter.udp_endpoint import Seal
 from shunter.wire.messages import Held, Report
 from shunter.wire.udp.methods import CompletedTask, Heartbeat, PerformTask
 from shunter.wire.udp.packets import (
@@ -64,15 +64,30 @@ class CalculatorSettings(Struct, frozen=True, kw_only=True):
 class _Place:
     """A seat and its dialogue."""
 
-    __slots__ = ("dialogue", "gone_at", "seat", "speaks_at")
+    __slots__ = ("completed_as", "dialogue", "gone_at", "seat", "speaks_at")
 
     def __init__(self, seat: Seat, *, speaks_at: float) -> None:
         self.seat = seat
         self.speaks_at, self.gone_at = speaks_at, math.inf
-        self.dialogue: Dialogue[CompletedTask]
+        self.completed_as: int | str = ""
+        """The transmission id of the completion that is under way, or was last."""
+        self.dialogue: Dialogue[CompletedTask | Heartbeat]
 
     def tell(self, *, now: float) -> None:
         self.dialogue.tell(self.seat.heartbeat(now=now))
+
+    def give_back(self) -> None:
+        """Say that the task is not here any more: who is ready has none."""
+        self.seat.settled()
+        self._say_surely(Heartbeat(status="ready"))
+
+    def take_leave(self) -> None:
+        """Say that nothing more is taken here."""
+        self._say_surely(Heartbeat(status="busy"))
+
+    def _say_surely(self, heartbeat: Heartbeat) -> None:
+        """Say something that is not said again, until it is confirmed."""
+        self.dialogue.ask(heartbeat, heartbeat, give_up_after=RETIRING_SECONDS)
 
 
 class Calculator:
@@ -187,13 +202,12 @@ class Calculator:
         idle = [place for place in self._places if place.seat.task is None]
         for place in idle[: len(self._places) - count]:
             self._retire(place)
-            place.tell(now=self._loop.time())
+            place.take_leave()
 
     def _give_back(self, place: _Place) -> None:
-        """Let another do a task that waits here behind a long one: who is ready has none."""
-        place.seat.settled()
+        """Let another do a task that waits here behind a long one."""
         self._retire(place)
-        place.dialogue.tell(Heartbeat(status="ready"))
+        place.give_back()
 
     def _retire(self, place: _Place) -> None:
         self._places.remove(place)
@@ -209,6 +223,9 @@ class Calculator:
             message = "not for a calculator to receive; send perform_task"
             place.dialogue.refuse(command, PacketReason.METHOD, message, "method")
             return
+        if place.seat.is_confirmed_by(task):
+            place.dialogue.stop_asking(place.completed_as)
+            self._settle(place)
         match place.seat.offered(task, under_way=self._under_way.keys()):
             case Begin(run):
                 place.dialogue.confirm(command)
@@ -244,13 +261,22 @@ class Calculator:
         """Send a completion; where it is too large, send that, and as much as there is room for."""
         while completed is not None:
             try:
-                place.dialogue.ask(completed, completed)
+                place.completed_as = place.dialogue.ask(completed, completed)
                 return
             except PacketFault as fault:
                 completed = smaller(task, completed, str(fault))
         self._settle(place, "no packet has room even for the error")
 
     def _answered(
+        self, place: _Place, about: CompletedTask | Heartbeat, answer: Confirmation | None
+    ) -> None:
+        if isinstance(about, Heartbeat):
+            if about.status == "ready" and answer is not None:
+                place.take_leave()
+        else:
+            self._completion_answered(place, about, answer)
+
+    def _completion_answered(
         self, place: _Place, completed: CompletedTask, answer: Confirmation | None
     ) -> None:
         task = place.seat.task
@@ -309,8 +335,7 @@ class Calculator:
         places = [self._under_way.pop(run) for run in runs if run in self._under_way]
         await asyncio.sleep(LINGER_SECONDS)
         for place in places:
-            place.seat.settled()
-            place.dialogue.tell(Heartbeat(status="ready"))
+            place.give_back()
         await asyncio.sleep(LINGER_SECONDS)
         for place in places:
             place.tell(now=self._loop.time())

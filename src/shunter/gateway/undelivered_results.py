@@ -22,7 +22,7 @@ class _Kept(Struct, frozen=True):
     size: int
 
 
-class Latecomers:
+class UndeliveredResults:
     """Messages that could not be sent, in the order in which they were due."""
 
     def __init__(self) -> None:

@@ -9,13 +9,15 @@ import structlog
 REMEMBERED = 4096
 
 
-class Complaints:
-    """What peers did wrong."""
+class RefusalLog:
+    """What peers did wrong, in the log of this name; counted where there are counters."""
 
-    def __init__(self, counters: Counter[str]) -> None:
-        self._counters = counters
+    def __init__(
+        self, counters: Counter[str] | None = None, *, logger: str = "shunter.gateway"
+    ) -> None:
+        self._counters = Counter[str]() if counters is None else counters
         self._logged: OrderedDict[tuple[str, str], None] = OrderedDict()
-        self._log = structlog.get_logger("shunter.gateway")
+        self._log = structlog.get_logger(logger)
 
     def note(self, peer: str, reason: str, detail: str) -> None:
         """Count a fault; `reason` is a short fixed word, `detail` the whole sentence."""

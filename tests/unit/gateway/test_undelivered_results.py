@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from shunter.gateway.latecomers import KEPT_SECONDS, MAX_KEPT_BYTES, Latecomers
+from shunter.gateway.undelivered_results import KEPT_SECONDS, MAX_KEPT_BYTES, UndeliveredResults
 
 RESULT = [b"client", b"", b"42"]
 
 
 def test_a_result_is_offered_until_it_is_taken() -> None:
-    late, sent = Latecomers(), []
+    late, sent = UndeliveredResults(), []
     assert late.keep(RESULT, now=0.0)
 
     assert late.try_again(lambda message: False, now=1.0) == 0
@@ -19,7 +19,7 @@ def test_a_result_is_offered_until_it_is_taken() -> None:
 
 
 def test_a_result_that_nobody_fetches_is_dropped_in_the_end() -> None:
-    late = Latecomers()
+    late = UndeliveredResults()
     late.keep(RESULT, now=0.0)
 
     assert late.try_again(lambda message: False, now=KEPT_SECONDS) == 1
@@ -27,7 +27,7 @@ def test_a_result_that_nobody_fetches_is_dropped_in_the_end() -> None:
 
 
 def test_there_is_room_for_so_much_and_no_more() -> None:
-    late = Latecomers()
+    late = UndeliveredResults()
 
     assert late.keep([b"x" * MAX_KEPT_BYTES], now=0.0)
     assert not late.keep(RESULT, now=0.0)
