@@ -21,7 +21,8 @@ from shunter.app import JobFunction, payload_of
 from shunter.client.addresses import checked_addresses
 from shunter.client.awaited import Awaited
 from shunter.client.handle import AsyncJob, raise_refusal
-from shunter.client.session import Session
+from shunter.client.session import DispatcherSession, OpenSession, Session
+from shunter.context import current_context
 from shunter.errors import JobNotFound, JobRefused, ResultTimeout
 from shunter.model.identity import timed_id
 from shunter.model.job import Callback, Job
@@ -85,7 +86,9 @@ class AsyncClient:
     ) -> None:
         self._options = options
         self._awaited = Awaited(self._fetch)
-        self._session = Session(
+        # In a handler that a sandbox runs, the sandbox answers and no address is called.
+        opened: OpenSession = getattr(current_context(), "client_session", None) or Session
+        self._session: DispatcherSession = opened(
             checked_addresses(addresses), timeout=timeout, on_outcomes=self._awaited.settle
         )
         self._max_payload_bytes = max_payload_bytes

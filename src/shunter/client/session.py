@@ -15,6 +15,7 @@ import secrets
 import time
 from collections.abc import Callable, Hashable
 from functools import partial
+from typing import Protocol
 
 import zmq
 from msgspec import Struct
@@ -54,6 +55,22 @@ _ANSWERS: dict[Kind, type[Answer]] = {
 
 INCOMING_BYTES = 64 * 1024 * 1024
 MAX_INCOMING_BYTES = 1 << 30
+
+
+class DispatcherSession(Protocol):
+    """What a client talks to: dispatchers somewhere, or a sandbox that answers for one."""
+
+    addresses: tuple[str, ...]
+    unserved: tuple[str, ...]
+
+    async def ask(self, kind: Kind, body: Callable[[int], Message]) -> Answer:
+        """Send a request and return its answer."""
+        ...
+
+    def close(self) -> None: ...
+
+
+OpenSession = Callable[..., DispatcherSession]
 
 
 class _Question(Struct):

@@ -7,6 +7,9 @@ where decisions are made and one where they are written.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Coroutine
+from typing import Any
+
 from shunter.dispatch.alarm_clock import AlarmClock
 from shunter.dispatch.arrivals import Survey, WorkerLink
 from shunter.dispatch.dispatcher import Dispatcher
@@ -125,3 +128,12 @@ async def purge(dispatcher: Dispatcher) -> int:
     """Delete a few jobs that ended longer ago than their retention; return how many."""
     before = dispatcher.now() - dispatcher.rules.retention
     return await dispatcher.store.purge(ended_before=before, limit=PURGED_AT_ONCE)
+
+
+Sweep = Callable[[Dispatcher], Coroutine[Any, Any, None]]
+
+OFTEN: tuple[Sweep, ...] = (catch_up, give_up_waiting)
+NOW_AND_THEN: tuple[Sweep, ...] = (find_orphans,)
+RARELY: tuple[Sweep, ...] = (forget_gone,)
+"""What a dispatcher does by the clock beside alarms, surveys and purging. The service has an
+interval for each list; a sandbox goes through all of them whenever time has passed."""

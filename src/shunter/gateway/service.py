@@ -283,8 +283,8 @@ class Service:
         await self._http_workers.sweep(workers)
 
     async def _catch_up(self) -> None:
-        await sweep.catch_up(self.dispatcher)
-        await sweep.give_up_waiting(self.dispatcher)
+        for act in sweep.OFTEN:
+            await act(self.dispatcher)
 
     async def _meet_others(self) -> None:
         """Compare clocks, and say once of each that is far off."""
@@ -304,10 +304,12 @@ class Service:
                 )
 
     async def _verify(self) -> None:
-        await sweep.find_orphans(self.dispatcher)
+        for act in sweep.NOW_AND_THEN:
+            await act(self.dispatcher)
 
     async def _keep_house(self) -> None:
-        await sweep.forget_gone(self.dispatcher)
+        for act in sweep.RARELY:
+            await act(self.dispatcher)
         self._backend.forget_gone()
         while await sweep.purge(self.dispatcher) >= sweep.PURGED_AT_ONCE:
             await asyncio.sleep(PURGE_PAUSE_SECONDS)

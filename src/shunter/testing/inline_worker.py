@@ -1,21 +1,23 @@
 """A worker without processes: it runs handlers in the caller's thread, when asked to.
 
 To the dispatcher it is a worker like any other, so retries, time-outs, losses and cancels take
-the way they take in production. A time-out is seen when the handler returns, by the virtual
-clock; nothing is interrupted.
+the way they take in production. A handler that sleeps moves the virtual clock, and is ended at
+its time-out; one that only computes takes no time.
 """
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import inspect
 import io
+import logging
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 from shunter.app import App
-from shunter.context import enter_context, leave_context
+from shunter.client.session import OpenSession
+from shunter.context import Terminated, enter_context, leave_context
 from shunter.dispatch.arrivals import Beaten, Introduced
 from shunter.dispatch.dispatcher import Dispatcher
 from shunter.errors import AppError
@@ -23,6 +25,8 @@ from shunter.model.job import ErrorKind, Failure, Job
 from shunter.model.worker import Worker, WorkerKind
 from shunter.payload import result_of
 from shunter.testing.clock import VirtualClock
+from shunter.testing.process_deaths import ProcessDeaths, ProcessDied
+from shunter.testing.virtual_time import run_virtually, virtual_sleep
 from shunter.wire.messages import Advance, Held, Report
 from shunter.worker.failures import failure_of
 
@@ -32,6 +36,11 @@ class InlineContext:
 
     def __init__(self, worker: InlineWorker, job: Job) -> None:
         self._worker, self._job = worker, job
+
+    @property
+    def client_session(self) -> OpenSession | None:
+        """How a client that the handler opens reaches a dispatcher."""
+        return self._worker.client_session
 
     @property
     def job_id(self) -> str:
@@ -60,12 +69,15 @@ class InlineWorker:
     ) -> None:
         self.id = worker_id
         self.crashes = 0
+        self.deaths: ProcessDeaths | None = None
+        self.client_session: OpenSession | None = None
         self._app = app
         self._dispatcher = dispatcher
         self._clock = clock
         self._jobs: deque[Job] = deque()
         self._cancelled: set[Held] = set()
         self._beat = 0
+        self._running = 0
 
     # ---- WorkerLink
 
@@ -113,8 +125,16 @@ class InlineWorker:
         if not self._jobs:
             return False
         job = self._jobs.popleft()
-        self._dispatcher.report(self.id, [self._report(job)])
+        self._running += 1
+        report = self._report(job)
+        self._running -= 1
+        self._dispatcher.report(self.id, [report])
+        self.make_room()
         return True
+
+    def make_room(self) -> None:
+        """Take one job besides those that run: what a handler waits for must be able to run."""
+        self._dispatcher.resize(self.id, 1 + self._running)
 
     def _report(self, job: Job) -> Report:
         held = Held(job.id, job.attempt)
@@ -126,10 +146,13 @@ class InlineWorker:
             error = Failure(ErrorKind.LOST, "the sandbox let its process die")
             return Report(job.id, job.attempt, error=error)
         started = self._clock()
+        timeout = job.execution.timeout
         output = io.StringIO()
-        with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):
-            outcome = self._run(job)
-        took, timeout = self._clock() - started, job.execution.timeout
+        with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output), _logs(output):
+            outcome = self._run(job, None if timeout is None else started + timeout)
+        if isinstance(outcome, Failure) and outcome.kind is ErrorKind.LOST:
+            return Report(job.id, job.attempt, error=outcome, log=output.getvalue())
+        took = self._clock() - started
         if timeout is not None and took > timeout:
             message = f"ran for {took:g} s, its time-out is {timeout:g} s"
             outcome = Failure(ErrorKind.TIMEOUT, message, ended_by="request")
@@ -140,7 +163,7 @@ class InlineWorker:
             return Report(job.id, job.attempt, error=outcome, log=output.getvalue(), retry=retry)
         return Report(job.id, job.attempt, result=outcome, log=output.getvalue())
 
-    def _run(self, job: Job) -> bytes | Failure:
+    def _run(self, job: Job, deadline: float | None) -> bytes | Failure:
         assert job.payload is not None
         context = InlineContext(self, job)
         try:
@@ -150,9 +173,17 @@ class InlineWorker:
             return Failure(ErrorKind.REFUSED, str(error))
         entered = enter_context(context)
         try:
-            value = function.function(*args, **kwargs)
-            if inspect.iscoroutine(value):
-                value = asyncio.run(value)
+            with virtual_sleep(self._clock, deadline), self._deaths_of(job, function.function):
+                value = function.function(*args, **kwargs)
+                if inspect.iscoroutine(value):
+                    value = run_virtually(value, self._clock, deadline)
+        except ProcessDied as death:
+            return Failure(ErrorKind.LOST, str(death))
+        except Terminated:
+            return self._timed_out(job, "SIGTERM")
+        except TimeoutError as error:
+            is_over = deadline is not None and self._clock() >= deadline
+            return self._timed_out(job, "request") if is_over else failure_of(error)
         except Exception as error:
             return failure_of(error)
         finally:
@@ -161,3 +192,25 @@ class InlineWorker:
             return result_of(value)
         except AppError as error:
             return Failure(ErrorKind.REFUSED, f"handler {job.type!r}: {error}")
+
+    def _deaths_of(
+        self, job: Job, handler: Callable[..., Any]
+    ) -> contextlib.AbstractContextManager[None]:
+        return contextlib.nullcontext() if self.deaths is None else self.deaths.around(job, handler)
+
+    def _timed_out(self, job: Job, ended_by: str) -> Failure:
+        message = f"ran past its time-out of {job.execution.timeout:g} s"
+        return Failure(ErrorKind.TIMEOUT, message, ended_by=ended_by)
+
+
+@contextlib.contextmanager
+def _logs(output: io.StringIO) -> Iterator[None]:
+    """Have what is logged written with what is printed, as a worker's child has it."""
+    handler = logging.StreamHandler(output)
+    handler.setFormatter(logging.Formatter("%(levelname)s:%(name)s:%(message)s"))
+    root = logging.getLogger()
+    root.addHandler(handler)
+    try:
+        yield
+    finally:
+        root.removeHandler(handler)

@@ -8,8 +8,8 @@ with Sandbox(app) as sandbox:
 from __future__ import annotations
 
 import random
-from collections.abc import Coroutine
-from typing import Any, TypeVar
+from collections.abc import Iterable
+from typing import Any
 
 from shunter.app import App, JobFunction, payload_of
 from shunter.client.async_client import JobOptions
@@ -22,10 +22,11 @@ from shunter.model.identity import timed_id
 from shunter.model.job import Job, Status
 from shunter.store.memory import MemoryStore
 from shunter.testing.clock import VirtualClock
+from shunter.testing.finish import finish
 from shunter.testing.inline_worker import InlineWorker
+from shunter.testing.process_deaths import ProcessDeaths
+from shunter.testing.sandbox_session import SandboxSession
 from shunter.wire.messages import Outcome, Receipt, Submission
-
-T = TypeVar("T")
 
 MAX_TURNS = 100_000
 
@@ -46,6 +47,11 @@ class SandboxJob:
     def status(self) -> Status:
         return self.record.status
 
+    @property
+    def log(self) -> str:
+        """What the last run printed and logged."""
+        return self.record.log
+
     def result(self) -> Any:
         """Run what can run now, and return the result or raise as a client would."""
         self._sandbox.run()
@@ -62,9 +68,18 @@ class Sandbox:
     """An app, a dispatcher, a worker, a store and a clock that stands still until told.
 
     Nobody is called back; `callbacks` has the URL and the job's id of each call that would be made.
+    With `faults`, a seed, processes that run handlers die, at points drawn from it; after
+    `settle()` all jobs have ended all the same, and a test looks whether its invariant holds.
     """
 
-    def __init__(self, app: App, *, rules: Rules = Rules(), seed: int = 0) -> None:  # noqa: B008
+    def __init__(
+        self,
+        app: App,
+        *,
+        rules: Rules = Rules(),  # noqa: B008
+        seed: int = 0,
+        faults: int | None = None,
+    ) -> None:
         self.clock = VirtualClock()
         self.store = MemoryStore()
         self._random = random.Random(seed)  # noqa: S311
@@ -76,18 +91,20 @@ class Sandbox:
             spread=self._random.random,
         )
         self.worker = InlineWorker("w-sandbox", app, self.dispatcher, self.clock)
+        self.worker.client_session = lambda *_, **__: SandboxSession(self)
+        self.worker.deaths = None if faults is None else ProcessDeaths(faults)
         self.callbacks: list[tuple[str, str]] = []
         self.dispatcher.serve_callbacks(self)
         self._options = JobOptions()
 
     def __enter__(self) -> Sandbox:
-        _finish(self.store.open())
+        finish(self.store.open())
         self.worker.introduce()
         self.run()
         return self
 
     def __exit__(self, *_: object) -> None:
-        _finish(self.store.close())
+        finish(self.store.close())
 
     def with_options(self, **options: Any) -> Sandbox:
         """Return this sandbox with other options for what it submits: priority, delay, ..."""
@@ -103,17 +120,31 @@ class Sandbox:
         wish = Submission(job_id, job_type, payload_of(*args, **kwargs), **options)
         receipts: list[Receipt] = []
         self.dispatcher.submit([wish], None, receipts.extend)
-        _finish(self.dispatcher.turn())
+        finish(self.dispatcher.turn())
         (receipt,) = receipts
         if receipt.reason:
             raise JobRefused(job_id, receipt.field, receipt.reason)
         return SandboxJob(self, receipt.job_id)
 
+    def submit_many(
+        self, job: str | JobFunction[..., Any], calls: Iterable[Any], /
+    ) -> list[SandboxJob]:
+        """Submit a job for each call: a tuple or list, a dict, or one argument, as in `Client`."""
+        jobs = []
+        for call in calls:
+            if isinstance(call, dict):
+                jobs.append(self.submit(job, **call))
+            elif isinstance(call, tuple | list):
+                jobs.append(self.submit(job, *call))
+            else:
+                jobs.append(self.submit(job, call))
+        return jobs
+
     def run(self) -> None:
         """Do all that can be done without time passing."""
         for _ in range(MAX_TURNS):
-            if _finish(sweep.ring_alarms(self.dispatcher)) or self.dispatcher.has_work:
-                _finish(self.dispatcher.turn())
+            if finish(sweep.ring_alarms(self.dispatcher)) or self.dispatcher.has_work:
+                finish(self.dispatcher.turn())
             elif not self.worker.work():
                 return
         raise RuntimeError(f"the sandbox was still busy after {MAX_TURNS} turns")
@@ -123,18 +154,21 @@ class Sandbox:
         until = self.clock() + seconds
         while True:
             self.run()
-            due = _finish(self.store.next_alarm())
+            due = finish(self.store.next_alarm())
             if due is None or due > until:
                 break
             self.clock.advance_to(due)
         self.clock.advance_to(until)
         self.worker.beat()
         self.run()
+        for act in (*sweep.OFTEN, *sweep.NOW_AND_THEN, *sweep.RARELY):
+            finish(act(self.dispatcher))
+        self.run()
 
     def settle(self) -> None:
         """Let as much time pass as all waiting jobs need."""
         self.run()
-        while (due := _finish(self.store.next_alarm())) is not None:
+        while (due := finish(self.store.next_alarm())) is not None:
             self.advance(max(0.0, due - self.clock()))
 
     def crash_next(self, runs: int = 1) -> None:
@@ -149,7 +183,7 @@ class Sandbox:
 
     def job(self, job_id: str) -> Job:
         """Return a job's record."""
-        (job,) = _finish(self.store.get([job_id], payload=True))
+        (job,) = finish(self.store.get([job_id], payload=True))
         if job is None:
             raise JobNotFound(job_id)
         return job
@@ -158,18 +192,7 @@ class Sandbox:
         """Ask for a job to be stopped, or raise JobRefused."""
         receipts: list[Receipt] = []
         self.dispatcher.cancel([job_id], receipts.extend)
-        _finish(self.dispatcher.turn())
+        finish(self.dispatcher.turn())
         (receipt,) = receipts
         if receipt.reason:
             raise JobRefused(job_id, receipt.field, receipt.reason)
-
-
-def _finish(work: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine that never really waits: the in-memory store answers at once."""
-    try:
-        work.send(None)
-    except StopIteration as stop:
-        result: T = stop.value
-        return result
-    work.close()
-    raise RuntimeError("a sandbox never waits, but something did")

@@ -15,7 +15,7 @@ from shunter.errors import JobError
 from shunter.model.job import Job, ReplyTo
 from shunter.model.worker import Handler, Worker, WorkerKind
 from shunter.testing import MemoryStore, VirtualClock
-from shunter.testing.sandbox import _finish as finish
+from shunter.testing.finish import finish
 from shunter.wire.messages import Held, Receipt, Report, Submission
 
 CLIENT = ReplyTo("test", b"client")

@@ -17,7 +17,7 @@ from shunter.model.callback_hosts import allowed_hosts
 from shunter.model.job import Callback, Job, Status
 from shunter.model.retry import Retry
 from shunter.store.port import Batch
-from shunter.testing.sandbox import _finish as finish
+from shunter.testing.finish import finish
 from shunter.wire.messages import Report
 
 URL = "http://127.0.0.1/done"

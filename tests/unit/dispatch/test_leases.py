@@ -10,7 +10,7 @@ from tests.unit.dispatch.conftest import a_worker
 from shunter.dispatch import sweep
 from shunter.dispatch.arrivals import Beaten, Introduced
 from shunter.model.job import Status
-from shunter.testing.sandbox import _finish as finish
+from shunter.testing.finish import finish
 from shunter.wire.messages import Held, Report
 
 J1 = Held("j-1", 1)

@@ -13,7 +13,7 @@ from shunter.dispatch import sweep
 from shunter.gateway.backend import Backend
 from shunter.model.job import Status
 from shunter.refusal_log import RefusalLog
-from shunter.testing.sandbox import _finish as finish
+from shunter.testing.finish import finish
 from shunter.wire.messages import Submission
 
 NAME = b"slow"

@@ -10,7 +10,7 @@ from shunter.dispatch import sweep
 from shunter.errors import StoreError
 from shunter.model.job import Status
 from shunter.model.worker import WorkerKind
-from shunter.testing.sandbox import _finish as finish
+from shunter.testing.finish import finish
 from shunter.wire.messages import Advance, Held, Receipt, Report
 
 J1 = Held("j-1", 1)

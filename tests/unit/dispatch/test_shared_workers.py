@@ -13,7 +13,7 @@ from shunter.dispatch.dispatcher import Dispatcher
 from shunter.model import health
 from shunter.model.job import Status
 from shunter.model.worker import Worker
-from shunter.testing.sandbox import _finish as finish
+from shunter.testing.finish import finish
 from shunter.wire.messages import Held, Report
 from unit.dispatch.conftest import Scene
 

@@ -8,7 +8,7 @@ from shunter.dispatch import sweep
 from shunter.dispatch.arrivals import Unasked
 from shunter.model.job import ErrorKind, Failure, Status
 from shunter.model.worker import WorkerKind
-from shunter.testing.sandbox import _finish as finish
+from shunter.testing.finish import finish
 from shunter.wire.messages import Advance, Held, Receipt, Report
 
 RESULT = b"\x2a"

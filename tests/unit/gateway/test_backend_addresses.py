@@ -10,7 +10,7 @@ from shunter.gateway.backend import Backend
 from shunter.model.worker import Handler
 from shunter.refusal_log import RefusalLog
 from shunter.testing import MemoryStore, VirtualClock
-from shunter.testing.sandbox import _finish as finish
+from shunter.testing.finish import finish
 from shunter.wire import frames
 from shunter.wire.frames import full
 from shunter.wire.messages import Hello, Kind

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+import time
+from typing import Any
 
 import pytest
 
-from shunter import App, Context, JobCancelled, JobFailed, JobRefused, ResultTimeout, Status
+from shunter import App, Client, Context, JobCancelled, JobFailed, JobRefused, ResultTimeout, Status
+from shunter.app import payload_of
 from shunter.model.job import Callback
 from shunter.testing import Sandbox
+from shunter.wire.messages import Submission
 
 app = App()
 
@@ -124,3 +129,126 @@ def test_callbacks_are_taken_note_of_and_nobody_is_called() -> None:
         assert job.record.callback == Callback(url, delivered=True, tries=1)
         with pytest.raises(JobRefused, match=r"callbacks\.allowed_hosts"):
             sandbox.with_options(callback="http://example.com/").submit(add, 1, 1)
+
+
+@app.job
+def sleepy(seconds: float) -> str:
+    time.sleep(seconds)
+    return "rested"
+
+
+@app.job
+async def sleepy_later(seconds: float) -> str:
+    await asyncio.sleep(seconds)
+    return "rested"
+
+
+@app.job
+def logs() -> None:
+    print("printed")
+    logging.getLogger("app").warning("logged")
+
+
+@app.job
+def orders(x: int) -> int:
+    with Client("tcp://192.0.2.1:5560") as client:
+        return int(client.submit(add, x, 1).result()) * 10
+
+
+@pytest.mark.parametrize("handler", [sleepy, sleepy_later])
+def test_a_handler_that_sleeps_takes_virtual_time(handler: Any) -> None:
+    with Sandbox(app) as sandbox:
+        began, began_really = sandbox.clock(), time.monotonic()
+
+        assert sandbox.submit(handler, 3600.0).result() == "rested"
+
+        assert sandbox.clock() - began == pytest.approx(3600.0)
+        assert time.monotonic() - began_really < 60.0
+
+
+@pytest.mark.parametrize(("handler", "ended_by"), [(sleepy, "SIGTERM"), (sleepy_later, "request")])
+def test_a_handler_is_ended_at_its_time_out(handler: Any, ended_by: str) -> None:
+    with Sandbox(app) as sandbox:
+        began = sandbox.clock()
+        job = sandbox.with_options(timeout=5.0).submit(handler, 3600.0)
+        with pytest.raises(JobFailed, match="time-out of 5 s"):
+            job.result()
+
+        assert sandbox.clock() - began == pytest.approx(5.0)
+        assert job.record.error is not None
+        assert job.record.error.ended_by == ended_by
+
+
+def test_what_a_handler_prints_and_logs_is_kept() -> None:
+    with Sandbox(app) as sandbox:
+        job = sandbox.submit(logs)
+        job.result()
+
+        assert job.log == "printed\nWARNING:app:logged\n"
+
+
+def test_several_jobs_are_submitted_together() -> None:
+    with Sandbox(app) as sandbox:
+        jobs = sandbox.submit_many(add, [(1, 2), {"x": 3, "y": 4}])
+
+        assert [job.result() for job in jobs] == [3, 7]
+
+
+def test_a_client_inside_a_handler_reaches_the_sandbox() -> None:
+    with Sandbox(app) as sandbox:
+        assert sandbox.submit(orders, 4).result() == 50
+
+
+def test_a_job_that_no_worker_takes_in_time_is_given_up() -> None:
+    with Sandbox(app) as sandbox:
+        wish = Submission("j-1", "nobody-does-this", payload_of(), place_within=5.0)
+        sandbox.dispatcher.submit([wish], None, lambda receipts: None)
+
+        sandbox.advance(6.0)
+
+        assert sandbox.job("j-1").status is Status.FAILED
+
+
+class Account:
+    """Two ways to pay; only one of them bears a run that begins again."""
+
+    def __init__(self) -> None:
+        self.paid: list[str] = []
+        self.app = App()
+
+        @self.app.job
+        def careless(name: str) -> None:
+            self.paid.append(name)
+            name.upper()
+
+        @self.app.job
+        def careful(name: str) -> None:
+            if name not in self.paid:
+                self.paid.append(name)
+            name.upper()
+
+
+@pytest.mark.parametrize(("handler", "is_sound"), [("careless", False), ("careful", True)])
+def test_deaths_at_every_point_show_which_handler_may_run_again(
+    handler: str, is_sound: bool
+) -> None:
+    def holds(seed: int) -> bool:
+        account = Account()
+        with Sandbox(account.app, faults=seed) as sandbox:
+            jobs = [sandbox.submit(handler, name) for name in ("a", "b")]
+            sandbox.settle()
+            assert {job.status for job in jobs} == {Status.COMPLETED}
+        return sorted(account.paid) == ["a", "b"]
+
+    assert all(holds(seed) for seed in range(40)) is is_sound
+
+
+def test_the_same_seed_gives_the_same_deaths() -> None:
+    def story(seed: int) -> list[str]:
+        with Sandbox(Account().app, faults=seed) as sandbox:
+            job = sandbox.submit("careful", "a")
+            sandbox.settle()
+            return [past.message for past in job.record.history]
+
+    assert story(3) == story(3)
+    assert len({tuple(story(seed)) for seed in range(30)}) > 3

@@ -1,0 +1,92 @@
+"""What a client inside a handler talks to, when the handler runs in a sandbox.
+
+It answers as a dispatcher would, from the sandbox's own; no socket is opened, whatever address
+the handler's code names. Asked for results, it lets jobs run first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from shunter.client.session import Answer
+from shunter.errors import ShunterError
+from shunter.store.port import JobQuery
+from shunter.testing.finish import finish
+from shunter.wire.messages import (
+    Accepted,
+    Cancel,
+    Fetch,
+    Fetched,
+    JobsAsked,
+    JobsListed,
+    Kind,
+    Message,
+    Outcome,
+    Receipt,
+    Standing,
+    Submit,
+    WorkersListed,
+)
+
+if TYPE_CHECKING:
+    from shunter.testing.sandbox import Sandbox
+
+
+class SandboxSession:
+    """Questions and answers without a wire."""
+
+    def __init__(self, sandbox: Sandbox) -> None:
+        self._sandbox = sandbox
+        self._dispatcher, self._store = sandbox.dispatcher, sandbox.store
+        self._last = 0
+        self.addresses: tuple[str, ...] = ("the sandbox",)
+        self.unserved: tuple[str, ...] = ()
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+    async def ask(self, kind: Kind, body: Callable[[int], Message]) -> Answer:
+        """Answer a request at once."""
+        self._last += 1
+        match body(self._last):
+            case Submit() as submit:
+                receipts: list[Receipt] = []
+                self._dispatcher.submit(submit.jobs, None, receipts.extend)
+                finish(self._dispatcher.turn())
+                return Accepted(submit.request, tuple(receipts))
+            case Cancel() as cancel:
+                receipts = []
+                self._dispatcher.cancel(cancel.job_ids, receipts.extend)
+                finish(self._dispatcher.turn())
+                return Accepted(cancel.request, tuple(receipts))
+            case Fetch() as fetch:
+                self._sandbox.worker.make_room()
+                self._sandbox.run()
+                found = finish(self._store.get(fetch.job_ids))
+                ended = [job for job in found if job is not None and job.status.is_final]
+                outcomes = tuple(Outcome(j.id, j.status, j.result, j.error) for j in ended)
+                known = {job.id for job in found if job is not None}
+                unknown = tuple(job_id for job_id in fetch.job_ids if job_id not in known)
+                return Fetched(fetch.request, outcomes, unknown)
+            case JobsAsked() as asked if asked.job_ids:
+                shown = finish(self._store.get(asked.job_ids, payload=True))
+                return JobsListed(asked.request, tuple(job for job in shown if job))
+            case JobsAsked() as asked:
+                query = JobQuery(
+                    status=asked.status,
+                    type=asked.type,
+                    worker_id=asked.worker_id,
+                    before=asked.before,
+                    limit=asked.limit,
+                )
+                return JobsListed(asked.request, tuple(finish(self._store.find(query))))
+            case other if kind is Kind.WORKERS:
+                workers = finish(self._store.workers())
+                return WorkersListed(other.request, tuple(workers))  # type: ignore[attr-defined]
+            case other if kind is Kind.STATUS:
+                backlog = tuple((b.type, b.status, b.count) for b in finish(self._store.backlog()))
+                counters = dict(self._dispatcher.counters)
+                return Standing(self._last, self._dispatcher.id, backlog, counters)
+            case _:
+                raise ShunterError(f"{kind} is nothing that a client asks for")

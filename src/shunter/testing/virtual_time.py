@@ -1,0 +1,78 @@
+"""Waits that cost no time: while a handler runs in a sandbox, its sleeps move the sandbox's clock.
+
+Covers `time.sleep` called by that name, and `asyncio.sleep` and time-outs in coroutines. A wait
+that would go past the run's deadline ends there, the way a worker ends it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import selectors
+import time
+from collections.abc import Coroutine, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+from unittest import mock
+
+from shunter.context import Terminated
+from shunter.testing.clock import VirtualClock
+
+T = TypeVar("T")
+
+REAL_POLL_SECONDS = 0.001
+"""How long to look for real events, such as a thread that has finished, before time moves."""
+
+RESOLUTION_SECONDS = 1e-6
+"""A timer that is due within this time is due: times of day have no finer steps than that."""
+
+
+@contextmanager
+def virtual_sleep(clock: VirtualClock, deadline: float | None) -> Iterator[None]:
+    """Let `time.sleep` move the clock; one that reaches the deadline raises Terminated."""
+
+    def sleep(seconds: float) -> None:
+        until = clock() + seconds
+        if deadline is not None and until > deadline:
+            clock.advance_to(deadline)
+            raise Terminated
+        clock.advance_to(until)
+
+    with mock.patch.object(time, "sleep", sleep):
+        yield
+
+
+def run_virtually(work: Coroutine[Any, Any, T], clock: VirtualClock, deadline: float | None) -> T:
+    """Run a coroutine on a loop that never waits; raise TimeoutError at the deadline."""
+
+    async def in_time() -> T:
+        async with asyncio.timeout(None if deadline is None else deadline - clock()):
+            return await work
+
+    with asyncio.Runner(loop_factory=lambda: _VirtualLoop(clock)) as runner:
+        return runner.run(in_time())
+
+
+class _VirtualLoop(asyncio.SelectorEventLoop):
+    def __init__(self, clock: VirtualClock) -> None:
+        super().__init__(_Patient(clock))
+        self._clock = clock
+        self._clock_resolution = RESOLUTION_SECONDS
+
+    def time(self) -> float:
+        return self._clock()
+
+
+class _Patient(selectors.DefaultSelector):
+    """Where a loop would wait for its next timer, the clock moves there instead."""
+
+    def __init__(self, clock: VirtualClock) -> None:
+        super().__init__()
+        self._clock = clock
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        if timeout is None or timeout <= 0:
+            return super().select(timeout)
+        ready: list[tuple[selectors.SelectorKey, int]] = super().select(REAL_POLL_SECONDS)
+        if not ready:
+            self._clock.advance(timeout)
+        return ready
