@@ -27,6 +27,7 @@ LAYERS = {
     "calling": ("errors", "checked_names"),
     "checked_names": (),
     "web": ("errors", "wire", "web"),
+    "environment": ("calling", "datagrams", "transport"),
     "store": ("errors", "model", "store"),
     "context": ("errors", "model"),
     "payload": ("errors", "model", "context"),
@@ -63,19 +64,20 @@ LAYERS = {
     "dispatch": ("errors", "model", "wire", "store.port", "dispatch"),
     "gateway": (
         "errors", "model", "settings", "wire", "transport", "datagrams", "calling", "web",
-        "store.port", "dispatch", "gateway",
+        "environment", "store.port", "dispatch", "gateway",
     ),
     "worker": (
         "errors", "model", "settings", "wire", "transport", "datagrams", "dialogue", "calling",
-        "web", "context", "payload", "app", "worker",
+        "environment", "web", "context", "payload", "app", "worker",
     ),
     "client": (
-        "errors", "model", "wire", "transport", "datagrams", "dialogue", "context", "payload",
-        "app", "client",
+        "errors", "model", "wire", "transport", "datagrams", "dialogue", "environment", "context",
+        "payload", "app", "client",
     ),
     "testing": (
-        "errors", "model", "settings", "settings_sources", "wire", "transport", "store", "context",
-        "payload", "app", "flow", "dispatch", "gateway", "worker", "client", "testing",
+        "errors", "model", "settings", "settings_sources", "wire", "transport", "datagrams",
+        "calling", "environment", "store", "context", "payload", "app", "flow", "dispatch",
+        "gateway", "worker", "client", "testing",
     ),
     "cli": (
         "errors", "model", "settings", "settings_sources", "wire", "transport", "store", "context",

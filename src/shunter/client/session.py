@@ -10,16 +10,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import secrets
-import time
 from collections.abc import Callable
 from functools import partial
 
-import zmq
 from msgspec import Struct
 
+from shunter.environment import REAL, Environment
 from shunter.errors import ProtocolError, ShunterError, Unreachable
-from shunter.transport import LoopSocket, ZmqContext, connected_dealer
+from shunter.transport import LoopSocket
 from shunter.wire import frames
 from shunter.wire.frames import Full, full
 from shunter.wire.messages import (
@@ -64,14 +62,16 @@ class Session:
         *,
         timeout: float,
         on_outcomes: Callable[[tuple[Outcome, ...]], None],
+        environment: Environment = REAL,
     ) -> None:
+        self._environment = environment
         self.addresses = addresses
         self.heard_at = 0.0
         self.unserved: tuple[str, ...] = ()
         self._timeout = timeout
         self._on_outcomes = on_outcomes
-        self._identity = b"c-" + secrets.token_bytes(12)
-        self._context: ZmqContext = zmq.Context()
+        self._identity = b"c-" + environment.token_bytes(12)
+        self._context = environment.zmq_context()
         self._turn = 0
         self._last = 0
         self._questions: dict[int, _Question] = {}
@@ -88,7 +88,7 @@ class Session:
         if not self._sockets:
             self._sockets = [self._connected(place) for place in range(len(self.addresses))]
         self._last += 1
-        number, now = self._last, time.monotonic()
+        number, now = self._last, self._environment.monotonic()
         question = _Question(
             full(kind, body(number)), asyncio.get_running_loop().create_future(), now
         )
@@ -103,7 +103,7 @@ class Session:
         while True:
             with contextlib.suppress(TimeoutError):
                 return await asyncio.wait_for(asyncio.shield(question.answer), self.RESEND_SECONDS)
-            now = time.monotonic()
+            now = self._environment.monotonic()
             if now - started >= self._timeout:
                 raise Unreachable(", ".join(self.addresses), self._timeout)
             if now - max(self.heard_at, question.sent_at) >= self.RESEND_SECONDS:
@@ -116,7 +116,7 @@ class Session:
 
     def _connected(self, place: int) -> LoopSocket:
         receive = partial(self._receive, place)
-        return connected_dealer(
+        return self._environment.connected_dealer(
             self._context, self.addresses[place], receive, identity=self._identity
         )
 
@@ -129,12 +129,12 @@ class Session:
             self._send(question)
 
     def _send(self, question: _Question) -> None:
-        question.sent_at = time.monotonic()
+        question.sent_at = self._environment.monotonic()
         self._sockets[self._place].send(question.frames)
 
     def _receive(self, place: int, batch: list[list[bytes]]) -> None:
         if place == self._place:
-            self.heard_at = time.monotonic()
+            self.heard_at = self._environment.monotonic()
         for message in batch:
             with contextlib.suppress(ProtocolError):
                 match frames.read(message):

@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import hashlib
 import os
-import random
 import re
-import secrets
 import socket
-import sys
-import time
 from collections.abc import Awaitable, Callable
 from ipaddress import ip_address
 from pathlib import Path
@@ -25,6 +20,7 @@ from shunter.dispatch.alarm_clock import AlarmClock
 from shunter.dispatch.dispatcher import Dispatcher, heed_cancellation
 from shunter.dispatch.intake import IntakeRules
 from shunter.dispatch.rules import CALLBACK_FACTOR, CallbackRules, Rules
+from shunter.environment import REAL, Environment
 from shunter.errors import JobError, SettingsError, StoreError
 from shunter.gateway.backend import Backend
 from shunter.gateway.callbacks import Messenger
@@ -40,7 +36,7 @@ from shunter.model.health import HealthRules
 from shunter.model.retry import Retry
 from shunter.settings import Settings
 from shunter.store.port import Store
-from shunter.transport import ZmqContext, bound_router
+from shunter.transport import ZmqContext
 from shunter.web.server import bound_listener, http_server
 from shunter.wire.udp.signing import Opener, Secret, Signer
 
@@ -49,14 +45,6 @@ CATCH_UP_SECONDS = 0.5
 SWEEP_SECONDS = 1.0
 HOUSEKEEPING_SECONDS = 60.0
 PURGE_PAUSE_SECONDS = 0.05
-SWITCH_SECONDS = 0.0002
-"""The loop and the store's threads take turns this often; Python's default, 5 ms, is what a
-store thread would wait each time it comes back from SQLite while the loop is busy."""
-
-YOUNG_OBJECTS = 20_000
-"""After so many new objects Python looks for cycles among them, of which we make few. With its
-default, 700, every turn had several such looks; they took a sixth of a busy dispatcher's time."""
-OLDER_LOOKS = 20
 
 ELSEWHERE = "an address of this machine that nothing else listens on, or http.enabled = false"
 
@@ -64,21 +52,22 @@ ELSEWHERE = "an address of this machine that nothing else listens on, or http.en
 class Service:
     """A dispatcher with its gateways. `run()` serves until `stop()` is called."""
 
-    def __init__(self, settings: Settings, store: Store) -> None:
+    def __init__(self, settings: Settings, store: Store, environment: Environment = REAL) -> None:
         self._settings = settings
+        self._environment = environment
         self._store = store
         self._log = structlog.get_logger("shunter.dispatcher")
         self._verification_seconds = settings.dispatcher.jobs.job_verification_interval / 1000
         self._stopping = asyncio.Event()
         self.ready = asyncio.Event()
         self.before_stop: Callable[[], Awaitable[None]] | None = None
-        self._new_id = Ids().new
+        self._new_id = Ids(environment).new
         self.dispatcher = Dispatcher(
             store,
             dispatcher_id=f"d-{self._new_id()}",
             rules=rules_of(settings),
-            now=time.time,
-            spread=random.random,
+            now=environment.wall,
+            spread=environment.random,
             on_refused=self._refused,
             on_store_error=self._store_failed,
         )
@@ -97,21 +86,22 @@ class Service:
             self._complaints,
             udp_rules_of(settings),
             new_id=self._new_id,
-            signing=signing_of(settings),
+            signing=signing_of(settings, environment),
+            environment=environment,
         )
-        self._http_workers = HttpWorkers(self.dispatcher, health_rules_of(settings))
-        self._messenger = Messenger(self.dispatcher)
+        self._http_workers = HttpWorkers(
+            self.dispatcher, health_rules_of(settings), environment=environment
+        )
+        self._messenger = Messenger(self.dispatcher, environment=environment)
 
     def stop(self) -> None:
         """Finish the turn under way, then return from `run()`."""
         self._stopping.set()
 
     async def run(self) -> None:
-        sys.setswitchinterval(SWITCH_SECONDS)
-        gc.freeze()  # all that was imported stays, and need not be looked at again
-        gc.set_threshold(YOUNG_OBJECTS, OLDER_LOOKS, OLDER_LOOKS)
+        self._environment.tune_interpreter()
         await self._store.open()
-        context: ZmqContext = zmq.Context()
+        context = self._environment.zmq_context()
         try:
             if self._settings.zmq.enabled:
                 self._bind(context)
@@ -182,8 +172,8 @@ class Service:
 
     async def _settle(self) -> None:
         """Give what has arrived a moment to be committed and answered."""
-        deadline = time.monotonic() + 2.0
-        while self.dispatcher.has_work and time.monotonic() < deadline:
+        deadline = self._environment.monotonic() + 2.0
+        while self.dispatcher.has_work and self._environment.monotonic() < deadline:
             await asyncio.sleep(0.01)
 
     def _bind(self, context: ZmqContext) -> None:
@@ -193,7 +183,7 @@ class Service:
             (self._backend, "zmq.backend", zmq_settings.backend),
         ):
             try:
-                side.socket = bound_router(
+                side.socket = self._environment.bound_router(
                     context,
                     address,
                     side.receive,
@@ -332,7 +322,7 @@ def is_open_to_others(host: str) -> bool:
     return not all(ip_address(address).is_loopback for address in addresses)
 
 
-def signing_of(settings: Settings) -> Signing | None:
+def signing_of(settings: Settings, environment: Environment = REAL) -> Signing | None:
     """Read the secret that UDP peers share, if there is one."""
     path = settings.udp.secret_file
     if not path:
@@ -343,8 +333,8 @@ def signing_of(settings: Settings) -> Signing | None:
         raise SettingsError(
             "the system", "udp.secret_file", f"{path} ({error})", "a file of at least 16 bytes"
         ) from None
-    name = f"dispatcher-{secrets.token_hex(8)}"
-    return Signing(Signer(secret, name), Opener(secret, name, now=time.time()))
+    name = f"dispatcher-{environment.token_bytes(8).hex()}"
+    return Signing(Signer(secret, name), Opener(secret, name, now=environment.wall()))
 
 
 def health_rules_of(settings: Settings) -> HealthRules:

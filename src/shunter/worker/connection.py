@@ -6,12 +6,11 @@ messages mean is the host's business. Spec: docs/spec/ping-pong.md.
 
 from __future__ import annotations
 
-import secrets
-import time
 from collections.abc import Callable
 
+from shunter.environment import REAL, Environment
 from shunter.errors import ProtocolError
-from shunter.transport import LoopSocket, ZmqContext, connected_dealer
+from shunter.transport import LoopSocket, ZmqContext
 from shunter.wire import frames
 from shunter.wire.frames import Full, full
 from shunter.wire.messages import Kind, Message
@@ -34,7 +33,9 @@ class Connection:
         on_message: Callable[[Connection, Kind, bytes], None],
         on_fault: Callable[[Connection, str], None],
         jitter: Callable[[], float],
+        environment: Environment = REAL,
     ) -> None:
+        self._environment = environment
         self.address = address
         self.is_alive = False
         self.store = ""
@@ -59,7 +60,7 @@ class Connection:
 
         A fellow is another dispatcher over the same store.
         """
-        now = time.monotonic()
+        now = self._environment.monotonic()
         if self._socket is None:
             if now >= self._open_at:
                 self._open(now)
@@ -81,7 +82,7 @@ class Connection:
         """Open a new socket: whatever is still on its way on the old one never arrives."""
         self.close()
         self._on_loss(self)
-        self._open_at = time.monotonic() + self._jitter()
+        self._open_at = self._environment.monotonic() + self._jitter()
 
     def close(self) -> None:
         self.is_alive = False
@@ -90,14 +91,15 @@ class Connection:
             self._socket = None
 
     def _open(self, now: float) -> None:
-        self._socket = connected_dealer(
-            self._context, self.address, self._receive, identity=b"w-" + secrets.token_bytes(12)
+        identity = b"w-" + self._environment.token_bytes(12)
+        self._socket = self._environment.connected_dealer(
+            self._context, self.address, self._receive, identity=identity
         )
         self._watch.opened(now=now)
         self._on_open(self)
 
     def _receive(self, batch: list[list[bytes]]) -> None:
-        self._watch.heard(now=time.monotonic())
+        self._watch.heard(now=self._environment.monotonic())
         for message in batch:
             try:
                 match frames.read(message):

@@ -8,20 +8,15 @@ by then nobody else may have started them. Spec: docs/spec/ping-pong.md, docs/sp
 from __future__ import annotations
 
 import asyncio
-import os
-import random
-import secrets
-import socket
 import sys
-import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeVar
 
 import structlog
-import zmq
 from msgspec import Struct
 
 from shunter.app import App
+from shunter.environment import REAL, Environment
 from shunter.model.lease import LeaseTerms, WorkerLease
 from shunter.transport import ZmqContext
 from shunter.wire.messages import (
@@ -73,34 +68,43 @@ class HostSettings(Struct, frozen=True, kw_only=True):
 class Host:
     """One worker. `run()` serves until `stop()` is called."""
 
-    def __init__(self, app_spec: str, app: App, settings: HostSettings) -> None:
-        self.id = f"w-{socket.gethostname()[:40]}-{os.getpid()}-{secrets.token_hex(4)}"
+    def __init__(
+        self,
+        app_spec: str,
+        app: App,
+        settings: HostSettings,
+        environment: Environment = REAL,
+        crew: Callable[..., Crew] = Crew,
+    ) -> None:
+        self._environment = environment
+        place = f"{environment.hostname()[:40]}-{environment.pid()}"
+        self.id = f"w-{place}-{environment.token_bytes(4).hex()}"
         self.incarnation = 1
         self._app = app
         self._settings = settings
         self._log = structlog.get_logger("shunter.worker").bind(worker=self.id)
         self._stopping = asyncio.Event()
-        self._lease = WorkerLease(settings.lease, now=time.monotonic())
+        self._lease = WorkerLease(settings.lease, now=self._environment.monotonic())
         self._outbox = Outbox()
         self._origins = Origins()
         self._credits = Credits(
             len(settings.dispatchers),
             heartbeat=settings.lease.heartbeat,
-            seed=secrets.randbelow(1 << 16),
+            seed=int.from_bytes(environment.token_bytes(2)),
         )
         self._connections: list[Connection] = []
         self._last_beat = 0
         self._max_result_bytes = sys.maxsize
         self._will_flush = False
         self._is_resigning = False
-        self._crew = Crew(app_spec, app, settings.crew, on_output=self._output_waits)
+        self._crew = crew(app_spec, app, settings.crew, on_output=self._output_waits)
 
     def stop(self) -> None:
         """Resign: finish what can be finished, give back the rest, return from `run()`."""
         self._stopping.set()
 
     async def run(self) -> None:
-        context: ZmqContext = zmq.Context()
+        context = self._environment.zmq_context()
         await self._crew.start()
         try:
             places = zip(self._settings.dispatchers, self._credits.accounts, strict=True)
@@ -123,7 +127,7 @@ class Host:
     # ---- by the clock
 
     def _tick(self) -> None:
-        now = time.monotonic()
+        now = self._environment.monotonic()
         for connection in self._connections:
             heard_at = max((c.heard_at for c in self._fellows(connection)), default=0.0)
             if connection.tick(heard_at):
@@ -190,7 +194,8 @@ class Host:
             on_loss=self._lost,
             on_message=self._receive,
             on_fault=self._note_fault,
-            jitter=lambda: random.uniform(0.05, 0.5),  # noqa: S311
+            jitter=lambda: 0.05 + 0.45 * self._environment.random(),
+            environment=self._environment,
         )
 
     def _lost(self, connection: Connection) -> None:
@@ -212,15 +217,15 @@ class Host:
 
     def _say_ready(self, connection: Connection) -> None:
         self._credits.measured(self._origins.counts())
-        number = self._next_beat(time.monotonic())
+        number = self._next_beat(self._environment.monotonic())
         hello = Hello(
             self.id,
             self.incarnation,
             self._app.handlers(),
             self._settings.crew.slots,
             number,
-            hostname=socket.gethostname(),
-            pid=os.getpid(),
+            hostname=self._environment.hostname(),
+            pid=self._environment.pid(),
             held=tuple(self._held()),
             window=self._window(connection, beat=number),
         )
@@ -261,7 +266,7 @@ class Host:
         for connection, ended in self._by_home(reports):
             self._origins.reported(report.job_id for report in ended)
             sendable = [within_limit(report, self._max_result_bytes) for report in ended]
-            for batch, part in self._outbox.add(sendable, now=time.monotonic()):
+            for batch, part in self._outbox.add(sendable, now=self._environment.monotonic()):
                 self._send_reports(connection, batch, part)
 
     def _by_home(self, items: Sequence[Of]) -> list[tuple[Connection, Sequence[Of]]]:
@@ -302,7 +307,7 @@ class Host:
                 reports = self._outbox.confirmed(decode(body, Taken).batches)
                 self._origins.confirmed(report.job_id for report in reports)
                 if self._credits.is_blocked:
-                    self._share_out(time.monotonic())
+                    self._share_out(self._environment.monotonic())
             case Kind.CANCEL:
                 self._crew.cancel(decode(body, CancelOrders).jobs)
             case Kind.PONG:
@@ -317,7 +322,7 @@ class Host:
                 self._note_fault(connection, f"{kind} is not for a worker to receive")
 
     def _take_pong(self, connection: Connection, pong: Pong) -> None:
-        now, account = time.monotonic(), connection.account
+        now, account = self._environment.monotonic(), connection.account
         connection.store = pong.store
         self._lease.answered(pong.beat, pong.store)
         self._max_result_bytes = min(self._max_result_bytes, pong.max_result_bytes)
@@ -332,7 +337,7 @@ class Host:
         reason = ""
         if self._is_resigning:
             reason = "its worker is resigning"
-        elif self._lease.is_over(now=time.monotonic(), stores=[connection.store]):
+        elif self._lease.is_over(now=self._environment.monotonic(), stores=[connection.store]):
             reason = "it reached its worker after the lease was over"
         if reason:
             self._return(connection, [Held(job.job_id, job.attempt) for job in jobs], reason)
@@ -369,6 +374,6 @@ class Host:
                 await asyncio.sleep(TICK_SECONDS)
         self._flush()
         self._give_back(stopping.result(), "its worker resigned before it was done")
-        deadline = time.monotonic() + FAREWELL_SECONDS
-        while len(self._outbox) and time.monotonic() < deadline:
+        deadline = self._environment.monotonic() + FAREWELL_SECONDS
+        while len(self._outbox) and self._environment.monotonic() < deadline:
             await asyncio.sleep(0.01)

@@ -7,12 +7,12 @@ for the confirmation, one for when nobody confirmed it.
 from __future__ import annotations
 
 import itertools
-import random
 from collections.abc import Callable
 
 from msgspec import Struct
 
 from shunter.datagrams import Batch, DatagramSocket
+from shunter.environment import REAL, Environment
 from shunter.gateway.complaints import Complaints
 from shunter.wire.udp import packets
 from shunter.wire.udp.calculators import Address
@@ -45,19 +45,21 @@ class Exchange:
         max_packet_bytes: int,
         now: Callable[[], float],
         signing: Signing | None,
+        environment: Environment = REAL,
     ) -> None:
+        self._environment = environment
         self.now = now
         self.max_packet_bytes = max_packet_bytes
         self._complaints = complaints
         self._signing = signing
-        self._outgoing: Outgoing[Asked] = Outgoing(spread=random.random)
+        self._outgoing: Outgoing[Asked] = Outgoing(spread=environment.random)
         self._incoming = Incoming()
         self._numbers = itertools.count(int(now() * 1000) * 1000)
         self.socket: DatagramSocket
 
     def open(self, host: str, port: int, receive: Callable[[Batch], None]) -> None:
         """Listen, or raise an OSError."""
-        self.socket = DatagramSocket(host, port, receive)
+        self.socket = self._environment.datagram_socket(host, port, receive)
 
     def close(self) -> None:
         if hasattr(self, "socket"):

@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from shunter.datagrams import Batch
 from shunter.dispatch.dispatcher import Dispatcher
+from shunter.environment import REAL, Environment
 from shunter.gateway.complaints import Complaints
 from shunter.gateway.udp.clients import UdpClients
 from shunter.gateway.udp.exchange import Exchange, Signing
@@ -50,6 +51,7 @@ class UdpGateway:
         *,
         new_id: Callable[[], str],
         signing: Signing | None = None,
+        environment: Environment = REAL,
     ) -> None:
         self._dispatcher = dispatcher
         self._exchange = Exchange(
@@ -57,6 +59,7 @@ class UdpGateway:
             max_packet_bytes=rules.max_packet_bytes,
             now=dispatcher.now,
             signing=signing,
+            environment=environment,
         )
         self._workers = UdpWorkers(
             dispatcher,
