@@ -13,6 +13,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import structlog
+import uvicorn
 import zmq
 
 from shunter.dispatch import sweep
@@ -121,14 +122,7 @@ class Service:
 
     async def _serve(self) -> None:
         http = self._settings.http
-        app = http_app(
-            self.dispatcher,
-            self._http_workers,
-            self._complaints,
-            is_ready=self.ready.is_set,
-            new_id=self._new_id,
-        )
-        server = http_server(app)
+        server = self._http_server() if http.enabled else None
         async with asyncio.TaskGroup() as group:
             tasks = [
                 group.create_task(self.dispatcher.run()),
@@ -141,7 +135,7 @@ class Service:
                 group.create_task(self._watch()),
             ]
             calls = group.create_task(self._messenger.run())
-            if http.enabled:
+            if server is not None:
                 listener = bound_listener(http.host, http.port, key="http.port", remedy=ELSEWHERE)
                 group.create_task(server.serve(sockets=[listener]))
                 while not server.started:
@@ -159,7 +153,8 @@ class Service:
             self.ready.clear()
             if self.before_stop is not None:
                 await self.before_stop()
-            server.should_exit = True
+            if server is not None:
+                server.should_exit = True
             if self._settings.zmq.enabled:
                 self._frontend.socket.pause()
                 self._backend.socket.pause()
@@ -169,6 +164,16 @@ class Service:
             await self._settle()
             for task in tasks:
                 task.cancel()
+
+    def _http_server(self) -> uvicorn.Server:
+        app = http_app(
+            self.dispatcher,
+            self._http_workers,
+            self._complaints,
+            is_ready=self.ready.is_set,
+            new_id=self._new_id,
+        )
+        return http_server(app)
 
     async def _settle(self) -> None:
         """Give what has arrived a moment to be committed and answered."""

@@ -31,6 +31,11 @@ class Faults:
                 self._terminate(fault)
             case FaultKind.FREEZE | FaultKind.FREEZE_PARENT:
                 self._freeze(fault)
+            case FaultKind.SLOW_DEATH:
+                actor = self._simulator.actors[fault.target]
+                assert isinstance(actor, WorkerActor)
+                self._tell(fault, f"has children that take up to {fault.amount:g} s to die")
+                actor.pool.dying_seconds = fault.amount
             case FaultKind.CUT | FaultKind.ISOLATE:
                 self._cut(fault)
             case FaultKind.RESET:

@@ -20,6 +20,7 @@ SPANS = (0.2, 0.8, 1.5, 2.5, 3.2, 4.5, 5.5, 7.0, 9.0, 11.0, 14.0)
 NOT_PROMISED = frozenset(
     {
         FaultKind.FREEZE_PARENT,
+        FaultKind.SLOW_DEATH,
         FaultKind.STORE_LONG_STALL,
         FaultKind.CLOCK_JUMP,
         FaultKind.SLOW,
@@ -113,7 +114,7 @@ def _fault(
     target, other, amount = random.choice(anyone), "", 0.0
     if kind in OF_DISPATCHERS:
         target = random.choice(dispatchers)
-    elif kind is FaultKind.FREEZE_PARENT:
+    elif kind in (FaultKind.FREEZE_PARENT, FaultKind.SLOW_DEATH):
         target = random.choice(workers)
     elif kind is FaultKind.FREEZE:
         target = random.choice((*dispatchers, *workers))
@@ -126,6 +127,8 @@ def _fault(
             amount = random.choice((0, 0, 1, 3, 10, 40))
         case FaultKind.RESET:
             seconds = 0.0
+        case FaultKind.SLOW_DEATH:
+            at, seconds, amount = 0.1, 0.0, 1.5
         case FaultKind.DELAY:
             amount = random.choice((0.1, 0.5, 1.5))
         case FaultKind.SLOW:

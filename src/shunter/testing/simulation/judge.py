@@ -118,7 +118,7 @@ class Judge:
         elif "does not know of it" in reason or "came back without it" in reason:
             name = self.worker_names.get(worker_id, "")
             for run in self._under_way(after.id):
-                if run.worker == name and run.attempt == before.attempt:
+                if (run.worker, run.attempt, run.is_dying) == (name, before.attempt, False):
                     detail = f"{after.id} was lost ({reason}), but {name} runs it"
                     self.accuse("no healthy run is lost", detail, after.id)
 

@@ -28,8 +28,8 @@ from shunter.worker.runs import Runs
 from shunter.worker.window import waited_too_long
 
 PUSH_SECONDS = 0.2
-MAX_DYING_SECONDS = 1.5
-"""How long a child may take to die of SIGKILL: less than `lease.kill_within`."""
+DYING_SECONDS = 0.04
+"""How long a child takes to die of SIGKILL at most."""
 
 _PUSHES = tuple(Push)
 
@@ -78,6 +78,7 @@ class SimulatedPool:
         on_output: Callable[[], None],
     ) -> None:
         self.is_host_frozen = False
+        self.dying_seconds = DYING_SECONDS
         self._process = process
         self._witness = witness
         self._random = random
@@ -174,7 +175,8 @@ class SimulatedPool:
         self._waiting.clear()
         for child in self._children.values():
             child.timer.cancel()
-            dies_in = self._random.random() * MAX_DYING_SECONDS
+            child.run.is_dying = True
+            dies_in = self._random.random() * self.dying_seconds
             self._process.time.at(self._process.time.now + dies_in, self._end, child, how)
         self._children.clear()
         self._outcomes.clear()

@@ -24,6 +24,8 @@ class FaultKind(StrEnum):
     """The whole host stands still and then goes on."""
     FREEZE_PARENT = "freeze parent"
     """A worker's parent is stopped, its children run on."""
+    SLOW_DEATH = "slow death"
+    """A worker's children take up to `amount` seconds to die of SIGKILL, from the start."""
     CUT = "cut"
     """Nothing gets from `target` to `other`; what is on its way is stuck."""
     ISOLATE = "isolate"

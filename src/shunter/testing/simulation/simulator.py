@@ -82,7 +82,7 @@ class Simulator:
         self.actors: dict[str, Actor] = {}
         self.clocks = {name: WallClock(self.time) for name in self._names()}
         self.store_faults = {name: StoreFaults() for name in scenario.dispatchers}
-        self.witness = Witness(self._overlapped)
+        self.witness = Witness(self._overlapped, self.tell)
         self.truth = Truth(self._written, self._beat)
         self.judge = Judge(
             lambda: self.time.now, self.truth.job, self.witness.under_way, self.tell

@@ -21,12 +21,17 @@ class Run(Struct):
     how: str = ""
     is_excused: bool = False
     """Its worker was stopped as a whole meanwhile, so that nothing could end it."""
+    is_dying: bool = False
+    """It has been killed, and is not yet dead."""
 
 
 class Witness:
     """All runs. `on_overlap` is told of a run that began while another was under way."""
 
-    def __init__(self, on_overlap: Callable[[Run, Run], None]) -> None:
+    def __init__(
+        self, on_overlap: Callable[[Run, Run], None], tell: Callable[[str, str], None]
+    ) -> None:
+        self._tell = tell
         self.runs: list[Run] = []
         self._under_way: dict[str, list[Run]] = {}
         self._on_overlap = on_overlap
@@ -34,6 +39,7 @@ class Witness:
     def started(self, job_id: str, attempt: int, worker: str, *, now: float) -> Run:
         run = Run(job_id, attempt, worker, now)
         self.runs.append(run)
+        self._tell(worker, f"begins {job_id}, attempt {attempt}")
         others = self._under_way.setdefault(job_id, [])
         for other in others:
             if not other.is_excused:
@@ -44,6 +50,7 @@ class Witness:
     def ended(self, run: Run, how: str, *, now: float) -> None:
         if run.ended is None:
             run.ended, run.how = now, how
+            self._tell(run.worker, f"ends {run.job_id}, attempt {run.attempt}: {how}")
             self._under_way[run.job_id].remove(run)
 
     def frozen(self, worker: str) -> None:
