@@ -19,7 +19,15 @@ from shunter.client.handle import AsyncJob
 from shunter.errors import JobRefused, ShunterError
 from shunter.gateway.service import Service
 from shunter.model.retry import Retry
-from shunter.settings import HttpSettings, Settings, StoreSettings, UdpSettings, ZmqSettings
+from shunter.settings import (
+    DispatcherSettings,
+    HttpSettings,
+    JobSettings,
+    Settings,
+    StoreSettings,
+    UdpSettings,
+    ZmqSettings,
+)
 from shunter.testing.simulation.judge import Judge
 from shunter.testing.simulation.pool import SimulatedPool
 from shunter.testing.simulation.processes import Process
@@ -60,13 +68,21 @@ def backend(dispatcher: str) -> str:
 class DispatcherActor:
     """A `Service` over its own way to the store."""
 
-    def __init__(self, process: Process, truth: Truth, faults: StoreFaults, random: Random) -> None:
+    def __init__(
+        self,
+        process: Process,
+        truth: Truth,
+        faults: StoreFaults,
+        random: Random,
+        cooldown: int,
+    ) -> None:
         self.process = process
         settings = Settings(
             store=StoreSettings(url="mongodb://simulated/store"),
             zmq=ZmqSettings(frontend=frontend(process.name), backend=backend(process.name)),
             udp=UdpSettings(enabled=False),
             http=HttpSettings(enabled=False),
+            dispatcher=DispatcherSettings(jobs=JobSettings(cooldown_period=cooldown)),
         )
         store = FaultyStore(truth, process, faults, random)
         self.service = Service(settings, store, process.environment)

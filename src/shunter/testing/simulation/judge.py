@@ -15,10 +15,14 @@ from msgspec import Struct
 from shunter.model.job import Job, Status
 from shunter.model.lifecycle import TRANSITIONS, Event
 from shunter.testing.simulation.pool import Answered
+from shunter.testing.simulation.processes import EPOCH
 from shunter.testing.simulation.witness import Run
 from shunter.wire.messages import Outcome
 
 HEARD_SECONDS = 5.0
+MAX_LOSSES = 5
+CLOCKS_DIFFER_SECONDS = 2.5
+"""How far apart two dispatchers' clocks may be at most, when no fault sets one wrong."""
 
 
 class Violation(Struct, frozen=True):
@@ -58,6 +62,10 @@ class Judge:
     def beat_stored(self, worker_id: str) -> None:
         self._beats[worker_id] = self._now()
 
+    def stored_beat(self, worker_id: str) -> float:
+        """Return when a heartbeat of this worker was last stored."""
+        return self._beats.get(worker_id, -1.0)
+
     def written(self, before: Job | None, after: Job, writer: str) -> None:
         """Look at one write of one job."""
         events = _events(before, after)
@@ -74,6 +82,7 @@ class Judge:
             status = TRANSITIONS[status, event]
         self._check_numbers(before, after, events)
         self._check_key(before, after)
+        self._check_limits(before, after, events)
         if Event.COMPLETED in events:
             self._check_result(after)
         if before is not None and {Event.LOST, Event.EXHAUSTED} & set(events):
@@ -94,6 +103,18 @@ class Judge:
             if holder != after.id:
                 detail = f"{holder} and {after.id} have the key {after.unique_key!r}"
                 self.accuse("a unique key belongs to one job", detail, after.id)
+
+    def _check_limits(self, before: Job | None, after: Job, events: list[Event]) -> None:
+        if after.losses > MAX_LOSSES:
+            self.accuse("losses are bounded", f"{after.id} was lost {after.losses} times", after.id)
+        if Event.RETRIED in events and after.failures > (after.retry.limit if after.retry else 0):
+            detail = f"{after.id} is tried again after {after.failures} failures"
+            self.accuse("retries are bounded", detail, after.id)
+        if Event.STARTED in events and after.not_before is not None:
+            early = after.not_before - EPOCH - self._now()
+            if early > CLOCKS_DIFFER_SECONDS:
+                detail = f"{after.id} is started {early:.1f} s before its time"
+                self.accuse("no job starts before its time", detail, after.id)
 
     def _check_result(self, job: Job) -> None:
         answer = msgspec.msgpack.decode(job.result or b"", type=Answered)

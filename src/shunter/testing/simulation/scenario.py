@@ -99,6 +99,8 @@ class Scenario(Struct, frozen=True, kw_only=True):
     clients: tuple[str, ...]
     jobs: tuple[PlannedJob, ...]
     faults: tuple[Fault, ...] = ()
+    cooldown: int = 0
+    """Milliseconds between a claim and the start that follows from it."""
 
     @property
     def quiet_from(self) -> float:

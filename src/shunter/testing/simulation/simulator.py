@@ -23,6 +23,7 @@ from shunter.testing.simulation.faults import Faults
 from shunter.testing.simulation.judge import Judge, Violation
 from shunter.testing.simulation.links import Wires
 from shunter.testing.simulation.loop import Livelock, VirtualTime
+from shunter.testing.simulation.monitor import Monitor
 from shunter.testing.simulation.processes import Process, WallClock
 from shunter.testing.simulation.scenario import FaultKind, Scenario
 from shunter.testing.simulation.sockets import ZmqNetwork
@@ -87,6 +88,9 @@ class Simulator:
         self.judge = Judge(
             lambda: self.time.now, self.truth.job, self.witness.under_way, self.tell
         )
+        self.network.monitor = Monitor(
+            self.judge, lambda: self.time.now, self.truth.job, self.judge.stored_beat
+        )
         self.faults = Faults(self)
         self._settled: dict[str, str] = {}
         self._lives: Counter[str] = Counter()
@@ -148,7 +152,8 @@ class Simulator:
         scenario, name = self.scenario, process.name
         random = Random(f"{scenario.seed}/{name}/{process.life}/world")  # noqa: S311
         if name in scenario.dispatchers:
-            return DispatcherActor(process, self.truth, self.store_faults[name], random)
+            faults = self.store_faults[name]
+            return DispatcherActor(process, self.truth, faults, random, scenario.cooldown)
         for plan in scenario.workers:
             if plan.name == name:
                 return WorkerActor(process, plan, self.witness, self.judge, random)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
+from typing import Protocol
 
 from shunter.testing.simulation.links import Frames, Lane, Wires
 from shunter.testing.simulation.loop import ProcessLoop
@@ -17,6 +18,16 @@ from shunter.transport import MESSAGES_AT_ONCE, LoopSocket, Receive
 RECONNECT_SECONDS = 0.05
 MAX_RECONNECT_SECONDS = 1.0
 HIGH_WATER_MARK = 10_000
+MONITORED = ":5561"
+"""The port of backends."""
+
+
+class WireTap(Protocol):
+    """Hears what dealers send and what they get."""
+
+    def sent_up(self, peer: bytes, frames: Frames) -> None: ...
+
+    def came_down(self, peer: bytes, frames: Frames) -> None: ...
 
 
 class SimulatedSocket(LoopSocket):
@@ -68,10 +79,17 @@ class Pipe:
         self.up = Lane(wires, wires.between(here, there), self._at_router, self._dealer_left)
         self.down = Lane(wires, wires.between(there, here), self._at_dealer, self._router_left)
 
+    def send_up(self, frames: Frames) -> None:
+        if (monitor := self.router.monitor) is not None:
+            monitor.sent_up(self.dealer.identity, frames)
+        self.up.send(frames)
+
     def _at_router(self, frames: Frames) -> None:
         self.router.deliver([self.dealer.identity, *frames])
 
     def _at_dealer(self, frames: Frames) -> None:
+        if (monitor := self.router.monitor) is not None:
+            monitor.came_down(self.dealer.identity, frames)
         self.dealer.deliver(list(frames))
 
     def _dealer_left(self) -> None:
@@ -103,6 +121,7 @@ class RouterSocket(SimulatedSocket):
         super().__init__(network, loop, receive)
         self.address = address
         self.peers: dict[bytes, Pipe] = {}
+        self.monitor = network.monitor if address.endswith(MONITORED) else None
         self._high_water_mark = high_water_mark
 
     def admit(self, pipe: Pipe) -> None:
@@ -163,7 +182,7 @@ class DealerSocket(SimulatedSocket):
             return True
         if len(self._pipe.up) + len(self._pipe.router.inbox) >= HIGH_WATER_MARK:
             return False
-        self._pipe.up.send(frames)
+        self._pipe.send_up(frames)
         return True
 
     def lost(self, pipe: Pipe) -> None:
@@ -202,7 +221,7 @@ class DealerSocket(SimulatedSocket):
         self._pipe = Pipe(self._network.wires, self, router)
         router.admit(self._pipe)
         while self._unsent:
-            self._pipe.up.send(self._unsent.popleft())
+            self._pipe.send_up(self._unsent.popleft())
 
 
 class ZmqNetwork:
@@ -210,6 +229,7 @@ class ZmqNetwork:
 
     def __init__(self, wires: Wires) -> None:
         self.wires = wires
+        self.monitor: WireTap | None = None
         self._routers: dict[str, RouterSocket] = {}
         self._sockets: dict[ProcessLoop, list[SimulatedSocket]] = {}
 
