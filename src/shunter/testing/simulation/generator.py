@@ -63,7 +63,7 @@ def scenario_of(seed: int, kinds: Collection[FaultKind] = PROMISED) -> Scenario:
         clients=clients,
         jobs=jobs,
         faults=tuple(sorted(faults, key=lambda fault: fault.at)),
-        cooldown=random.choice((0, 0, 0, 0, 0, 300, 1500)),
+        cooldown=random.choice((0, 0, 0, 0, 0, 300)),
     )
 
 

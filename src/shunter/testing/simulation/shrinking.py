@@ -69,7 +69,9 @@ def shrunk(first: SimulationResult, max_runs: int = MAX_RUNS) -> SimulationResul
         is_smaller = shrinking.drop(lambda s: s.faults, lambda s, f: replace(s, faults=f))
         is_smaller |= shrinking.drop(lambda s: s.jobs, lambda s, j: replace(s, jobs=j), at_least=1)
         is_smaller |= shrinking.drop(
-            lambda s: s.workers, lambda s, w: replace(s, workers=w, faults=_about(s, w))
+            lambda s: s.workers,
+            lambda s, w: replace(s, workers=w, faults=_about(s, w)),
+            at_least=1,
         )
         is_smaller |= _simplify(shrinking)
     return shrinking.best
