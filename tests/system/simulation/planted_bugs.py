@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from shunter.client.session import Session
+from shunter.client.awaited import Awaited
 from shunter.dispatch import sweep
 from shunter.dispatch.dispatcher import Dispatcher
 from shunter.dispatch.planner import Planner
@@ -271,9 +271,9 @@ def reports_sent_once(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Outbox, "stale", lambda self, **_: [])
 
 
-@bug("a client asks once")
-def asked_once(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Session, "_move_on", nothing)
+@bug("a client waits for results to be pushed, and never asks")
+def results_not_fetched(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Awaited, "_ask", nothing)
 
 
 # ---- limits

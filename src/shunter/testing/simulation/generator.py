@@ -22,6 +22,7 @@ NOT_PROMISED = frozenset(
         FaultKind.FREEZE_PARENT,
         FaultKind.SLOW_DEATH,
         FaultKind.STORE_LONG_STALL,
+        FaultKind.STORE_LOST_ANSWER,
         FaultKind.CLOCK_JUMP,
     }
 )
@@ -55,7 +56,8 @@ def scenario_of(seed: int, kinds: Collection[FaultKind] = PROMISED) -> Scenario:
     names = (dispatchers, tuple(worker.name for worker in workers), clients)
     count = random.choice((0, 1, 1, 2, 2, 3, 3, 4, 5))
     ordered = sorted(kinds)
-    faults = [_fault(random.choice(ordered), *names, random) for _ in range(count)]
+    moments = [job.at + (job.delay or 0.0) for job in jobs]
+    faults = [_fault(random.choice(ordered), *names, moments, random) for _ in range(count)]
     return Scenario(
         seed=seed,
         dispatchers=dispatchers,
@@ -106,9 +108,13 @@ def _fault(
     dispatchers: tuple[str, ...],
     workers: tuple[str, ...],
     clients: tuple[str, ...],
+    moments: list[float],
     random: Random,
 ) -> Fault:
-    at = round(0.2 + random.random() * 8.0, 3)
+    at = 0.2 + random.random() * 8.0
+    if random.random() < 0.5:  # just when something happens to a job
+        at = random.choice(moments) + random.random() * random.choice((0.01, 0.1))
+    at = round(at, 4)
     seconds = random.choice(SPANS)
     anyone = (*dispatchers, *workers, *workers, *clients[:1])
     target, other, amount = random.choice(anyone), "", 0.0
@@ -138,7 +144,7 @@ def _fault(
         case FaultKind.STORE_LONG_STALL:
             seconds = random.choice((4.5, 7.0, 12.0))
         case FaultKind.STORE_ERROR | FaultKind.STORE_LOST_ANSWER:
-            seconds = random.choice((0.05, 0.3, 0.8))
+            seconds = random.choice((0.05, 0.3, 0.8, 2.0))
         case FaultKind.STORE_SLOW:
             amount = random.choice((0.02, 0.1, 0.3))
         case FaultKind.CLOCK_OFF:
