@@ -4,9 +4,10 @@ READY := .venv/.ready
 CLASSES := .venv/.spark_classes
 PYTHON ?= python3
 ROUNDS ?= 5
+SEEDS ?= 1..2000
 SPARK41 ?= 4.1.4
 
-.PHONY: run test test-spark41 setup check format bench soak docs clean
+.PHONY: run test test-spark41 setup check format bench simulate soak docs clean
 
 run: $(READY)  ## the main job: a dispatcher, two workers, a few thousand jobs
 	@.venv/bin/python examples/primes/run.py
@@ -34,6 +35,9 @@ format: $(READY)
 
 bench: $(READY)  ## prints ratios, writes bench/figures.json
 	@.venv/bin/python -m bench
+
+simulate: $(READY)  ## the whole system in one process under seeded faults: make simulate SEEDS=1..200
+	@.venv/bin/python -m shunter.testing.simulation --seeds $(SEEDS)
 
 soak: $(READY)  ## the kills and partitions, again and again: make soak ROUNDS=10
 	@for round in $$(seq $(ROUNDS)); do echo "round $$round of $(ROUNDS)"; \

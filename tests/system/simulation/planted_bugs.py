@@ -2,6 +2,7 @@
 
 `python planted_bugs.py [NAME …]` plants one after the other, tries seeds until something does not
 hold, and prints a JSON line for each: its name, how many seeds it took, and which rule caught it.
+`--write` puts the same into docs/simulation.md, `--story NAME` tells how one was found.
 Run it under PYTHONHASHSEED=0.
 """
 
@@ -11,6 +12,7 @@ import gc
 import json
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -29,13 +31,18 @@ from shunter.model.lease import WorkerLease
 from shunter.store.memory import MemoryStore
 from shunter.testing.simulation.campaign import be_quiet
 from shunter.testing.simulation.generator import scenario_of
+from shunter.testing.simulation.shrinking import shrunk
 from shunter.testing.simulation.simulator import simulate
+from shunter.testing.simulation.story import story
 from shunter.wire.messages import Receipt
 from shunter.worker.credits import Credits
 from shunter.worker.host import Host
 from shunter.worker.outbox import Outbox
 
 MOST_SEEDS = 600
+DOCUMENT = Path(__file__).parents[3] / "docs" / "simulation.md"
+BEGIN = "<!-- made by tests/system/simulation/planted_bugs.py --write -->"
+END = "<!-- end of the planted bugs -->"
 
 Plant = Callable[[pytest.MonkeyPatch], None]
 
@@ -305,8 +312,41 @@ def hunt(name: str, most: int = MOST_SEEDS) -> dict[str, Any]:
     return {"name": name, "what": what, "seeds": None, "rule": None}
 
 
-if __name__ == "__main__":
+def tell(name: str) -> str:
+    """Plant a bug, find it, and tell the shrunken story of it."""
+    with pytest.MonkeyPatch.context() as patch:
+        BUGS[name][1](patch)
+        for seed in range(1, MOST_SEEDS + 1):
+            result = simulate(scenario_of(seed))
+            if result.violation is not None:
+                return story(shrunk(result), original=result.scenario)
+    return "not found"
+
+
+def write_table() -> None:
+    """Put what was found into docs/simulation.md."""
+    rows = ["| bug | found by | seeds |", "| --- | --- | --- |"]
+    for found in map(hunt, BUGS):
+        rows.append(f"| {found['what']} | {found['rule']} | {found['seeds']} |")
+        print(rows[-1], flush=True)
+    text = DOCUMENT.read_text("utf-8")
+    head, _, rest = text.partition(BEGIN)
+    _, _, tail = rest.partition(END)
+    DOCUMENT.write_text(head + BEGIN + "\n\n" + "\n".join(rows) + "\n\n" + END + tail, "utf-8")
+
+
+def main(arguments: list[str]) -> None:
     be_quiet()
     gc.disable()
-    for chosen in sys.argv[1:] or BUGS:
-        print(json.dumps(hunt(chosen)), flush=True)
+    match arguments:
+        case ["--write"]:
+            write_table()
+        case ["--story", name]:
+            print(tell(name))
+        case names:
+            for name in names or BUGS:
+                print(json.dumps(hunt(name)), flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -59,7 +59,9 @@ def main() -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog=COMMAND, description="Shunter under seeded faults.")
     parser.add_argument("--seeds", default="1..2000", help="a range such as 1..2000, or a list 3,5")
-    parser.add_argument("--replay", type=int, metavar="SEED", help="run one seed and tell its story")
+    parser.add_argument(
+        "--replay", type=int, metavar="SEED", help="run one seed and tell its story"
+    )
     parser.add_argument("--whole", action="store_true", help="with --replay: do not shrink it")
     parser.add_argument("--scenario", metavar="FILE", help="run a scenario that was written down")
     parser.add_argument(

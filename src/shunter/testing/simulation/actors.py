@@ -146,7 +146,9 @@ class WorkerActor:
     def check(self) -> None:
         """A worker holds no more jobs than it said it can take."""
         if self.pool.most_held > self._slots:
-            detail = f"{self.process.name} held {self.pool.most_held} jobs, it has {self._slots} slots"
+            detail = (
+                f"{self.process.name} held {self.pool.most_held} jobs, it has {self._slots} slots"
+            )
             self._judge.accuse("max_jobs holds", detail)
 
 

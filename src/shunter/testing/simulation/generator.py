@@ -80,7 +80,10 @@ def _job(job_id: str, clients: tuple[str, ...], random: Random) -> PlannedJob:
     fails = random.choice((0, 0, 0, 0, 0, 1))
     crashes = random.choice((0,) * 24 + (1, 1, 2, 2, 6))
     task = Task(
-        seconds=0.1 if crashes > 2 else random.choice((0.02, 0.3, 1.0, 1.0, 2.0, 2.0, 4.0, 7.0, 14.0)) * (0.8 + 0.4 * random.random()),
+        seconds=0.1
+        if crashes > 2
+        else random.choice((0.02, 0.3, 1.0, 1.0, 2.0, 2.0, 4.0, 7.0, 14.0))
+        * (0.8 + 0.4 * random.random()),
         fails=fails,
         crashes=crashes,
         ignores=random.choice((0, 0, 1, 2)),

@@ -134,7 +134,9 @@ class Judge:
             silent_for = self._now() - self._beats.get(worker_id, 0.0)
             if silent_for < HEARD_SECONDS:
                 name = self.worker_names.get(worker_id, worker_id)
-                detail = f"{after.id} was lost ({reason}), but {name} was heard {silent_for:.1f} s ago"
+                detail = (
+                    f"{after.id} was lost ({reason}), but {name} was heard {silent_for:.1f} s ago"
+                )
                 self.accuse("no loss is blamed on a worker that was heard", detail, after.id)
         elif "does not know of it" in reason or "came back without it" in reason:
             name = self.worker_names.get(worker_id, "")

@@ -34,7 +34,7 @@ class VirtualTime:
         self._timers: list[tuple[float, int, asyncio.TimerHandle]] = []
         self._numbers = itertools.count()
         self.ready: deque[asyncio.Handle] = deque()
-        self.ground = ProcessLoop(self, "the world")
+        self.ground = ProcessLoop(self, "the world")  # type: ignore[abstract]
         """The loop of what belongs to no process: the network, faults, and checks."""
 
     def add_timer(self, handle: asyncio.TimerHandle) -> None:
@@ -56,7 +56,7 @@ class VirtualTime:
                     if loop.is_frozen:
                         loop.held.append(handle)
                         continue
-                    if handle._cancelled or loop.is_ended:  # type: ignore[attr-defined]
+                    if handle._cancelled or loop.is_ended:
                         continue
                     if loop is not current:
                         events._set_running_loop(loop)

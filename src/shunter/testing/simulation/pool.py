@@ -237,9 +237,7 @@ class SimulatedPool:
             key = self._waiting.pop(0)
             job = self._runs.open[key][0]
             task = msgspec.msgpack.decode(job.payload, type=Task)
-            run = self._witness.started(
-                job.job_id, job.attempt, self._process.name, now=time.now
-            )
+            run = self._witness.started(job.job_id, job.attempt, self._process.name, now=time.now)
             timer = time.at(time.now + task.seconds, self._done, key)
             self._children[key] = _Child(job, task, run, timer)
             if job.timeout is not None:

@@ -33,13 +33,19 @@ class Process:
     """One life of one process."""
 
     def __init__(
-        self, name: str, life: int, time: VirtualTime, network: ZmqNetwork, clock: WallClock, seed: int
+        self,
+        name: str,
+        life: int,
+        time: VirtualTime,
+        network: ZmqNetwork,
+        clock: WallClock,
+        seed: int,
     ) -> None:
         self.name = name
         self.life = life
         self.clock = clock
         self.time = time
-        self.loop = ProcessLoop(time, name)
+        self.loop = ProcessLoop(time, name)  # type: ignore[abstract]
         self.network = network
         self.environment = SimulatedEnvironment(self, Random(f"{seed}/{name}/{life}"))  # noqa: S311
 
@@ -99,9 +105,7 @@ class SimulatedEnvironment(Environment):
         high_water_mark: int,
     ) -> LoopSocket:
         process = self._process
-        return process.network.bind(
-            process.loop, address, receive, high_water_mark=high_water_mark
-        )
+        return process.network.bind(process.loop, address, receive, high_water_mark=high_water_mark)
 
     def connected_dealer(
         self, context: ZmqContext, address: str, receive: Receive, *, identity: bytes

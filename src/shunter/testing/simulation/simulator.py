@@ -85,9 +85,7 @@ class Simulator:
         self.store_faults = {name: StoreFaults() for name in scenario.dispatchers}
         self.witness = Witness(self._overlapped, self.tell)
         self.truth = Truth(self._written, self._beat)
-        self.judge = Judge(
-            lambda: self.time.now, self.truth.job, self.witness.under_way, self.tell
-        )
+        self.judge = Judge(lambda: self.time.now, self.truth.job, self.witness.under_way, self.tell)
         self.network.monitor = Monitor(
             self.judge, lambda: self.time.now, self.truth.job, self.judge.stored_beat
         )
@@ -220,10 +218,10 @@ class Simulator:
         if self.network.most_waiting() > MAX_WAITING_MESSAGES:
             self.judge.accuse("queues are bounded", "messages pile up")
         is_quiet = self.time.now >= self.scenario.quiet_from
-        if is_quiet and len(self._settled) == len(self.scenario.jobs):
-            if not self.truth.under_way() and not self.witness.is_busy:
-                self.judge.check_kept()
-                self._is_over = True
+        is_settled = is_quiet and len(self._settled) == len(self.scenario.jobs)
+        if is_settled and not self.truth.under_way() and not self.witness.is_busy:
+            self.judge.check_kept()
+            self._is_over = True
         self.time.at(self.time.now + LOOK_SECONDS, self._look)
 
     def _accuse_stranded(self) -> None:

@@ -1,4 +1,4 @@
-"""A run as a text that a person can read: who was there, what was asked, what went wrong, and when."""
+"""A run as a text that a person can read: who was there, what was asked, what went wrong."""
 
 from __future__ import annotations
 

@@ -12,7 +12,6 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from random import Random
 from typing import TypeVar
 
-
 from shunter.errors import StoreError, UniqueKeyTaken
 from shunter.model.job import Job, Status
 from shunter.model.worker import Worker
@@ -185,5 +184,3 @@ class FaultyStore:
 
     async def watch(self, notify: Callable[[], None]) -> None:
         """Other dispatchers' jobs are found by looking."""
-
-
