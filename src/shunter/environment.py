@@ -15,12 +15,15 @@ import socket
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import zmq
 
 from shunter.calling import Caller
 from shunter.datagrams import PACKETS_AT_ONCE, Batch, DatagramSocket
 from shunter.transport import LoopSocket, Receive, ZmqContext, bound_router, connected_dealer
+
+BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 SWITCH_SECONDS = 0.0002
 """The loop and the store's threads take turns this often; Python's default, 5 ms, is what a
@@ -56,6 +59,13 @@ class Environment:
 
     def pid(self) -> int:
         return os.getpid()
+
+    def boot_id(self) -> str:
+        """Name this start of this host: processes that give the same name share a clock."""
+        try:
+            return BOOT_ID.read_text().strip()
+        except OSError:
+            return f"since {round(time.time() - time.monotonic(), -1):.0f}"
 
     def tune_interpreter(self) -> None:
         """Set Python up for a dispatcher that has the process to itself."""

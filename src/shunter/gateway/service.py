@@ -25,6 +25,7 @@ from shunter.environment import REAL, Environment
 from shunter.errors import JobError, SettingsError, StoreError
 from shunter.gateway.backend import Backend
 from shunter.gateway.callbacks import Messenger
+from shunter.gateway.clocks import SteadyClock, host_clock
 from shunter.gateway.complaints import Complaints
 from shunter.gateway.frontend import Frontend
 from shunter.gateway.http_workers import HttpWorkers
@@ -34,6 +35,7 @@ from shunter.gateway.udp.gateway import UdpGateway, UdpRules
 from shunter.gateway.web.application import http_app
 from shunter.model.callback_hosts import allowed_hosts
 from shunter.model.health import HealthRules
+from shunter.model.presence import Skews
 from shunter.model.retry import Retry
 from shunter.settings import Settings
 from shunter.store.port import Store
@@ -45,6 +47,9 @@ ALARM_SECONDS = 0.1
 CATCH_UP_SECONDS = 0.5
 SWEEP_SECONDS = 1.0
 HOUSEKEEPING_SECONDS = 60.0
+PRESENCE_SECONDS = 5.0
+FAR_OFF_SECONDS = 2.0
+"""From here on a difference between clocks is worth a word."""
 PURGE_PAUSE_SECONDS = 0.05
 
 ELSEWHERE = "an address of this machine that nothing else listens on, or http.enabled = false"
@@ -63,11 +68,14 @@ class Service:
         self.ready = asyncio.Event()
         self.before_stop: Callable[[], Awaitable[None]] | None = None
         self._new_id = Ids(environment).new
+        self._clock = SteadyClock(environment.wall, environment.monotonic)
+        self._host_clock, self._skews = host_clock(environment), Skews()
+        self._told_skews: set[str] = set()
         self.dispatcher = Dispatcher(
             store,
             dispatcher_id=f"d-{self._new_id()}",
             rules=rules_of(settings),
-            now=environment.wall,
+            now=self._clock,
             spread=environment.random,
             on_refused=self._refused,
             on_store_error=self._store_failed,
@@ -129,6 +137,7 @@ class Service:
                 group.create_task(self._every(ALARM_SECONDS, self._ring_alarms)),
                 group.create_task(self._every(CATCH_UP_SECONDS, self._catch_up)),
                 group.create_task(self._every(SWEEP_SECONDS, self._sweep)),
+                group.create_task(self._every(PRESENCE_SECONDS, self._meet_others)),
                 group.create_task(self._every(self._verification_seconds, self._verify)),
                 group.create_task(self._every(HOUSEKEEPING_SECONDS, self._keep_house)),
                 group.create_task(self._frontend.answer_questions()),
@@ -262,17 +271,30 @@ class Service:
         await sweep.watch_the_clock(self.dispatcher, self._alarm_clock)
 
     async def _sweep(self) -> None:
-        sweep.suspend_silent(self.dispatcher)
         self.dispatcher.expect_waiting()
         self.dispatcher.heard([*self._backend.plain_worker_ids(), *self._udp.worker_ids()])
-        as_of = self.dispatcher.now()
-        workers = await self._store.workers()
-        await sweep.bury_dead(self.dispatcher, workers)
-        await self._http_workers.sweep(workers, as_of=as_of)
+        workers = await sweep.survey(self.dispatcher, self._http_workers)
+        await self._http_workers.sweep(workers)
 
     async def _catch_up(self) -> None:
         await sweep.catch_up(self.dispatcher)
         await sweep.give_up_waiting(self.dispatcher)
+
+    async def _meet_others(self) -> None:
+        """Compare clocks, and say once of each that is far off."""
+        known = await sweep.meet_others(self.dispatcher, self._skews, self._host_clock)
+        if abs(jump := self._clock.jumped_by) >= FAR_OFF_SECONDS:
+            known[f"{self.dispatcher.id} (the time of day, set anew)"] = -jump
+        for name, skew in known.items():
+            if abs(skew) >= FAR_OFF_SECONDS and name not in self._told_skews:
+                self._told_skews.add(name)
+                self._log.warning(
+                    "clocks differ; delayed jobs start early or late by as much",
+                    action="clock",
+                    other=name,
+                    ahead_by=round(skew, 1),
+                    remedy="synchronise the hosts' clocks (NTP), then restart what is off",
+                )
 
     async def _verify(self) -> None:
         await sweep.find_orphans(self.dispatcher)

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from shunter.errors import StoreError, UniqueKeyTaken
 from shunter.model.job import Dispatch, Job, Status
 from shunter.model.lifecycle import started_at_once
+from shunter.model.presence import KEPT_SECONDS, Presence
 from shunter.model.queueing import alarm, deadline, place, rank
 from shunter.model.worker import Worker
 from shunter.store.port import Backlog, Batch, Claim, Committed, JobQuery
@@ -34,6 +35,7 @@ class MemoryStore:
         self._places: dict[str, str] = {}
         self._ready: dict[str, list[tuple[int, int, str]]] = {}  # by type: rank, seq, id
         self._workers: dict[str, Worker] = {}
+        self._dispatchers: dict[str, Presence] = {}
 
     async def open(self) -> None:
         self._is_open = True
@@ -204,6 +206,13 @@ class MemoryStore:
             stored = self._workers.get(worker.id)
             if stored is not None and stored.revision == worker.revision:
                 del self._workers[worker.id]
+
+    async def meet(self, presence: Presence) -> list[Presence]:
+        self._check_open()
+        since = presence.clock - KEPT_SECONDS
+        self._dispatchers[presence.dispatcher_id] = presence
+        self._dispatchers = {k: p for k, p in self._dispatchers.items() if p.clock >= since}
+        return list(self._dispatchers.values())
 
     async def watch(self, notify: Callable[[], None]) -> None:
         """Nobody else can write here."""

@@ -16,6 +16,7 @@ from msgspec import Struct
 from shunter.errors import UniqueKeyTaken
 from shunter.model.job import Job, Status
 from shunter.model.lifecycle import Berth
+from shunter.model.presence import Presence
 from shunter.model.worker import Worker
 
 
@@ -181,6 +182,9 @@ class Store(Protocol):
 
     async def remove_workers(self, workers: Sequence[Worker]) -> None:
         """Forget these workers, except those whose revision is another by now."""
+
+    async def meet(self, presence: Presence) -> list[Presence]:
+        """Write that a dispatcher is here, and return all that were here in the last day."""
 
     async def watch(self, notify: Callable[[], None]) -> None:
         """Call `notify` whenever others may have queued jobs, until cancelled.

@@ -210,3 +210,10 @@ def _hexadecimal(column: str) -> str:
         WHEN {column} IS NULL THEN 'null'
         WHEN length({column}) <= {MOST_INLINE_BYTES} THEN '"' || hex({column}) || '"'
         ELSE 'true' END"""
+
+
+PUT_DISPATCHER = "INSERT OR REPLACE INTO dispatchers (id, clock, doc) VALUES (?, ?, ?)"
+
+FORGET_DISPATCHERS = "DELETE FROM dispatchers WHERE clock < ?"
+
+DISPATCHERS = "SELECT doc FROM dispatchers ORDER BY id"

@@ -17,6 +17,7 @@ import msgspec
 from shunter.errors import UniqueKeyTaken
 from shunter.model.job import Dispatch, Job
 from shunter.model.lifecycle import started_at_once
+from shunter.model.presence import KEPT_SECONDS, Presence
 from shunter.store.port import Claim
 from shunter.store.sqlite import reads, statements
 from shunter.store.sqlite.rows import Parameters, as_json, replaced
@@ -121,6 +122,15 @@ def swap_workers(connection: sqlite3.Connection, rows: Sequence[Parameters]) -> 
 
 def remove_workers(connection: sqlite3.Connection, revisions: Iterable[tuple[str, int]]) -> None:
     connection.execute(statements.REMOVE_WORKERS, (as_json(revisions),))
+
+
+def meet(connection: sqlite3.Connection, presence: Presence) -> list[Presence]:
+    """Write that a dispatcher is here, drop those long gone, and return all that are left."""
+    connection.execute(statements.FORGET_DISPATCHERS, (presence.clock - KEPT_SECONDS,))
+    row = (presence.dispatcher_id, presence.clock, msgspec.json.encode(presence).decode())
+    connection.execute(statements.PUT_DISPATCHER, row)
+    found = connection.execute(statements.DISPATCHERS)
+    return [msgspec.json.decode(doc, type=Presence) for (doc,) in found]
 
 
 def _answers(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from random import Random
 from typing import cast
+from zlib import crc32
 
 from shunter.environment import Environment
 from shunter.testing.simulation.loop import ProcessLoop, VirtualTime
@@ -70,12 +71,13 @@ class SimulatedEnvironment(Environment):
         self._process = process
         self._random = random
         self._time = process.time
+        self._booted = 1000.0 + crc32(process.name.encode()) % 100_000
 
     def wall(self) -> float:
         return self._process.clock()
 
     def monotonic(self) -> float:
-        return self._time.now + 1000.0
+        return self._time.now + self._booted
 
     def random(self) -> float:
         return self._random.random()
@@ -88,6 +90,9 @@ class SimulatedEnvironment(Environment):
 
     def pid(self) -> int:
         return self._process.life
+
+    def boot_id(self) -> str:
+        return f"the host of {self._process.name}"
 
     def tune_interpreter(self) -> None:
         """Others are in this process."""

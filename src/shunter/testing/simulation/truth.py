@@ -14,6 +14,7 @@ from typing import TypeVar
 
 from shunter.errors import StoreError, UniqueKeyTaken
 from shunter.model.job import Job, Status
+from shunter.model.presence import Presence
 from shunter.model.worker import Worker
 from shunter.store.memory import MemoryStore
 from shunter.store.port import Backlog, Batch, Claim, Committed, JobQuery
@@ -181,6 +182,9 @@ class FaultyStore:
 
     async def remove_workers(self, workers: Sequence[Worker]) -> None:
         await self._written(lambda: self._truth.remove_workers(workers))
+
+    async def meet(self, presence: Presence) -> list[Presence]:
+        return await self._written(lambda: self._truth.meet(presence))
 
     async def watch(self, notify: Callable[[], None]) -> None:
         """Other dispatchers' jobs are found by looking."""

@@ -1,0 +1,36 @@
+"""The clocks of a dispatcher process: one that never jumps, and the one its host shares."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from shunter.environment import REAL, Environment
+from shunter.model.presence import HostClock
+
+
+class SteadyClock:
+    """The time of day when the process began, and from then on the seconds that pass.
+
+    Somebody may set the time of day anew while we run: leases and waits must not notice.
+    """
+
+    def __init__(
+        self,
+        wall: Callable[[], float] = REAL.wall,
+        monotonic: Callable[[], float] = REAL.monotonic,
+    ) -> None:
+        self._wall, self._monotonic = wall, monotonic
+        self._ahead = wall() - monotonic()
+
+    def __call__(self) -> float:
+        return self._ahead + self._monotonic()
+
+    @property
+    def jumped_by(self) -> float:
+        """By how much the time of day was set forward since the process began."""
+        return self._wall() - self()
+
+
+def host_clock(environment: Environment = REAL) -> HostClock:
+    """Return this host's clock; its name changes with every start of the host."""
+    return HostClock(environment.boot_id(), environment.monotonic)
