@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from shunter.testing.simulation.actors import WorkerActor
+from shunter.testing.simulation.actors import Actor, WorkerActor
 from shunter.testing.simulation.scenario import Fault, FaultKind
 
 if TYPE_CHECKING:
     from shunter.testing.simulation.simulator import Simulator
+
+RESTART_SECONDS = 0.5
+"""How soon a process that has not ended yet is looked at again."""
 
 
 class Faults:
@@ -18,9 +21,7 @@ class Faults:
     def __init__(self, simulator: Simulator) -> None:
         self._simulator = simulator
         self._time = simulator.time
-        self._down: Counter[str] = Counter()
         self.covered: Counter[FaultKind] = Counter()
-        self._frozen: Counter[str] = Counter()
 
     def begin(self, fault: Fault) -> None:
         self.covered[fault.kind] += 1
@@ -70,25 +71,24 @@ class Faults:
             actor.process.loop.end_after(int(fault.amount), kill)
         else:
             kill()
-        self._after(fault, self._back, name)
+        self._after(fault, self._back, actor)
 
     def _terminate(self, fault: Fault) -> None:
         actor = self._simulator.actors[fault.target]
         if actor.process.is_alive:
             self._tell(fault, "gets SIGTERM")
             actor.process.loop.call_soon(actor.terminate)
-        self._after(fault, self._back, fault.target)
+        self._after(fault, self._back, actor)
 
-    def _back(self, name: str) -> None:
-        """Start a process again, once it is down and nothing else keeps it there."""
-        simulator = self._simulator
-        process = simulator.actors[name].process
-        if process.is_alive:
-            if process.loop.steps_left is None and not process.loop.is_frozen:
-                return  # it is back already, or was asked to stop and has not yet
-            self._time.at(self._time.now + 0.5, self._back, name)
+    def _back(self, actor: Actor) -> None:
+        """Start a process again once this life of it is over, unless somebody has already."""
+        name = actor.process.name
+        if self._simulator.actors[name] is not actor:
             return
-        simulator.start(name)
+        if actor.process.is_alive:
+            self._time.at(self._time.now + RESTART_SECONDS, self._back, actor)
+        else:
+            self._simulator.start(name)
 
     def _freeze(self, fault: Fault) -> None:
         simulator, name = self._simulator, fault.target
