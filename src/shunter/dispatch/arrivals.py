@@ -9,6 +9,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from shunter.model.job import Failure, Job, ReplyTo
+from shunter.model.presence import Company
 from shunter.model.worker import Worker
 from shunter.wire.messages import Advance, Held, Receipt, Report, Submission
 from shunter.wire.udp.calculators import TaskId
@@ -210,7 +211,7 @@ class Arrivals:
         self.surveyed: list[Survey] = []
         self.called_back: list[CalledBack] = []
         self.is_queue_changed = False
-        self.skews: dict[str, float] = {}
+        self.company: Company | None = None
 
     def __bool__(self) -> bool:
         return any(vars(self).values())

@@ -53,6 +53,7 @@ from shunter.dispatch.state import DispatcherState
 from shunter.dispatch.turn import Reads, reads, settle, turn
 from shunter.errors import JobError, StoreError
 from shunter.model.job import Job, ReplyTo
+from shunter.model.presence import Company
 from shunter.store.port import Batch, Committed, Store
 from shunter.wire.messages import Advance, Held, Report, Submission
 
@@ -247,9 +248,9 @@ class Dispatcher:
         self._inbox.changed_elsewhere.extend(jobs)
         self._wake.set()
 
-    def know_skews(self, skews: dict[str, float]) -> None:
-        """Say by how much our clock is ahead of those of other dispatchers."""
-        self._inbox.skews = skews
+    def meet(self, company: Company) -> None:
+        """Say which other dispatchers there are, and what their clocks show."""
+        self._inbox.company = company
         self._wake.set()
 
     def expect_waiting(self) -> None:
@@ -333,7 +334,7 @@ class Dispatcher:
             committed = await self._patiently(lambda: commit(batch))
         self.turns += 1
         self._perform()
-        self._effects = settle(self.state, plan, committed)
+        self._effects = settle(self.state, plan, committed, now=self.now())
         jobs = plan.changes or plan.insertions or plan.claims or plan.deliveries
         return bool(jobs or arrivals)
 

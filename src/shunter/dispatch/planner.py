@@ -47,8 +47,9 @@ class Planner:
         members = self._membership
         if arrivals.is_queue_changed:
             self._state.waiting |= self._state.roster.types()
-        if arrivals.skews:
-            self._state.skews = arrivals.skews
+        if arrivals.company is not None:
+            self._state.skews = arrivals.company.skews
+            self._state.others = arrivals.company.alive
         for survey in arrivals.surveyed:
             take_survey(self._state, survey, now=now)
         members.follow(arrivals, plan)

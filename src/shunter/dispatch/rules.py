@@ -40,6 +40,11 @@ class Rules(Struct, frozen=True, kw_only=True):
     claim_limit: int = 512
     intake_limit: int = 1024
 
+    @property
+    def sent_within(self) -> float:
+        """How soon a job that was started must be on its way, before others may miss it."""
+        return self.forgotten_after - self.lease.heartbeat
+
     def presumed_dead_after(self, kind: WorkerKind) -> float:
         """Return after how long a worker that is silent while it works is taken for dead."""
         return self.task_timeout if kind is WorkerKind.UDP else self.resend_after

@@ -36,15 +36,19 @@ from shunter.wire.messages import Held
 MAX_TRIES = 5
 """How often an arrival is decided again after losing a compare-and-swap."""
 
+MOST_KEPT_BACK = 5
+"""A job that has come back so often is sent, however long its start took."""
+
 _COUNTERS = {status: f"jobs_{status.word}" for status in FINAL}
 
 
 class Settlement:
     """One turn's results, as they are taken in."""
 
-    def __init__(self, state: DispatcherState, plan: Plan) -> None:
+    def __init__(self, state: DispatcherState, plan: Plan, *, now: float) -> None:
         self._state = state
         self._plan = plan
+        self._is_late = now - plan.now >= state.rules.sent_within and bool(state.others)
         self._started: defaultdict[str, list[Job]] = defaultdict(list)
         self._ended: list[Job] = []
         self._lost_races: set[str] = set()
@@ -170,13 +174,23 @@ class Settlement:
 
     def _jobs_sent(self) -> Iterator[Effect]:
         for worker_id, jobs in self._started.items():
-            passed_over = [job for job in jobs if job.history and self._is_declined(job)]
-            for job in passed_over:
-                held = Held(job.id, job.attempt)
-                yield DecideAgain(GivenBack(worker_id, held, "another worker is free for it"))
-            sent = [job for job in jobs if job not in passed_over] if passed_over else jobs
+            sent = []
+            for job in jobs:
+                if reason := self._reason_to_keep(job):
+                    held = Held(job.id, job.attempt)
+                    yield DecideAgain(GivenBack(worker_id, held, reason))
+                else:
+                    sent.append(job)
             if sent:
                 yield SendJobs(self._state.members[worker_id].link, worker_id, sent)
+
+    def _reason_to_keep(self, job: Job) -> str:
+        """Return why a job that was started is not to be sent after all; mostly nothing."""
+        if self._is_late and len(job.history) < MOST_KEPT_BACK:
+            return "the store took so long to start it that others may have taken it over"
+        if job.history and self._is_declined(job):
+            return "another worker is free for it"
+        return ""
 
     def _is_declined(self, job: Job) -> bool:
         """True if the worker has not taken this job before, and another might."""

@@ -53,6 +53,7 @@ class DispatcherState:
         self.waiting: set[str] = set()
         self.heartbeats = Watch()  # of workers, as the store has them
         self.expiries = Watch()  # of what other dispatchers have started or claimed
+        self.others: frozenset[str] = frozenset()  # dispatchers that were here a moment ago
         self.skews: dict[str, float] = {}  # by how much our clock is ahead of other dispatchers'
         self._adopted: dict[str, float] = {}  # since when runs that others started are known
 

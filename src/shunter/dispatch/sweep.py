@@ -11,7 +11,7 @@ from shunter.dispatch.alarm_clock import AlarmClock
 from shunter.dispatch.arrivals import Survey, WorkerLink
 from shunter.dispatch.dispatcher import Dispatcher
 from shunter.model.job import Job, Status
-from shunter.model.presence import HostClock, Presence, Skews
+from shunter.model.presence import Company, HostClock, Presence, Skews
 from shunter.model.worker import Worker
 from shunter.store.port import JobQuery
 from shunter.wire.messages import Held
@@ -55,14 +55,14 @@ async def survey(dispatcher: Dispatcher, link: WorkerLink) -> list[Worker]:
     return workers
 
 
-async def meet_others(dispatcher: Dispatcher, skews: Skews, host: HostClock) -> dict[str, float]:
+async def meet_others(dispatcher: Dispatcher, skews: Skews, host: HostClock) -> Company:
     """Show the others our clock, and find out by how much theirs differ from it."""
     now = dispatcher.now()
     own = Presence(dispatcher_id=dispatcher.id, clock=now, host=host.id, uptime=host.uptime())
     others = await dispatcher.store.meet(own)
-    known = skews.look(own, others, now=dispatcher.now())
-    dispatcher.know_skews(known)
-    return known
+    company = skews.look(own, others, now=dispatcher.now())
+    dispatcher.meet(company)
+    return company
 
 
 async def catch_up(dispatcher: Dispatcher) -> None:

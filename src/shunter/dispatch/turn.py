@@ -54,6 +54,6 @@ def turn(state: DispatcherState, arrivals: Arrivals, stored: StoredJobs, *, now:
     return plan
 
 
-def settle(state: DispatcherState, plan: Plan, committed: Committed) -> list[Effect]:
-    """Take in what was written; return what is to be done, in order."""
-    return Settlement(state, plan).effects(committed)
+def settle(state: DispatcherState, plan: Plan, committed: Committed, *, now: float) -> list[Effect]:
+    """Take in what was written by now; return what is to be done, in order."""
+    return Settlement(state, plan, now=now).effects(committed)

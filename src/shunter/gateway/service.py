@@ -282,7 +282,8 @@ class Service:
 
     async def _meet_others(self) -> None:
         """Compare clocks, and say once of each that is far off."""
-        known = await sweep.meet_others(self.dispatcher, self._skews, self._host_clock)
+        company = await sweep.meet_others(self.dispatcher, self._skews, self._host_clock)
+        known = dict(company.skews)
         if abs(jump := self._clock.jumped_by) >= FAR_OFF_SECONDS:
             known[f"{self.dispatcher.id} (the time of day, set anew)"] = -jump
         for name, skew in known.items():

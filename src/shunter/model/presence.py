@@ -10,12 +10,17 @@ is always on the side of waiting longer.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
+from shunter.model.watch import Watch
+
 LOOKS_KEPT = 60
 """Of the last minute, at one look a second."""
+
+ALIVE_SECONDS = 30.0
+"""A dispatcher that has not written for so long is not there."""
 
 KEPT_SECONDS = 86400.0
 """For how long a dispatcher that is gone is remembered: what it started may have to be ended."""
@@ -37,34 +42,44 @@ class HostClock(Struct, frozen=True):
     uptime: Callable[[], float]
 
 
+class Company(Struct, frozen=True):
+    """Other dispatchers: by how much our clock is ahead of theirs, and who is alive."""
+
+    skews: dict[str, float] = {}
+    alive: frozenset[str] = frozenset()
+
+
 class Skews:
-    """By how much one's own clock is ahead of those of others, in seconds."""
+    """Compares one's own clock with those of others."""
 
     def __init__(self) -> None:
-        self._last: dict[str, float] = {}
+        self._clocks = Watch()
         self._seen: dict[str, deque[float]] = {}
 
-    def look(self, own: Presence, others: Iterable[Presence], *, now: float) -> dict[str, float]:
+    def look(self, own: Presence, others: Sequence[Presence], *, now: float) -> Company:
         """Compare one's own clock with what others wrote; return what is known by now.
 
         Of a dispatcher on another host that has not written since it was first seen, nothing is
         known: it may be long gone.
         """
-        skews = {}
+        skews, alive = {}, set()
         for other in others:
-            if other.dispatcher_id == own.dispatcher_id:
+            name = other.dispatcher_id
+            if name == own.dispatcher_id:
                 continue
+            silent_for = self._clocks.unchanged_for(name, other.clock, now=now)
+            if silent_for < ALIVE_SECONDS:
+                alive.add(name)
             if other.host == own.host:
-                skews[other.dispatcher_id] = (own.clock - own.uptime) - (other.clock - other.uptime)
+                skews[name] = (own.clock - own.uptime) - (other.clock - other.uptime)
                 continue
-            last = self._last.get(other.dispatcher_id)
-            self._last[other.dispatcher_id] = other.clock
-            seen = self._seen.setdefault(other.dispatcher_id, deque(maxlen=LOOKS_KEPT))
-            if last is not None and last != other.clock:
+            is_first = name not in self._seen
+            seen = self._seen.setdefault(name, deque(maxlen=LOOKS_KEPT))
+            if silent_for == 0.0 and not is_first:
                 seen.append(now - other.clock)
             if seen:
-                skews[other.dispatcher_id] = min(seen)
-        for gone in self._last.keys() - skews.keys() - {o.dispatcher_id for o in others}:
-            del self._last[gone]
-            self._seen.pop(gone, None)
-        return skews
+                skews[name] = min(seen)
+        here = {other.dispatcher_id for other in others}
+        self._clocks.keep_only(here)
+        self._seen = {name: seen for name, seen in self._seen.items() if name in here}
+        return Company(skews, frozenset(alive))

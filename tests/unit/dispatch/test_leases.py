@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from tests.unit.dispatch.conftest import a_worker
 
 from shunter.dispatch import sweep
@@ -280,3 +281,25 @@ def test_a_run_of_another_dispatcher_whose_clock_is_known_ends_in_time(scene: An
         finish(sweep.ring_alarms(other))
         scene.turns(other)
         assert scene.job("a").status is status
+
+
+@pytest.mark.parametrize(("others", "attempt"), [(frozenset(), 1), (frozenset({"d-2"}), 2)])
+def test_a_start_that_took_the_store_too_long_is_not_sent_where_others_may_have_missed_it(
+    scene: Any, others: frozenset[str], attempt: int
+) -> None:
+    scene.worker("w-1")
+    scene.dispatcher.state.others = others
+    commit, delays = scene.store.commit, iter([2.0])
+
+    async def slow_commit(batch: Any) -> Any:
+        committed = await commit(batch)
+        scene.clock.advance(next(delays, 0.0))
+        return committed
+
+    scene.store.commit = slow_commit
+    scene.submit("j-1")
+
+    assert [(worker, job.id, job.attempt) for worker, job in scene.said.jobs] == [
+        ("w-1", "j-1", attempt)
+    ]
+    assert scene.job("j-1").losses == 0
