@@ -20,14 +20,14 @@ import pytest
 from msgspec.structs import replace
 
 from shunter.client.awaited import Awaited
-from shunter.dispatch import sweep
 from shunter.dispatch.dispatcher import Dispatcher
+from shunter.dispatch.membership import Membership
 from shunter.dispatch.planner import Planner
 from shunter.gateway import service
 from shunter.gateway.backend import Backend
 from shunter.model import lifecycle
 from shunter.model.job import Status
-from shunter.model.lease import WorkerLease
+from shunter.model.lease import LeaseTerms, WorkerLease
 from shunter.store.memory import MemoryStore
 from shunter.testing.simulation.campaign import be_quiet
 from shunter.testing.simulation.generator import scenario_of
@@ -212,10 +212,9 @@ def late_jobs_taken(patch: pytest.MonkeyPatch) -> None:
 
 @bug("a dispatcher takes jobs over after 3 s of silence")
 def early_takeover(patch: pytest.MonkeyPatch) -> None:
-    def lapsed(last: float, terms: Any, *, now: float) -> bool:
-        return now - last >= 3.0
-
-    patch.setattr(sweep, "has_lapsed", lapsed)
+    soon = LeaseTerms(worker_gives_up=1.0, kill_within=0.5, dispatcher_takes_over=3.0)
+    rules_of = service.rules_of
+    patch.setattr(service, "rules_of", lambda s: replace(rules_of(s), lease=soon))
 
 
 # ---- what must be found again
@@ -223,26 +222,23 @@ def early_takeover(patch: pytest.MonkeyPatch) -> None:
 
 @bug("jobs of dead workers are not taken back")
 def dead_not_buried(patch: pytest.MonkeyPatch) -> None:
-    async def look_away(dispatcher: Any, workers: Any) -> None:
-        pass
-
-    patch.setattr(sweep, "bury_dead", look_away)
+    patch.setattr(Membership, "bury", nothing)
 
 
-@bug("only a dispatcher that knew a worker notices its death")
-def only_friends_buried(patch: pytest.MonkeyPatch) -> None:
-    bury = sweep.bury_dead
+@bug("claims that nobody acted on are not released")
+def claims_not_released(patch: pytest.MonkeyPatch) -> None:
+    look = Planner._look_at
 
-    async def bury_friends(dispatcher: Any, workers: Any) -> None:
-        mine = dispatcher.desk.members
-        await bury(dispatcher, [worker for worker in workers if worker.id in mine])
+    def look_away(self: Any, job: Any, plan: Any) -> None:
+        if job.status is not Status.DISPATCHING:
+            look(self, job, plan)
 
-    patch.setattr(sweep, "bury_dead", bury_friends)
+    patch.setattr(Planner, "_look_at", look_away)
 
 
 @bug("a READY is not compared with the store")
 def ready_not_compared(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Planner, "_reconcile_all", nothing)
+    patch.setattr(Membership, "reconcile", nothing)
 
 
 @bug("jobs that a heartbeat does not list are never missed")
@@ -251,8 +247,8 @@ def missing_not_noticed(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(service, "rules_of", lambda s: replace(rules_of(s), forgotten_after=1e9))
 
 
-@bug("claims are never released, and waits never end")
-def alarms_ignored(patch: pytest.MonkeyPatch) -> None:
+@bug("jobs that wait never come due")
+def waits_never_end(patch: pytest.MonkeyPatch) -> None:
     look = Planner._look_at
 
     def look_away(self: Any, job: Any, plan: Any) -> None:

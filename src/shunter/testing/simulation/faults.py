@@ -37,6 +37,8 @@ class Faults:
                 assert isinstance(actor, WorkerActor)
                 self._tell(fault, f"has children that take up to {fault.amount:g} s to die")
                 actor.pool.dying_seconds = fault.amount
+            case FaultKind.LATE_PACKETS:
+                self._simulator.wires.has_late_packets = True
             case FaultKind.CUT | FaultKind.ISOLATE:
                 self._cut(fault)
             case FaultKind.RESET:
@@ -47,6 +49,7 @@ class Faults:
             case FaultKind.CLOCK_OFF | FaultKind.CLOCK_JUMP:
                 self._tell(fault, f"has its clock set by {fault.amount:+g} s")
                 self._simulator.clocks[fault.target].offset += fault.amount
+                self._simulator.judge.clocks_differ += abs(fault.amount)
             case _:
                 self._spoil_store(fault)
 

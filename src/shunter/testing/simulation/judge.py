@@ -21,8 +21,8 @@ from shunter.wire.messages import Outcome
 
 HEARD_SECONDS = 5.0
 MAX_LOSSES = 5
-CLOCKS_DIFFER_SECONDS = 2.5
-"""How far apart two dispatchers' clocks may be at most, when no fault sets one wrong."""
+EARLY_SECONDS = 0.1
+"""How much too early a job may start, besides what the clocks differ."""
 
 
 class Violation(Struct, frozen=True):
@@ -48,6 +48,8 @@ class Judge:
         self.covered: Counter[tuple[Status, Event]] = Counter()
         self.worker_names: dict[str, str] = {}
         self.accepted: dict[str, float] = {}
+        self.clocks_differ = 0.0
+        """By how much clocks have been set wrong so far, all together."""
         self._now, self._stored, self._under_way, self._tell = now, stored, under_way, tell
         self._beats: dict[str, float] = {}
         self._keys: dict[str, str] = {}
@@ -112,7 +114,7 @@ class Judge:
             self.accuse("retries are bounded", detail, after.id)
         if Event.STARTED in events and after.not_before is not None:
             early = after.not_before - EPOCH - self._now()
-            if early > CLOCKS_DIFFER_SECONDS:
+            if early > EARLY_SECONDS + self.clocks_differ:
                 detail = f"{after.id} is started {early:.1f} s before its time"
                 self.accuse("no job starts before its time", detail, after.id)
 

@@ -39,6 +39,8 @@ class Wires:
         self.random = random
         self.digest = 0
         """A checksum of everything that has arrived: two runs with the same one are the same."""
+        self.has_late_packets = False
+        """Whether a closed connection still delivers, after a cut, what was stuck on it."""
         self._wires: dict[tuple[str, str], Wire] = {}
 
     def between(self, source: str, target: str) -> Wire:
@@ -101,7 +103,9 @@ class Lane:
 
     def close(self) -> None:
         """The sender is gone: of what is on its way, some still arrives, then the end of it."""
-        if self._queue:
+        if self._wire.cuts and not self._wires.has_late_packets:
+            self._queue.clear()
+        elif self._queue:
             kept = self._wires.random.randint(0, len(self._queue))
             while len(self._queue) > max(kept, 1):
                 self._queue.pop()

@@ -103,7 +103,11 @@ class SimulatedPool:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(grace):
                     await self._is_idle.wait()
-        return undone + self._drop_all("its worker stopped")
+        is_killing = bool(self._children)
+        undone += self._drop_all("its worker stopped")
+        if is_killing:  # it goes when they are gone
+            await asyncio.sleep(self.dying_seconds)
+        return undone
 
     @property
     def fatal(self) -> AppError | None:

@@ -13,6 +13,10 @@ from msgspec import Struct
 from shunter.testing.simulation.pool import Task
 
 
+STRANDED_SECONDS = 60.0
+"""A job that has not ended so long after everything has healed, its own runs aside, is stranded."""
+
+
 class FaultKind(StrEnum):
     """What can go wrong. `target` and `other` are processes; `seconds` is how long it lasts."""
 
@@ -30,6 +34,8 @@ class FaultKind(StrEnum):
     """Nothing gets from `target` to `other`; what is on its way is stuck."""
     ISOLATE = "isolate"
     """Nothing gets to or from a process."""
+    LATE_PACKETS = "late packets"
+    """What was on its way on a connection that was closed while it was cut arrives after all."""
     RESET = "reset"
     """The connections between two processes break, and what is on its way is lost."""
     DELAY = "delay"
@@ -101,6 +107,12 @@ class Scenario(Struct, frozen=True, kw_only=True):
     faults: tuple[Fault, ...] = ()
     cooldown: int = 0
     """Milliseconds between a claim and the start that follows from it."""
+
+    @property
+    def deadline(self) -> float:
+        """When every job must have ended: a while after the last of its runs could have begun."""
+        runs = ((3 + job.task.crashes + job.task.fails) * job.task.seconds for job in self.jobs)
+        return self.quiet_from + STRANDED_SECONDS + max(runs, default=0.0)
 
     @property
     def quiet_from(self) -> float:

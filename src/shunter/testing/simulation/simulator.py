@@ -30,9 +30,6 @@ from shunter.testing.simulation.sockets import ZmqNetwork
 from shunter.testing.simulation.truth import StoreFaults, Truth
 from shunter.testing.simulation.witness import Witness
 
-STRANDED_SECONDS = 60.0
-"""A job that has not ended so long after everything has healed is stranded."""
-
 LOOK_SECONDS = 0.25
 MAX_STEPS = 400_000
 MAX_WAITING_MESSAGES = 500
@@ -100,7 +97,7 @@ class Simulator:
 
     def run(self) -> SimulationResult:
         scenario, time = self.scenario, self.time
-        deadline = scenario.quiet_from + STRANDED_SECONDS
+        deadline = scenario.deadline
         for name in self._names():
             time.ground.call_soon(self.start, name)
         for fault in scenario.faults:
@@ -226,7 +223,8 @@ class Simulator:
 
     def _accuse_stranded(self) -> None:
         for job in self.truth.under_way():
-            detail = f"{job.id} is still {job.status.word}, {STRANDED_SECONDS:g} s after all healed"
+            healed = self.time.now - self.scenario.quiet_from
+            detail = f"{job.id} is still {job.status.word}, {healed:.0f} s after all healed"
             self.judge.accuse("nothing is stranded", detail, job.id)
         for plan in self.scenario.jobs:
             if plan.id not in self._settled:
