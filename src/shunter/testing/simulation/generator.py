@@ -22,6 +22,7 @@ NOT_PROMISED = frozenset(
     {
         FaultKind.FREEZE_PARENT,
         FaultKind.SLOW_DEATH,
+        FaultKind.LATE_PACKETS,
         FaultKind.STORE_LONG_STALL,
         FaultKind.STORE_LOST_ANSWER,
     }
@@ -82,7 +83,7 @@ def _job(job_id: str, clients: tuple[str, ...], random: Random) -> PlannedJob:
     crashes = random.choice((0,) * 24 + (1, 1, 2, 2, 6))
     task = Task(
         seconds=0.1
-        if crashes > 2
+        if crashes > 1
         else random.choice((0.02, 0.3, 1.0, 1.0, 2.0, 4.0, 7.0, 17.0))
         * (0.8 + 0.4 * random.random()),
         fails=fails,
@@ -142,6 +143,8 @@ def _fault(
             amount = random.choice((0, 0, 1, 3, 10, 40))
         case FaultKind.RESET:
             seconds = 0.0
+        case FaultKind.LATE_PACKETS:
+            at, seconds = 0.0, 0.0
         case FaultKind.SLOW_DEATH:
             at, seconds, amount = 0.1, 0.0, 1.5
         case FaultKind.DELAY:

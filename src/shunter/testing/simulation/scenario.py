@@ -12,7 +12,6 @@ from msgspec import Struct
 
 from shunter.testing.simulation.pool import Task
 
-
 STRANDED_SECONDS = 60.0
 """A job that has not ended so long after everything has healed, its own runs aside, is stranded."""
 
