@@ -46,6 +46,10 @@ class Environment:
         """Return seconds since some moment; they never jump."""
         return time.monotonic()
 
+    def lease_clock(self) -> float:
+        """Return the time by which leases are counted: it goes on while the host sleeps."""
+        return time.clock_gettime(time.CLOCK_BOOTTIME)
+
     def random(self) -> float:
         """Return a number in [0, 1)."""
         return random.random()  # noqa: S311

@@ -18,7 +18,7 @@ SOURCE = PROJECT / "src" / "shunter"
 LAYERS = {
     "errors": (),
     "model": ("errors", "model"),
-    "settings": ("errors", "model"),
+    "settings": ("errors", "model", "store.registry"),
     "settings_sources": ("errors", "settings"),
     "wire": ("errors", "model", "wire"),
     "transport": ("errors",),
@@ -64,7 +64,7 @@ LAYERS = {
     "dispatch": ("errors", "model", "wire", "store.port", "dispatch"),
     "gateway": (
         "errors", "model", "settings", "wire", "transport", "datagrams", "calling", "web",
-        "environment", "store.port", "dispatch", "gateway",
+        "environment", "store.port", "store.registry", "dispatch", "gateway",
     ),
     "worker": (
         "errors", "model", "settings", "wire", "transport", "datagrams", "dialogue", "calling",
@@ -141,23 +141,25 @@ FORBIDDEN = {
     "rerun.naming": IMPURE,
     "worker.account": IMPURE,
     "worker.credits": IMPURE,
-    "worker.escalation": IMPURE,
-    "worker.frames": IMPURE,
-    "worker.http.hearing": IMPURE,
     "worker.http.holdings": IMPURE,
+    "worker.http.http_lease": IMPURE,
     "worker.http.offers": IMPURE,
     "worker.http.postbag": IMPURE,
     "worker.http.schedule": IMPURE,
     "worker.http.verdicts": IMPURE,
+    "worker.origins": IMPURE,
+    "worker.outbox": IMPURE,
+    "worker.pool.escalation": IMPURE,
+    "worker.pool.exits": IMPURE - {"signal"},
+    "worker.pool.frames": IMPURE,
+    "worker.pool.job_window": IMPURE,
+    "worker.pool.runs": IMPURE,
+    "worker.pool.starts": IMPURE,
+    "worker.pool.unaccounted_runs": IMPURE,
+    "worker.shares": IMPURE,
     "worker.udp.completions": IMPURE,
     "worker.udp.seat": IMPURE,
     "worker.udp.seating": IMPURE,
-    "worker.missing": IMPURE,
-    "worker.origins": IMPURE,
-    "worker.outbox": IMPURE,
-    "worker.runs": IMPURE,
-    "worker.shares": IMPURE,
-    "worker.window": IMPURE,
     "store.memory": IO | {"shunter.settings"},
 }
 
@@ -353,7 +355,7 @@ def test_a_cycle_is_found_also_where_an_import_is_late() -> None:
         ("dispatch.board", "from shunter.store import memory"),
         ("dispatch.board", "from shunter.settings import Settings"),
         ("gateway.zmq", "from shunter.store.memory import MemoryStore"),
-        ("worker.crew", "from shunter.dispatch.board import Board"),
+        ("worker.pool.process_pool", "from shunter.dispatch.board import Board"),
         ("client.session", "from shunter.settings import Settings"),
         ("testing", "from shunter.cli import main"),
         ("misc.things", "import re"),
@@ -371,7 +373,7 @@ def test_an_import_that_points_up_is_found(module: str, source: str) -> None:
         ("dispatch.board", "from shunter.store.port import Store\nfrom shunter.store import port"),
         ("store.memory", "from ..model import job"),
         ("cli.main", "import shunter\nfrom shunter import App, gateway"),
-        ("worker.crew", "import shunterly\nimport asyncio"),
+        ("worker.pool.process_pool", "import shunterly\nimport asyncio"),
     ],
 )
 def test_an_import_that_points_down_is_left_alone(module: str, source: str) -> None:
@@ -386,7 +388,7 @@ def test_a_package_counts_its_dots_from_itself() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(IMPURE))
-@pytest.mark.parametrize("module", ["model.job", "wire.frames", "worker.window"])
+@pytest.mark.parametrize("module", ["model.job", "wire.frames", "worker.pool.job_window"])
 def test_an_impure_import_is_found(module: str, name: str) -> None:
     parent, _, last = name.rpartition(".")
 

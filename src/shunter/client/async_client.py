@@ -9,12 +9,14 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import AsyncIterator, Iterable, Sequence
+from functools import partial
 from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import asdict, force_setattr, replace
 
 from shunter.app import JobFunction, payload_of
+from shunter.client.addresses import checked_addresses
 from shunter.client.awaited import Awaited
 from shunter.client.handle import AsyncJob, raise_refusal
 from shunter.client.session import Session
@@ -41,9 +43,9 @@ from shunter.wire.messages import (
     WorkersListed,
 )
 
-DEFAULT_ADDRESS = "tcp://127.0.0.1:5560"
 BATCH_JOBS = 500
 BATCHES_UNDER_WAY = 4
+SHOWN_AT_ONCE = 500
 
 JobType = str | JobFunction[..., Any]
 
@@ -85,7 +87,7 @@ class AsyncClient:
         self._environment = environment
         self._awaited = Awaited(self._fetch, environment)
         self._session = Session(
-            addresses or (DEFAULT_ADDRESS,),
+            checked_addresses(addresses),
             timeout=timeout,
             on_outcomes=self._awaited.settle,
             environment=environment,
@@ -230,10 +232,27 @@ class AsyncClient:
         return found[0]
 
     async def jobs(self, **query: Any) -> list[Job]:
-        """List jobs, newest first: by status, type, worker_id, before, limit; or by job_ids."""
+        """List jobs, newest first: by status, type, worker_id, before, limit; or by job_ids.
+
+        Those asked for by id come in that order and in full; one that is not there is left out.
+        """
+        if job_ids := query.get("job_ids"):
+            return await self._jobs_in_full(list(dict.fromkeys(job_ids)))
         answer = await self._session.ask(Kind.LIST, lambda n: JobsAsked(n, **query))
         assert isinstance(answer, JobsListed)
         return list(answer.jobs)
+
+    async def _jobs_in_full(self, job_ids: list[str]) -> list[Job]:
+        """Ask until all are shown: an answer may end early, and always at its end."""
+        shown: list[Job] = []
+        while job_ids:
+            some = tuple(job_ids[:SHOWN_AT_ONCE])
+            answer = await self._session.ask(Kind.LIST, partial(JobsAsked, job_ids=some))
+            assert isinstance(answer, JobsListed)
+            shown += answer.jobs
+            asked = some.index(answer.jobs[-1].id) + 1 if answer.jobs else len(some)
+            job_ids = job_ids[asked:]
+        return shown
 
     async def workers(self) -> list[Worker]:
         answer = await self._session.ask(Kind.WORKERS, Asked)

@@ -16,7 +16,7 @@ from functools import partial
 from msgspec import Struct
 
 from shunter.environment import REAL, Environment
-from shunter.errors import ProtocolError, ShunterError, Unreachable
+from shunter.errors import ProtocolError, ShunterError, StoreUnavailable, Unreachable
 from shunter.transport import LoopSocket
 from shunter.wire import frames
 from shunter.wire.frames import Full, full
@@ -29,6 +29,7 @@ from shunter.wire.messages import (
     Outcome,
     Outcomes,
     Refusal,
+    RefusalCode,
     Standing,
     WorkersListed,
     decode,
@@ -49,6 +50,8 @@ class _Question(Struct):
     frames: list[bytes]
     answer: asyncio.Future[Answer]
     sent_at: float
+    store_fault: str = ""
+    """Why it could not be done when it was asked last; empty where nothing was heard."""
 
 
 class Session:
@@ -105,9 +108,18 @@ class Session:
                 return await asyncio.wait_for(asyncio.shield(question.answer), self.RESEND_SECONDS)
             now = self._environment.monotonic()
             if now - started >= self._timeout:
-                raise Unreachable(", ".join(self.addresses), self._timeout)
-            if now - max(self.heard_at, question.sent_at) >= self.RESEND_SECONDS:
+                raise self._given_up(question)
+            if question.store_fault:
+                self._turn += 1  # another dispatcher may fare better
+                self._send(question)
+            elif now - max(self.heard_at, question.sent_at) >= self.RESEND_SECONDS:
                 self._move_on()
+
+    def _given_up(self, question: _Question) -> Unreachable:
+        where = ", ".join(self.addresses)
+        if question.store_fault:
+            return StoreUnavailable(where, self._timeout, question.store_fault)
+        return Unreachable(where, self._timeout)
 
     @property
     def _place(self) -> int:
@@ -126,6 +138,7 @@ class Session:
         self._sockets[self._place] = self._connected(self._place)
         self._turn += 1
         for question in self._questions.values():
+            question.store_fault = ""
             self._send(question)
 
     def _send(self, question: _Question) -> None:
@@ -159,5 +172,7 @@ class Session:
             else list(self._questions.values())
         )
         for question in concerned:
-            if not question.answer.done():
+            if refusal.code is RefusalCode.STORE_FAILS:
+                question.store_fault = refusal.reason  # it is sent again in a moment
+            elif not question.answer.done():
                 question.answer.set_exception(ShunterError(refusal.reason))

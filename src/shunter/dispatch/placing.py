@@ -105,7 +105,7 @@ class Placing:
                 limit = len(berths)
             yield Claim(
                 dispatcher_id=self._id,
-                types=tuple(sorted(types)),
+                types=self._state.by_turn(types),
                 limit=limit,
                 now=now,
                 expiry=expiry,

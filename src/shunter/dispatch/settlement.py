@@ -151,6 +151,7 @@ class Settlement:
         state.counters["jobs_claimed"] += len(jobs)
         state.roster.release(berth.worker_id for berth in claim.berths)
         for job in jobs:
+            state.had_turn(job.type)
             if claim.berths:
                 self._written(job)
             else:

@@ -8,7 +8,7 @@ Times are the dispatcher's own: what others wrote is never compared with them, o
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from zlib import crc32
 
 from msgspec import Struct
@@ -51,6 +51,8 @@ class DispatcherState:
         self.running: dict[str, Job] = {}
         self.claimed: dict[str, Job] = {}
         self.waiting: set[str] = set()
+        self._turns: dict[str, int] = {}  # which turn each type had last
+        self._last_turn = 0
         self.heartbeats = Watch()  # of workers, as the store has them
         self.expiries = Watch()  # of what other dispatchers have started or claimed
         self.others: frozenset[str] = frozenset()  # dispatchers that were here a moment ago
@@ -112,6 +114,15 @@ class DispatcherState:
             return False
         member = self.members.get(worker_id)
         return (kind_of(worker_id) if member is None else member.worker.kind).traits.can_stop
+
+    def by_turn(self, types: Iterable[str]) -> tuple[str, ...]:
+        """Return types in the order in which it is their turn: who waited longest comes first."""
+        return tuple(sorted(types, key=lambda kind: (self._turns.get(kind, 0), kind)))
+
+    def had_turn(self, job_type: str) -> None:
+        """Note that a waiting job of this type was taken."""
+        self._last_turn += 1
+        self._turns[job_type] = self._last_turn
 
     @property
     def has_work(self) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Coroutine, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from shunter.dispatch.dispatcher import Dispatcher
 from shunter.errors import ProtocolError, StoreError
@@ -36,21 +36,24 @@ from shunter.wire.messages import (
     Outcomes,
     Receipt,
     Refusal,
+    RefusalCode,
     Standing,
     Submission,
     Submit,
     WorkersListed,
     decode,
+    request_of,
 )
 
 FULL_GATEWAY = "zmq"
 PLAIN_GATEWAY = "zmq-plain"
 MAX_QUESTIONS = 10_000
 MAX_LISTED = 1000
-MAX_SHOWN = 8
-"""How many jobs are shown at once with payload and result."""
+SHOWN_AT_ONCE = 8
+"""How many jobs are read at once with payload and result."""
 FETCHED_AT_ONCE = 50
 
+M = TypeVar("M", Submit, Cancel)
 Answer = Coroutine[Any, Any, tuple[Kind, Message]]
 
 
@@ -71,6 +74,7 @@ class Frontend:
             Kind.STATUS: self._status,
         }
         self._latecomers = Latecomers()
+        self._unanswered: set[tuple[bytes, int]] = set()
         self.socket: LoopSocket
         dispatcher.serve_clients(FULL_GATEWAY, self)
         dispatcher.serve_clients(PLAIN_GATEWAY, self)
@@ -95,6 +99,9 @@ class Frontend:
     def _submit_plain(self, identity: bytes, body: bytes) -> None:
         if body == frames.PONG:
             raise ProtocolError(PONG_IS_NO_JOB)
+        if fault := self._dispatcher.store_health.fault():
+            self.socket.send([identity, *plain_error(f"{fault}; send it again later")])
+            return
         wish = Submission(self._new_id(), DEFAULT_TYPE, document_of(body))
 
         def answer(receipts: list[Receipt]) -> None:
@@ -108,9 +115,9 @@ class Frontend:
     def _receive_full(self, identity: bytes, kind: Kind, body: bytes) -> None:
         try:
             if kind is Kind.SUBMIT:
-                self._submit(identity, decode(body, Submit))
+                self._unless_store_fails(self._submit, identity, decode(body, Submit))
             elif kind is Kind.CANCEL:
-                self._cancel(identity, decode(body, Cancel))
+                self._unless_store_fails(self._cancel, identity, decode(body, Cancel))
             elif kind in self._answers:
                 self._questions.put_nowait((identity, kind, body))
             else:
@@ -121,12 +128,30 @@ class Frontend:
             self._complaints.note(peer_name(identity), "message", str(error))
             self._refuse(identity, 0, str(error))
 
+    def _unless_store_fails(
+        self, act: Callable[[bytes, M], None], identity: bytes, order: M
+    ) -> None:
+        """Do what needs a commit, or say why there can be none; the client may send it again."""
+        self._unanswered.add((identity, order.request))
+        if self._dispatcher.store_health.fault():
+            self._tell_fault()
+        else:
+            act(identity, order)
+
+    def _tell_fault(self) -> None:
+        """Tell those who wait for a commit that there can be none; they may get it all the same."""
+        if self._unanswered and (fault := self._dispatcher.store_health.fault()):
+            unanswered, self._unanswered = self._unanswered, set()
+            for identity, request in unanswered:
+                self._refuse(identity, request, fault, RefusalCode.STORE_FAILS)
+
     def _submit(self, identity: bytes, submit: Submit) -> None:
         served = self._dispatcher.served_types()
         unserved = tuple(sorted({wish.type for wish in submit.jobs} - served))
 
         def answer(receipts: list[Receipt]) -> None:
             accepted = Accepted(submit.request, tuple(receipts), unserved)
+            self._unanswered.discard((identity, submit.request))
             self.socket.send([identity, *full(Kind.ACCEPTED, accepted)])
 
         reply_to = self._reply_to(FULL_GATEWAY, identity)
@@ -135,6 +160,7 @@ class Frontend:
     def _cancel(self, identity: bytes, cancel: Cancel) -> None:
         def answer(receipts: list[Receipt]) -> None:
             accepted = Accepted(cancel.request, tuple(receipts))
+            self._unanswered.discard((identity, cancel.request))
             self.socket.send([identity, *full(Kind.ACCEPTED, accepted)])
 
         self._dispatcher.cancel(cancel.job_ids, answer)
@@ -156,7 +182,8 @@ class Frontend:
                 self._complaints.note(peer_name(identity), "message", str(error))
                 self._refuse(identity, 0, str(error))
             except StoreError as error:
-                self._refuse(identity, 0, str(error))
+                code = RefusalCode.STORE_FAILS
+                self._refuse(identity, request_of(body), str(error), code)
             else:
                 self.socket.send([identity, *full(answer_kind, answer)])
 
@@ -180,8 +207,7 @@ class Frontend:
         asked = decode(body, JobsAsked)
         store = self._dispatcher.store
         if asked.job_ids:
-            found = await store.get(asked.job_ids[:MAX_SHOWN], payload=True)
-            return Kind.LIST, JobsListed(asked.request, tuple(job for job in found if job))
+            return Kind.LIST, JobsListed(asked.request, await self._in_full(asked.job_ids))
         query = JobQuery(
             status=asked.status,
             type=asked.type,
@@ -190,6 +216,20 @@ class Frontend:
             limit=max(1, min(asked.limit, MAX_LISTED)),
         )
         return Kind.LIST, JobsListed(asked.request, tuple(await store.find(query)))
+
+    async def _in_full(self, job_ids: Sequence[str]) -> tuple[Job, ...]:
+        """Show jobs in this order; where they are too large for one answer, only the first."""
+        shown: list[Job] = []
+        size = 0
+        for start in range(0, min(len(job_ids), MAX_LISTED), SHOWN_AT_ONCE):
+            some = job_ids[start : start + SHOWN_AT_ONCE]
+            for job in await self._dispatcher.store.get(some, payload=True):
+                if job is not None and (size < BATCH_BYTES or not shown):
+                    shown.append(job)
+                    size += len(job.payload or b"") + len(job.result or b"") + len(job.log)
+            if size >= BATCH_BYTES:
+                break
+        return tuple(shown)
 
     async def _workers(self, body: bytes) -> tuple[Kind, Message]:
         asked = decode(body, Asked)
@@ -206,8 +246,14 @@ class Frontend:
             dict(self._dispatcher.counters),
         )
 
-    def _refuse(self, identity: bytes, request: int, reason: str) -> None:
-        self.socket.send([identity, *full(Kind.ERROR, Refusal(request, reason))])
+    def _refuse(
+        self,
+        identity: bytes,
+        request: int,
+        reason: str,
+        code: RefusalCode = RefusalCode.OTHER,
+    ) -> None:
+        self.socket.send([identity, *full(Kind.ERROR, Refusal(request, reason, code))])
 
     # ---- ClientLink
 
@@ -241,7 +287,8 @@ class Frontend:
             self._dispatcher.counters["results_undelivered"] += 1
 
     def tick(self) -> None:
-        """Offer results again to clients that were away."""
+        """Offer results again to clients that were away; say that the store fails, if it does."""
+        self._tell_fault()
         dropped = self._latecomers.try_again(self.socket.send, now=self._dispatcher.now())
         self._dispatcher.counters["results_undelivered"] += dropped
 

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import os
 import re
 import socket
 from collections.abc import Awaitable, Callable
+from contextlib import nullcontext
 from ipaddress import ip_address
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import structlog
 import uvicorn
@@ -39,6 +37,7 @@ from shunter.model.presence import Skews
 from shunter.model.retry import Retry
 from shunter.settings import Settings
 from shunter.store.port import Store
+from shunter.store.registry import store_mark
 from shunter.transport import ZmqContext
 from shunter.web.server import bound_listener, http_server
 from shunter.wire.udp.signing import Opener, Secret, Signer
@@ -80,6 +79,7 @@ class Service:
             on_refused=self._refused,
             on_store_error=self._store_failed,
         )
+        self._observed = self.dispatcher.store_health.observed
         self._alarm_clock = AlarmClock()
         self._complaints = Complaints(self.dispatcher.counters)
         self._backend = Backend(
@@ -244,7 +244,8 @@ class Service:
         kind = action.__name__.lstrip("_")
         while True:
             try:
-                await action()
+                with self._observed(kind) if seconds <= SWEEP_SECONDS else nullcontext():
+                    await action()
                 self.dispatcher.counters[f"sweeps_{kind}"] += 1
             except StoreError as error:
                 self._store_failed(error)
@@ -316,19 +317,6 @@ class Service:
 def shown_url(url: str) -> str:
     """Write a store's address without the password that may be in it."""
     return re.sub(r"//[^/]*@", "//", url)
-
-
-def store_mark(url: str) -> str:
-    """Return a name for the store that two dispatchers over it, and no others, give it.
-
-    Where two spell the address of one store differently, a worker takes them for two, and
-    gives up its jobs sooner than it must.
-    """
-    place = urlsplit(url)
-    where = place.netloc.rpartition("@")[2] + place.path
-    if place.scheme != "mongodb":
-        where = f"{socket.gethostname()}:{os.path.abspath(place.path[1:])}"
-    return hashlib.sha256(f"{place.scheme}:{where}".encode()).hexdigest()[:16]
 
 
 def udp_rules_of(settings: Settings) -> UdpRules:

@@ -101,8 +101,10 @@ class Store(Protocol):
         """
 
     async def claim(self, claim: Claim) -> list[Job]:
-        """Move up to `limit` queued jobs to dispatching, in the order of their rank.
+        """Move up to `limit` queued jobs to dispatching, and return them in the order of rank.
 
+        They are the first by rank, but each type has a turn before any has a second one
+        (`model.queueing.favoured`), in the order in which the claim names them.
         No two claims ever get the same job. Jobs come with their payloads. With `berths` they
         move on to in progress, the n-th on the n-th berth.
         """

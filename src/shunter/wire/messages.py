@@ -307,6 +307,7 @@ class RefusalCode(StrEnum):
 
     OTHER = ""
     UNKNOWN_WORKER = "unknown worker"
+    STORE_FAILS = "store fails"
 
 
 class Refusal(Message, frozen=True):
@@ -332,3 +333,20 @@ def decode(body: bytes, expected: type[M]) -> M:
         return decoder.decode(body)  # type: ignore[return-value]
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ProtocolError(f"body is not a {expected.__name__}: {error}") from None
+
+
+class _Numbered(Struct, frozen=True, array_like=True):
+    """The beginning that all requests share."""
+
+    request: int
+
+
+_numbered = msgspec.msgpack.Decoder(_Numbered)
+
+
+def request_of(body: bytes) -> int:
+    """Return the number of a request, 0 if that can't be read."""
+    try:
+        return _numbered.decode(body).request
+    except msgspec.MsgspecError:
+        return 0

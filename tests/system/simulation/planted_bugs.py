@@ -36,8 +36,8 @@ from shunter.testing.simulation.simulator import simulate
 from shunter.testing.simulation.story import story
 from shunter.wire.messages import Receipt
 from shunter.worker.credits import Credits
-from shunter.worker.host import Host
 from shunter.worker.outbox import Outbox
+from shunter.worker.zmq_worker import ZmqWorker
 
 MOST_SEEDS = 600
 DOCUMENT = Path(__file__).parents[3] / "docs" / "simulation.md"
@@ -186,19 +186,19 @@ def lease_forgotten(patch: pytest.MonkeyPatch) -> None:
 
 @bug("a worker that is cut off begins anew, and its jobs run on")
 def jobs_not_stopped(patch: pytest.MonkeyPatch) -> None:
-    def forget(self: Any, now: float) -> None:
+    def forget(self: Any) -> None:
         self._outbox.clear()
         self._origins.clear()
-        self._lease.restart(now=now)
+        self._lease.restart(now=self._environment.lease_clock())
         for connection in self._connections:
             connection.reopen()
 
-    patch.setattr(Host, "_self_destruct", forget)
+    patch.setattr(ZmqWorker, "_self_destruct", forget)
 
 
 @bug("a worker starts jobs that reach it after its lease was over")
 def late_jobs_taken(patch: pytest.MonkeyPatch) -> None:
-    take = Host._take_jobs
+    take = ZmqWorker._take_jobs
 
     def believe(self: Any, connection: Any, jobs: Any) -> None:
         lease, self._lease = self._lease, SimpleNamespace(is_over=lambda **_: False)
@@ -207,7 +207,7 @@ def late_jobs_taken(patch: pytest.MonkeyPatch) -> None:
         finally:
             self._lease = lease
 
-    patch.setattr(Host, "_take_jobs", believe)
+    patch.setattr(ZmqWorker, "_take_jobs", believe)
 
 
 @bug("a dispatcher takes jobs over after 3 s of silence")

@@ -306,3 +306,17 @@ def test_a_job_whose_worker_was_lost_has_its_time_for_another_again(scene: Any) 
     finish(sweep.give_up_waiting(scene.dispatcher))
     scene.turns()
     assert scene.job("a").status is Status.QUEUED
+
+
+def test_one_type_can_not_keep_another_waiting(scene: Any) -> None:
+    scene.worker("w-1", "flood", "late")
+    scene.submit(*(f"f-{n}" for n in range(20)), type="flood")
+    scene.clock.advance(1.0)
+    scene.submit("l-1", "l-2", type="late")
+
+    for _ in range(5):
+        _, job = scene.said.jobs[-1]
+        scene.report("w-1", Report(job.id, job.attempt, result=b"\x01"))
+
+    ids = [job for _, job in scene.runs()]
+    assert ids == ["f-0", "f-1", "l-1", "f-2", "l-2", "f-3"]

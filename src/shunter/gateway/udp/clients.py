@@ -60,6 +60,11 @@ class UdpClients:
     def add(self, params: AddTask, command: Command, peer: Address, size: int) -> None:
         """Take a task, to be stored with the others of its batch of packets."""
         unique_key = naming.unique_key(peer, params.task_id)
+        if fault := self._dispatcher.store_health.fault():
+            self._exchange.unheard(command, peer)
+            message = f"{fault}; send it again later"
+            self._exchange.refuse(command.asked_as, peer, size, code="busy", message=message)
+            return
         if self._dispatcher.is_full or not self._quota.has_room(peer):
             self._turn_away(unique_key, command, peer, size)
             return

@@ -119,9 +119,17 @@ class UdpGateway:
             if not is_repeated:
                 self._beat(found, peer, size)
         elif exchange.is_new(
-            found, peer, is_repeated=is_repeated, is_harmless=kind is CompletedTask
+            found, peer, is_repeated=is_repeated, is_harmless=self._is_harmless(kind)
         ):
             self._duties.get(kind, self._decline)(found, peer, size)
+
+    def _is_harmless(self, kind: type[Params]) -> bool:
+        """True if it does no harm to look at a packet again that is not answered yet.
+
+        A task that waits for a store that fails is looked at again, to say so.
+        """
+        is_stuck = kind is AddTask and bool(self._dispatcher.store_health.fault())
+        return kind is CompletedTask or is_stuck
 
     def _add(self, command: Command, peer: Address, size: int) -> None:
         self.clients.add(cast(AddTask, command.params), command, peer, size)

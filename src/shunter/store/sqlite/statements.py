@@ -149,12 +149,16 @@ def front(types: int) -> str:
     return f"SELECT seq FROM ({selects[0]}) ORDER BY rank, seq LIMIT ?"
 
 
-@cache
-def claim_front(types: int) -> str:
-    """Takes the claim and its expiry, then what `front` takes."""
-    return f"""
-        UPDATE jobs SET status = 'd', revision = revision + 1, claim = ?, alarm = ?, deadline = NULL
-        WHERE seq IN ({front(types)})"""
+HEAD = """
+    SELECT type, rank, seq, ifnull(doc ->> '$.priority', 0) FROM jobs INDEXED BY ready
+    WHERE type = ? AND status = 'q' AND alarm IS NULL ORDER BY rank, seq LIMIT 1"""
+
+NUMBERED = "jobs.seq IN (SELECT value FROM json_each(?))"
+
+CLAIM_NUMBERED = f"""
+    UPDATE jobs SET status = 'd', revision = revision + 1, claim = ?, alarm = ?, deadline = NULL
+    WHERE {NUMBERED}"""
+"""Takes the claim and its expiry, then the seqs as JSON."""
 
 
 @cache

@@ -34,8 +34,8 @@ from shunter.testing.simulation.processes import Process
 from shunter.testing.simulation.scenario import PlannedJob, PlannedWorker
 from shunter.testing.simulation.truth import FaultyStore, StoreFaults, Truth
 from shunter.testing.simulation.witness import Witness
-from shunter.worker.crew import Crew, CrewSettings
-from shunter.worker.host import Host, HostSettings
+from shunter.worker.pool.process_pool import PoolSettings, ProcessPool
+from shunter.worker.zmq_worker import ZmqWorker, ZmqWorkerSettings
 
 GRACE_SECONDS = 3.0
 """How long what runs on a worker that resigns may go on."""
@@ -113,32 +113,34 @@ APP = simulated_app()
 
 
 class WorkerActor:
-    """A `Host` with a simulated pool."""
+    """A `ZmqWorker` with a simulated pool."""
 
     def __init__(
         self, process: Process, plan: PlannedWorker, witness: Witness, judge: Judge, random: Random
     ) -> None:
         self.process = process
-        settings = HostSettings(
+        settings = ZmqWorkerSettings(
             dispatchers=tuple(backend(name) for name in plan.dispatchers),
             grace=GRACE_SECONDS,
-            crew=CrewSettings(slots=plan.slots),
+            pool=PoolSettings(slots=plan.slots),
         )
 
-        def pool(_: str, app: App, crew: CrewSettings, *, on_output: Callable[[], None]) -> Crew:
-            self.pool = SimulatedPool(process, witness, random, app, crew, on_output)
-            return cast(Crew, self.pool)
+        def pool(
+            _: str, app: App, settings: PoolSettings, *, on_output: Callable[[], None]
+        ) -> ProcessPool:
+            self.pool = SimulatedPool(process, witness, random, app, settings, on_output)
+            return cast(ProcessPool, self.pool)
 
         self._slots = plan.slots
         self._judge = judge
-        self.host = Host("simulated", APP, settings, process.environment, pool)
-        judge.worker_names[self.host.id] = process.name
+        self.worker = ZmqWorker("simulated", APP, settings, process.environment, pool)
+        judge.worker_names[self.worker.id] = process.name
 
     async def main(self) -> None:
-        await self.host.run()
+        await self.worker.run()
 
     def terminate(self) -> None:
-        self.host.stop()
+        self.worker.stop()
 
     def died(self) -> None:
         self.pool.died()

@@ -1,4 +1,4 @@
-"""A worker's children in virtual time: what stands in for `worker/crew.py` in a simulation.
+"""A worker's children in virtual time: what stands in for `worker/pool/` in a simulation.
 
 Which runs there are, when one must end and what its outcome is worth is decided by the same
 `Runs` as in a real worker. Only the children are simulated: each run takes the time that its
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 from collections.abc import Callable, Sequence
 from random import Random
 
@@ -22,12 +23,13 @@ from shunter.model.job import ErrorKind, Failure
 from shunter.testing.simulation.processes import Process
 from shunter.testing.simulation.witness import Run, Witness
 from shunter.wire.messages import Advance, Assignment, Held, Report
-from shunter.worker.crew import GIVE_BACK_AFTER_SECONDS, CrewSettings
-from shunter.worker.escalation import Push
-from shunter.worker.runs import Runs
-from shunter.worker.window import waited_too_long
+from shunter.worker.pool.escalation import Push
+from shunter.worker.pool.job_window import waited_too_long
+from shunter.worker.pool.process_pool import GIVE_BACK_AFTER_SECONDS, PoolSettings
+from shunter.worker.pool.runs import Runs
 
 PUSH_SECONDS = 0.2
+WATCH_SECONDS = 0.05
 DYING_SECONDS = 0.04
 """How long a child takes to die of SIGKILL at most."""
 
@@ -66,7 +68,7 @@ class _Child(Struct):
 
 
 class SimulatedPool:
-    """Does jobs, as `Crew` does."""
+    """Does jobs, as `ProcessPool` does."""
 
     def __init__(
         self,
@@ -74,7 +76,7 @@ class SimulatedPool:
         witness: Witness,
         random: Random,
         app: App,
-        settings: CrewSettings,
+        settings: PoolSettings,
         on_output: Callable[[], None],
     ) -> None:
         self.is_host_frozen = False
@@ -91,6 +93,8 @@ class SimulatedPool:
         self._is_announced = False
         self._is_pushing = False
         self._is_idle = asyncio.Event()
+        self._deadline: float | None = None
+        self._is_watched = False
         self.most_held = 0
 
     async def start(self) -> None:
@@ -118,6 +122,10 @@ class SimulatedPool:
         return self._settings.slots
 
     @property
+    def slots(self) -> int:
+        return self._settings.slots
+
+    @property
     def load(self) -> int:
         return len(self._runs.open)
 
@@ -127,6 +135,13 @@ class SimulatedPool:
             self._waiting.append(self._runs.add(job, now=now))
         self.most_held = max(self.most_held, self.load)
         self._fill()
+
+    def end_by(self, deadline: float | None) -> None:
+        """Have a watchdog kill the children then, even if their parent is frozen."""
+        self._deadline = deadline
+        if deadline is not None and math.isfinite(deadline) and not self._is_watched:
+            self._is_watched = True
+            self._process.time.ground.call_soon(self._watch)
 
     def held(self) -> tuple[Held, ...]:
         return tuple(self._runs.held())
@@ -172,6 +187,21 @@ class SimulatedPool:
             child.timer.cancel()
             self._end(child, "killed with its worker")
         self._children.clear()
+
+    def _watch(self) -> None:
+        """The watchdog is a process of its own: it goes on while the parent is frozen."""
+        time, clock = self._process.time, self._process.environment.lease_clock
+        self._is_watched = False
+        if self._deadline is None or not math.isfinite(self._deadline):
+            return
+        left = self._deadline - clock()
+        if left <= 0 and not self.is_host_frozen:
+            for key in list(self._children):
+                self._children[key].timer.cancel()
+                self._finish(key, None, Failure(ErrorKind.LOST, "killed by the watchdog"))
+            return
+        self._is_watched = True
+        time.at(time.now + max(left, WATCH_SECONDS), self._watch)
 
     # ---- the parent's side
 

@@ -79,6 +79,9 @@ class SimulatedEnvironment(Environment):
     def monotonic(self) -> float:
         return self._time.now + self._booted
 
+    def lease_clock(self) -> float:
+        return self.monotonic()
+
     def random(self) -> float:
         return self._random.random()
 

@@ -18,8 +18,8 @@ from shunter.wire.checking import parsed
 from shunter.wire.documents import MAX_ATTEMPT
 from shunter.wire.messages import Assignment, Held
 from shunter.wire.tagging import BadDocument
-from shunter.worker.http.hearing import span_in
 from shunter.worker.http.holdings import Holdings, Offer, Reply
+from shunter.worker.http.http_lease import span_in
 from shunter.worker.http.offers import Health, RunStanding, offer_of
 
 LEASE_HEADER = b"shunter-lease"

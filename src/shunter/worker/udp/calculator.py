@@ -1,4 +1,4 @@
-"""A worker over UDP: calculators that share one crew, as many as it has slots or more.
+"""A worker over UDP: calculators that share one pool, as many as it has slots or more.
 
 It runs no handler itself, so a handler that hogs its CPU never silences the heartbeats. A task
 that a dispatcher takes away is not stopped here, since the dialogue has no word for that: its own
@@ -36,7 +36,7 @@ from shunter.wire.udp.packets import (
 )
 from shunter.wire.udp.signing import Secret
 from shunter.wire.udp.transmissions import Peer
-from shunter.worker.crew import Crew, CrewSettings
+from shunter.worker.pool.process_pool import PoolSettings, ProcessPool
 from shunter.worker.udp.completions import after_refusal, completion, smaller
 from shunter.worker.udp.seat import AlreadyHere, Begin, Decline, Seat
 from shunter.worker.udp.seating import Seating
@@ -58,7 +58,7 @@ class CalculatorSettings(Struct, frozen=True, kw_only=True):
     grace: float = 10.0
     max_packet_bytes: int = MAX_PACKET_BYTES
     secret: Secret | None = None
-    crew: CrewSettings = CrewSettings()
+    pool: PoolSettings = PoolSettings()
 
 
 class _Place:
@@ -92,9 +92,9 @@ class Calculator:
         self._places: list[_Place] = []
         self._retiring: list[_Place] = []
         self._under_way: dict[Held, _Place] = {}
-        self._seating = Seating(settings.crew.slots)
+        self._seating = Seating(settings.pool.slots)
         self._begun = self._opened = 0
-        self._crew = Crew(app_spec, app, settings.crew, on_output=self._output_waits)
+        self._pool = ProcessPool(app_spec, app, settings.pool, on_output=self._output_waits)
         self._check_heartbeat()
 
     @property
@@ -110,20 +110,20 @@ class Calculator:
         self._loop = asyncio.get_running_loop()
         self._dispatcher = await resolved(self._settings.dispatcher)
         try:
-            await self._crew.start()
-            self._seat(self._settings.crew.slots)
+            await self._pool.start()
+            self._seat(self._pool.slots)
             self._log.info(
                 "started", action="start", dispatcher=self._dispatcher, addresses=self.addresses
             )
             while not self._stopping.is_set():
                 self._tick()
                 self._look_around()
-                if fatal := self._crew.fatal:
+                if fatal := self._pool.fatal:
                     raise fatal
                 await asyncio.sleep(TICK_SECONDS)
             await self._leave()
         finally:
-            await self._crew.stop(grace=0.0)
+            await self._pool.stop(grace=0.0)
             for place in (*self._places, *self._retiring):
                 place.dialogue.close()
             self._log.info("stopped", action="stop")
@@ -164,15 +164,18 @@ class Calculator:
                 place.tell(now=now)
 
     def _look_around(self) -> None:
-        """See to it that there are as many calculators as it needs to keep the crew busy."""
+        """See to it that there are as many calculators as it needs to keep the pool busy."""
         now = self._loop.time()
-        if len(self._under_way) > self._settings.crew.slots:
-            for run in self._crew.overdue(now):
+        self._seating.slots = slots = self._pool.slots
+        if len(self._under_way) > slots:
+            for run in self._pool.overdue(now):
                 self._give_back(self._under_way.pop(run))
         begun, self._begun = self._begun, 0
         idle = sum(place.seat.task is None for place in self._places)
-        window = self._crew.window
-        self._seat(self._seating.wanted(len(self._places), begun=begun, idle=idle, window=window))
+        wanted = self._seating.wanted(
+            len(self._places), begun=begun, idle=idle, window=self._pool.window
+        )
+        self._seat(wanted)
         for place in [place for place in self._retiring if place.gone_at <= now]:
             self._retiring.remove(place)
             place.dialogue.close()
@@ -211,7 +214,7 @@ class Calculator:
                 place.dialogue.confirm(command)
                 self._under_way[Held(run.job_id, run.attempt)] = place
                 self._begun += 1
-                self._crew.give([run])
+                self._pool.give([run])
             case AlreadyHere():
                 place.dialogue.confirm(command)
             case Decline(code, message, field):
@@ -227,7 +230,7 @@ class Calculator:
     def _flush(self) -> None:
         """Complete all tasks whose runs have ended; of progress this dialogue says nothing."""
         self._will_flush = False
-        reports, _ = self._crew.take_output()
+        reports, _ = self._pool.take_output()
         for report in reports:
             self._complete(report)
 
@@ -283,7 +286,7 @@ class Calculator:
             place.seat.leave()
             place.tell(now=self._loop.time())
         async with asyncio.TaskGroup() as group:
-            stopping = group.create_task(self._crew.stop(grace=self._settings.grace))
+            stopping = group.create_task(self._pool.stop(grace=self._settings.grace))
             while not stopping.done():
                 self._tick()
                 await asyncio.sleep(TICK_SECONDS)

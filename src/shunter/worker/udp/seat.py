@@ -70,7 +70,7 @@ class Seat:
 
     @property
     def run(self) -> Held | None:
-        """The name that the task has in the crew."""
+        """The name that the task has in the pool."""
         return None if self._task is None else run_name(self._task)
 
     # ---- what it is told

@@ -2,7 +2,7 @@
 
 A seat gets its next task only when the end of the one before is stored and confirmed. Where that
 takes longer than the task, its slot would idle. So while seats fill again as soon as they are
-free, there are more of them, and their tasks wait here for a slot: never more than the crew does
+free, there are more of them, and their tasks wait here for a slot: never more than the pool does
 in a moment, which is its window. A dispatcher gains by it, too: a task for which a seat is free
 when it comes is started by the write that stores it, and need not be read again to be claimed.
 """
@@ -24,10 +24,13 @@ CALM_LOOKS = 20
 
 
 class Seating:
-    """To be asked every few moments. Between the bounds, seats double or halve."""
+    """To be asked every few moments. Between the bounds, seats double or halve.
+
+    `slots` changes as children come up.
+    """
 
     def __init__(self, slots: int) -> None:
-        self._slots = slots
+        self.slots = slots
         self._calm = 0
 
     def wanted(self, seats: int, *, begun: int, idle: int, window: int) -> int:
@@ -35,11 +38,11 @@ class Seating:
 
         Since the last look so many tasks have begun; so many seats have none just now.
         """
-        most = max(self._slots, min(window, self._slots * SEATS_PER_SLOT, MOST_SEATS))
+        most = max(self.slots, min(window, self.slots * SEATS_PER_SLOT, MOST_SEATS))
         self._calm = self._calm + 1 if 2 * begun < seats else 0
-        is_brisk = begun >= max(seats, BRISK * self._slots)
+        is_brisk = begun >= max(seats, BRISK * self.slots)
         if is_brisk and idle <= seats // SPARE_PART:
             seats *= 2
         elif self._calm >= CALM_LOOKS:
             self._calm, seats = 0, seats // 2
-        return max(self._slots, min(seats, most))
+        return max(self.slots, min(seats, most))

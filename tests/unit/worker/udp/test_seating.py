@@ -42,14 +42,14 @@ def test_one_task_after_another_needs_few_seats() -> None:
     assert after(Seating(1), 2, begun=25, idle=1, looks=100) == 2
 
 
-def test_there_are_no_more_than_the_crew_does_in_a_moment() -> None:
+def test_there_are_no_more_than_the_pool_does_in_a_moment() -> None:
     seating = Seating(1)
 
     assert after(seating, 1, begun=10_000, looks=10, window=5) == 5
     assert seating.wanted(5, begun=10_000, idle=0, window=1) == 1
 
 
-def test_the_window_of_a_slow_crew_leaves_each_slot_its_seat() -> None:
+def test_the_window_of_a_slow_pool_leaves_each_slot_its_seat() -> None:
     assert Seating(4).wanted(8, begun=0, idle=8, window=1) == 4
 
 
