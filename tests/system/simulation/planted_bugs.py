@@ -210,6 +210,11 @@ def late_jobs_taken(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ZmqWorker, "_take_jobs", believe)
 
 
+@bug("nobody stops the children of a parent that stands still")
+def watchdog_asleep(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(ZmqWorker, "_watch_lease", nothing)
+
+
 @bug("a dispatcher takes jobs over after 3 s of silence")
 def early_takeover(patch: pytest.MonkeyPatch) -> None:
     soon = LeaseTerms(worker_gives_up=1.0, kill_within=0.5, dispatcher_takes_over=3.0)

@@ -20,7 +20,6 @@ LONG_SPANS = (0.8, 3.2, 5.5, 9.0, 12.0, 16.0)
 
 NOT_PROMISED = frozenset(
     {
-        FaultKind.FREEZE_PARENT,
         FaultKind.SLOW_DEATH,
         FaultKind.LATE_PACKETS,
         FaultKind.STORE_LONG_STALL,
