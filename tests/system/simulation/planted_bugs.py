@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import gc
 import json
+import math
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -182,6 +182,7 @@ def renewal_forgotten(patch: pytest.MonkeyPatch) -> None:
 @bug("a worker that is cut off never stops its jobs")
 def lease_forgotten(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(WorkerLease, "is_over", lambda self, **_: False)
+    patch.setattr(WorkerLease, "ends_at", lambda self, stores: math.inf)
 
 
 @bug("a worker that is cut off begins anew, and its jobs run on")
@@ -201,11 +202,11 @@ def late_jobs_taken(patch: pytest.MonkeyPatch) -> None:
     take = ZmqWorker._take_jobs
 
     def believe(self: Any, connection: Any, jobs: Any) -> None:
-        lease, self._lease = self._lease, SimpleNamespace(is_over=lambda **_: False)
+        self._lease.is_over = lambda **_: False
         try:
             take(self, connection, jobs)
         finally:
-            self._lease = lease
+            del self._lease.is_over
 
     patch.setattr(ZmqWorker, "_take_jobs", believe)
 

@@ -42,6 +42,8 @@ OF_DISPATCHERS = frozenset(
     }
 )
 OFTEN = frozenset({FaultKind.KILL, FaultKind.ISOLATE, FaultKind.FREEZE})
+LASTING = frozenset({FaultKind.ISOLATE, FaultKind.FREEZE, FaultKind.FREEZE_PARENT})
+LASTS_SECONDS = 9.0
 BETWEEN_TWO = frozenset({FaultKind.CUT, FaultKind.RESET, FaultKind.DELAY, FaultKind.SLOW})
 
 
@@ -59,6 +61,7 @@ def scenario_of(seed: int, kinds: Collection[FaultKind] = PROMISED) -> Scenario:
     ordered = [kind for kind in sorted(kinds) for _ in range(1 + (kind in OFTEN))]
     moments = [job.at + (job.delay or 0.0) for job in jobs]
     faults = [_fault(random.choice(ordered), *names, moments, random) for _ in range(count)]
+    jobs = _with_long_job(jobs, faults, random)
     return Scenario(
         seed=seed,
         dispatchers=dispatchers,
@@ -68,6 +71,25 @@ def scenario_of(seed: int, kinds: Collection[FaultKind] = PROMISED) -> Scenario:
         faults=tuple(sorted(faults, key=lambda fault: fault.at)),
         cooldown=random.choice((0, 0, 0, 0, 0, 300)),
     )
+
+
+def _with_long_job(
+    jobs: tuple[PlannedJob, ...], faults: list[Fault], random: Random
+) -> tuple[PlannedJob, ...]:
+    """Have a job run all through a fault that outlasts a lease, if there is such a fault."""
+    lasting = [
+        fault for fault in faults if fault.kind in LASTING and fault.seconds >= LASTS_SECONDS
+    ]
+    if not lasting or random.random() < 0.3:
+        return jobs
+    place, at = random.randrange(len(jobs)), max(0.1, lasting[0].at - random.random())
+    long = PlannedJob(
+        id=jobs[place].id,
+        at=round(at, 3),
+        client=jobs[place].client,
+        task=Task(seconds=20.0),
+    )
+    return (*jobs[:place], long, *jobs[place + 1 :])
 
 
 def _worker(name: str, dispatchers: tuple[str, ...], random: Random) -> PlannedWorker:
