@@ -22,6 +22,7 @@ LAYERS = {
     "settings_sources": ("errors", "settings"),
     "wire": ("errors", "model", "wire"),
     "transport": ("errors",),
+    "parted": ("errors", "wire", "environment"),
     "datagrams": ("errors", "wire.udp"),
     "dialogue": ("errors", "model", "wire", "datagrams"),
     "calling": ("errors", "checked_names"),
@@ -57,21 +58,23 @@ LAYERS = {
     "flow.runners.local": (
         "errors", "flow.graph", "flow.runtime", "flow.sources", "flow.sinks",
         "flow.runners.assembly", "flow.runners.checkpoint_stores", "flow.runners.port",
+        "flow.runners.shared_outputs",
         "flow.arrow", "flow.location", "flow.manifest",
     ),
     "flow.loading": ("errors", "flow.graph"),
     "reporting": ("errors", "flow", "rerun", "reporting"),
     "dispatch": ("errors", "model", "wire", "store.port", "dispatch"),
     "gateway": (
-        "errors", "model", "settings", "wire", "transport", "datagrams", "calling", "web",
+        "errors", "model", "settings", "wire", "transport", "parted", "datagrams", "calling", "web",
         "environment", "store.port", "store.registry", "dispatch", "gateway",
     ),
     "worker": (
-        "errors", "model", "settings", "wire", "transport", "datagrams", "dialogue", "calling",
-        "environment", "web", "context", "payload", "app", "worker",
+        "errors", "model", "settings", "wire", "transport", "parted", "datagrams", "dialogue",
+        "calling", "environment", "web", "context", "payload", "app", "worker",
     ),
     "client": (
-        "errors", "model", "wire", "transport", "datagrams", "dialogue", "environment", "context",
+        "errors", "model", "wire", "transport", "parted", "datagrams", "dialogue", "environment",
+        "context",
         "payload", "app", "client",
     ),
     "testing": (

@@ -214,7 +214,7 @@ class AsyncClient:
     # ---- questions and orders
 
     async def _fetch(self, job_ids: tuple[str, ...]) -> Fetched:
-        answer = await self._session.ask(Kind.FETCH, lambda n: Fetch(n, job_ids))
+        answer = await self._session.ask(Kind.FETCH, lambda n: Fetch(n, job_ids, parts=True))
         assert isinstance(answer, Fetched)
         return answer
 
@@ -238,7 +238,7 @@ class AsyncClient:
         """
         if job_ids := query.get("job_ids"):
             return await self._jobs_in_full(list(dict.fromkeys(job_ids)))
-        answer = await self._session.ask(Kind.LIST, lambda n: JobsAsked(n, **query))
+        answer = await self._session.ask(Kind.LIST, lambda n: JobsAsked(n, **query, parts=True))
         assert isinstance(answer, JobsListed)
         return list(answer.jobs)
 

@@ -88,8 +88,11 @@ class Service:
             worker_expire_seconds=settings.zmq.worker_expire_seconds,
             max_result_bytes=settings.zmq.max_message_bytes,
             store=store_mark(settings.store.url),
+            environment=environment,
         )
-        self._frontend = Frontend(self.dispatcher, self._complaints, new_id=self._new_id)
+        self._frontend = Frontend(
+            self.dispatcher, self._complaints, new_id=self._new_id, environment=environment
+        )
         self._udp = UdpGateway(
             self.dispatcher,
             self._complaints,

@@ -327,7 +327,7 @@ class ZmqWorker:
 
     # ---- from dispatchers
 
-    def _receive(self, connection: Connection, kind: Kind, body: bytes) -> None:
+    def _receive(self, connection: Connection, kind: Kind, body: bytes | bytearray) -> None:
         match kind:
             case Kind.JOBS:
                 self._take_jobs(connection, decode(body, Assignments).jobs)

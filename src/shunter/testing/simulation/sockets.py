@@ -168,7 +168,7 @@ class DealerSocket(SimulatedSocket):
         self.address = address
         self.identity = identity
         self._pipe: Pipe | None = None
-        self._unsent: deque[Frames] = deque()
+        self._queued: deque[Frames] = deque()
         self._pause = RECONNECT_SECONDS
         self._connect_in(0.0)
 
@@ -176,9 +176,9 @@ class DealerSocket(SimulatedSocket):
         if self.is_closed or self.loop.is_ended:
             return False
         if self._pipe is None:
-            if len(self._unsent) >= HIGH_WATER_MARK:
+            if len(self._queued) >= HIGH_WATER_MARK:
                 return False
-            self._unsent.append(frames)
+            self._queued.append(frames)
             return True
         if len(self._pipe.up) + len(self._pipe.router.inbox) >= HIGH_WATER_MARK:
             return False
@@ -195,7 +195,7 @@ class DealerSocket(SimulatedSocket):
     def close(self) -> None:
         if not self.is_closed:
             self.is_closed = True
-            self._unsent.clear()
+            self._queued.clear()
             if self._pipe is not None:
                 pipe, self._pipe = self._pipe, None
                 pipe.down.kill()
@@ -220,8 +220,8 @@ class DealerSocket(SimulatedSocket):
             return
         self._pipe = Pipe(self._network.wires, self, router)
         router.admit(self._pipe)
-        while self._unsent:
-            self._pipe.send_up(self._unsent.popleft())
+        while self._queued:
+            self._pipe.send_up(self._queued.popleft())
 
 
 class ZmqNetwork:

@@ -147,3 +147,61 @@ if __name__ == "__main__":
     print(json.dumps({"master": context.master, "name": context.appName, "nodes": report.nodes,
                       "conf": dict(context.getConf().getAll())}))
 """
+
+SHORT_OF_MEMORY = """
+import json, os, signal, sys, time
+from shunter import Flow
+from shunter.errors import FlowError
+from shunter.flow import DataFrameSource
+from shunter.flow.sinks import WriteJsonLines
+from shunter.flow.runners.spark.session.spark_session import spark_session
+
+session = spark_session(sys.argv[1], options={
+    "spark.cores.max": "1", "spark.executor.memory": "512m", "spark.task.maxFailures": "60",
+    "spark.executor.pyspark.memory": "3g",
+})
+context = session.sparkContext
+store = context._jsc.sc().statusStore()
+
+def large_strings(spark):
+    return spark.range(1).selectExpr("repeat('x', cast(id + 1500000000 as int)) as text")
+
+def hog(number):
+    return len(bytearray(8 << 30)) if number == 50 else number
+
+def killed(number):
+    if number == 50:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return number
+
+def attempt(source, function, **options):
+    flow = Flow("short")
+    flow.source(source).map(function).sink(WriteJsonLines("out.jsonl"), workers=1)
+    try:
+        flow.run(on=session, **options)
+    except FlowError as error:
+        stage = store.lastStageAttempt(last_stage())
+        tries = store.taskList(stage.stageId(), stage.attemptId(), 100)
+        first = tries.apply(0)
+        died = (first.launchTime().getTime() + first.duration().get()) / 1000
+        return {
+            "said": str(error), "seconds": time.time() - died,
+            "failed": stage.numFailedTasks(),
+            "active": len(context.statusTracker().getActiveJobsIds()),
+        }
+
+def last_stage():
+    jobs = store.jobsList(None)
+    stages = max(map(jobs.apply, range(jobs.size())), key=lambda job: job.jobId()).stageIds()
+    return max(map(stages.apply, range(stages.size())))
+
+told = {"java": attempt(DataFrameSource(large_strings), str)}
+executors = store.executorList(False)
+told["java"]["executors"] = [
+    str(each.removeReason())
+    for each in map(executors.apply, range(executors.size())) if not each.isActive()
+]
+told["python"] = attempt(range(100), hog)
+told["killed"] = attempt(range(100), killed, stream=True, checkpoints="checkpoints")
+print(json.dumps(told))
+"""

@@ -35,6 +35,7 @@ from system.spark.drivers.cluster_programs import (
     BESIDE_SUBMITTED,
     FAR,
     SHIPPED_FLOW,
+    SHORT_OF_MEMORY,
     STREAM_THEN_ENGINES,
     SUBMITTED,
 )
@@ -43,6 +44,8 @@ from system.yard import until
 pytestmark = pytest.mark.timeout(300)
 
 PATIENCE = 120.0
+DEATH_SECONDS = 15.0
+"""How long a run may go on after the first task that memory has ended; 10 s if little else runs."""
 COUNT = 20_000
 
 CAN_HIDE = os.geteuid() == 0 and shutil.which("unshare") is not None
@@ -98,9 +101,9 @@ class Driver:
         until(lambda: condition() or self._process.poll() is not None, within=PATIENCE, what=what)
         assert self._process.poll() is None, self._log.read_text()
 
-    def end(self) -> str:
+    def end(self, within: float = PATIENCE) -> str:
         """Wait for its end, and return what it has printed."""
-        assert self._process.wait(PATIENCE) == 0, self._log.read_text()[-3000:]
+        assert self._process.wait(within) == 0, self._log.read_text()[-3000:]
         return self._out.read_text()
 
     def __enter__(self) -> Self:
@@ -147,6 +150,28 @@ def test_a_program_that_is_submitted_has_its_master_its_settings_and_its_code_in
 
 
 # ---- drivers of our own
+
+
+def test_the_first_task_that_memory_ends_ends_the_run(
+    cluster: LocalSparkCluster, tmp_path: Path
+) -> None:
+    (tmp_path / "program.py").write_text(SHORT_OF_MEMORY)
+    with Driver(tmp_path, "program.py", cluster.url) as driver:
+        # a session and three runs; what is promised is measured inside
+        told = json.loads(driver.end(2 * PATIENCE))
+
+    java, python, killed = told["java"], told["python"], told["killed"]
+    assert "of Spark's" in java["said"]
+    assert "spark.executor.memory" in java["said"]
+    assert len(java["executors"]) <= 1, "a second executor has died"
+    assert "MemoryError" in python["said"]
+    assert "raise spark.executor.pyspark.memory" in python["said"]
+    assert "a Python process of Spark's was killed or has crashed" in killed["said"]
+    for each in told.values():
+        assert each["failed"] < 20, "of 60 tries"
+        assert each["seconds"] < DEATH_SECONDS
+        assert each["active"] == 0
+    assert not (tmp_path / "out.jsonl").exists()
 
 
 def test_a_stream_and_then_engines_in_executors_that_outlive_the_death_of_one(
