@@ -4,6 +4,7 @@ READY := .venv/.ready
 CLASSES := .venv/.spark_classes
 PYTHON ?= python3
 ROUNDS ?= 5
+SEEDS ?= 1..2000
 QUICK := tests/unit tests/docs tests/conformance --ignore tests/conformance/mongo \
   -k "not (mongo or s3 or guide or deaths or durability or commands)"
 SPARK41 ?= 4.1.4
@@ -11,7 +12,7 @@ SPARK41 ?= 4.1.4
 # Tests start hundreds of Python processes, and each would compile Shunter anew.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: run test test-quick test-spark41 setup check format bench soak docs clean
+.PHONY: run test test-quick test-spark41 setup check format bench simulate soak docs clean
 
 run: $(READY)  ## the main job: a dispatcher, two workers, a few thousand jobs
 	@.venv/bin/python examples/primes/run.py
@@ -42,6 +43,9 @@ format: $(READY)
 
 bench: $(READY)  ## prints ratios, writes bench/figures.json
 	@.venv/bin/python -m bench
+
+simulate: $(READY)  ## the whole system in one process under seeded faults: make simulate SEEDS=1..200
+	@.venv/bin/python -m shunter.testing.simulation --seeds $(SEEDS)
 
 soak: $(READY)  ## the kills and partitions, again and again: make soak ROUNDS=10
 	@for round in $$(seq $(ROUNDS)); do echo "round $$round of $(ROUNDS)"; \

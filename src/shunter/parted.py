@@ -6,10 +6,9 @@ it sends with `send`, passes what arrives through `take`, and calls `tick` now a
 
 from __future__ import annotations
 
-import secrets
-import time
 from collections.abc import Callable, Hashable, Iterator, Sequence
 
+from shunter.environment import REAL, Environment
 from shunter.wire.frames import DELIMITER, full
 from shunter.wire.messages import Decline, Grant, Kind, Offer, Part, decode
 from shunter.wire.parts import (
@@ -56,7 +55,9 @@ class PartedMessages:
         give_up_after: float | None = None,
         on_delivered: Callable[[bytes, Hashable], None] = _nothing,
         on_undelivered: Callable[[bytes, Hashable, str], None] = _nothing,
+        environment: Environment = REAL,
     ) -> None:
+        self._environment = environment
         self._send = send
         self._receive = receive
         self._budget = budget
@@ -64,7 +65,7 @@ class PartedMessages:
         self._outgoing_bytes = outgoing_bytes
         self._give_up_after = give_up_after
         # Both sides forget at different times, so no two runs of ours may share numbers.
-        self._first = secrets.randbits(48)
+        self._first = int.from_bytes(environment.token_bytes(6))
         self._on_delivered = on_delivered
         self._on_undelivered = on_undelivered
         self._senders: dict[bytes, PartSender] = {}
@@ -97,7 +98,9 @@ class PartedMessages:
         if sender is None:
             sender = PartSender(peer, first=self._first, give_up_after=self._give_up_after)
             self._senders[peer] = sender
-        is_reached = self._perform(sender.put(kind, body, now=time.monotonic(), key=key))
+        is_reached = self._perform(
+            sender.put(kind, body, now=self._environment.monotonic(), key=key)
+        )
         if not is_reached and self._give_up_after is not None:
             sender.give_up("the peer is gone")
             self._drop_idle(peer)
@@ -106,7 +109,7 @@ class PartedMessages:
 
     def take(self, kind: Kind, body: Body, *, peer: bytes = b"") -> None:
         """Take a message that is about parts."""
-        now = time.monotonic()
+        now = self._environment.monotonic()
         match kind:
             case Kind.OFFER:
                 self._perform(self._receiver.offered(peer, decode(body, Offer), now=now))
@@ -123,7 +126,7 @@ class PartedMessages:
 
     def tick(self) -> None:
         """Let time pass."""
-        now = time.monotonic()
+        now = self._environment.monotonic()
         for sender in list(self._senders.values()):
             self._perform(sender.tick(now=now))
         if len(self._receiver):
@@ -167,6 +170,6 @@ class PartedMessages:
             if is_held:
                 is_held = False
                 self._budget.release(size)
-                self._perform(self._receiver.admit(now=time.monotonic()))
+                self._perform(self._receiver.admit(now=self._environment.monotonic()))
 
         return release

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import secrets
-import time
 from collections.abc import AsyncIterator, Iterable, Sequence
 from functools import partial
 from typing import Any
@@ -23,6 +21,7 @@ from shunter.client.awaited import Awaited
 from shunter.client.handle import AsyncJob, raise_refusal
 from shunter.client.session import DispatcherSession, OpenSession, Session
 from shunter.context import current_context
+from shunter.environment import REAL, Environment
 from shunter.errors import JobNotFound, JobRefused, ResultTimeout
 from shunter.model.identity import timed_id
 from shunter.model.job import Callback, Job
@@ -83,13 +82,18 @@ class AsyncClient:
         timeout: float = 10.0,
         max_payload_bytes: int = 16 * 1024 * 1024,
         options: JobOptions = JobOptions(),  # noqa: B008
+        environment: Environment = REAL,
     ) -> None:
         self._options = options
-        self._awaited = Awaited(self._fetch)
+        self._environment = environment
+        self._awaited = Awaited(self._fetch, environment)
         # In a handler that a sandbox runs, the sandbox answers and no address is called.
         opened: OpenSession = getattr(current_context(), "client_session", None) or Session
         self._session: DispatcherSession = opened(
-            checked_addresses(addresses), timeout=timeout, on_outcomes=self._awaited.settle
+            checked_addresses(addresses),
+            timeout=timeout,
+            on_outcomes=self._awaited.settle,
+            environment=environment,
         )
         self._max_payload_bytes = max_payload_bytes
 
@@ -155,7 +159,9 @@ class AsyncClient:
                 retry=handler.retry if options.retry is None else options.retry,
             )
         assert isinstance(job_type, str)
-        job_id = timed_id(time.time(), secrets.randbits(80))
+        job_id = timed_id(
+            self._environment.wall(), int.from_bytes(self._environment.token_bytes(10))
+        )
         if len(payload) > self._max_payload_bytes + 16:
             raise JobRefused(
                 job_id,
@@ -191,14 +197,14 @@ class AsyncClient:
         self, jobs: Iterable[AsyncJob], timeout: float | None = None
     ) -> AsyncIterator[AsyncJob]:
         """Yield jobs as they end; raise ResultTimeout if that takes longer than `timeout`."""
-        deadline = None if timeout is None else time.monotonic() + timeout
+        deadline = None if timeout is None else self._environment.monotonic() + timeout
         done: asyncio.Queue[AsyncJob] = asyncio.Queue()
         left = 0
         for job in jobs:
             left += 1
             job.when_done(done.put_nowait)
         for _ in range(left):
-            remaining = None if deadline is None else deadline - time.monotonic()
+            remaining = None if deadline is None else deadline - self._environment.monotonic()
             try:
                 yield await asyncio.wait_for(done.get(), remaining)
             except TimeoutError:

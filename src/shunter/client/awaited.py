@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import time
 import weakref
 from collections.abc import Awaitable, Callable, Iterable
 
 from shunter.client.handle import AsyncJob
+from shunter.environment import REAL, Environment
 from shunter.wire.messages import Fetched, Outcome
 
 ASK_SECONDS = 1.0
@@ -23,7 +23,12 @@ ASKED_AT_ONCE = 500
 class Awaited:
     """The handles of one client, and all its views."""
 
-    def __init__(self, fetch: Callable[[tuple[str, ...]], Awaitable[Fetched]]) -> None:
+    def __init__(
+        self,
+        fetch: Callable[[tuple[str, ...]], Awaitable[Fetched]],
+        environment: Environment = REAL,
+    ) -> None:
+        self._environment = environment
         self._fetch = fetch
         self._handles: weakref.WeakValueDictionary[str, AsyncJob] = weakref.WeakValueDictionary()
         self._wanted: dict[str, AsyncJob] = {}
@@ -42,12 +47,12 @@ class Awaited:
         """See to it that the job's outcome arrives."""
         self._wanted[job.id] = job
         if self._timer is None:
-            is_quiet = time.monotonic() - self._settled_at > ASK_SECONDS
+            is_quiet = self._environment.monotonic() - self._settled_at > ASK_SECONDS
             self._ask_in(FIRST_ASK_SECONDS if is_quiet else ASK_SECONDS)
 
     def settle(self, outcomes: Iterable[Outcome]) -> None:
         """Take note of how jobs ended."""
-        self._settled_at = time.monotonic()
+        self._settled_at = self._environment.monotonic()
         for outcome in outcomes:
             self._wanted.pop(outcome.job_id, None)
             if handle := self._handles.get(outcome.job_id):

@@ -11,18 +11,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import secrets
-import time
 from collections.abc import Callable, Hashable
 from functools import partial
 from typing import Protocol
 
-import zmq
 from msgspec import Struct
 
+from shunter.environment import REAL, Environment
 from shunter.errors import ProtocolError, ShunterError, StoreUnavailable, Unreachable
 from shunter.parted import PART_KINDS, Body, PartedMessages, Release
-from shunter.transport import LoopSocket, ZmqContext, connected_dealer
+from shunter.transport import LoopSocket
 from shunter.wire import frames
 from shunter.wire.frames import Full, full
 from shunter.wire.messages import (
@@ -108,14 +106,16 @@ class Session:
         *,
         timeout: float,
         on_outcomes: Callable[[tuple[Outcome, ...]], None],
+        environment: Environment = REAL,
     ) -> None:
+        self._environment = environment
         self.addresses = addresses
         self.heard_at = 0.0
         self.unserved: tuple[str, ...] = ()
         self._timeout = timeout
         self._on_outcomes = on_outcomes
-        self._identity = b"c-" + secrets.token_bytes(12)
-        self._context: ZmqContext = zmq.Context()
+        self._identity = b"c-" + environment.token_bytes(12)
+        self._context = environment.zmq_context()
         self._turn = 0
         self._last = 0
         self._delivered_at = 0.0
@@ -135,7 +135,7 @@ class Session:
         if not self._sockets:
             self._sockets = [self._connected(place) for place in range(len(self.addresses))]
         self._last += 1
-        number, now = self._last, time.monotonic()
+        number, now = self._last, self._environment.monotonic()
         question = _Question(
             number, full(kind, body(number)), asyncio.get_running_loop().create_future(), now
         )
@@ -150,7 +150,7 @@ class Session:
         while True:
             with contextlib.suppress(TimeoutError):
                 return await asyncio.wait_for(asyncio.shield(question.answer), self.RESEND_SECONDS)
-            now = time.monotonic()
+            now = self._environment.monotonic()
             self._parts[self._place].tick()
             sender = self._parts[self._place].sender()
             # A large question makes progress, or is told to wait, as long as its way is heard of.
@@ -186,7 +186,7 @@ class Session:
 
     def _connected(self, place: int) -> LoopSocket:
         receive = partial(self._receive, place)
-        return connected_dealer(
+        return self._environment.connected_dealer(
             self._context, self.addresses[place], receive, identity=self._identity
         )
 
@@ -200,6 +200,7 @@ class Session:
             kinds=frozenset({Kind.RESULTS, Kind.FETCH, Kind.LIST}),
             on_delivered=self._delivered,
             on_undelivered=self._not_taken,
+            environment=self._environment,
         )
 
     def _move_on(self) -> None:
@@ -214,7 +215,7 @@ class Session:
             self._send(question)
 
     def _send(self, question: _Question) -> None:
-        question.sent_at, question.again_at = time.monotonic(), None
+        question.sent_at, question.again_at = self._environment.monotonic(), None
         if question.is_large:
             question.delivered = 0
             parts = self._parts[self._place]
@@ -227,7 +228,7 @@ class Session:
         assert isinstance(key, int)
         if question := self._questions.get(key):
             question.delivered = len(question.frames[-1])
-            question.sent_at = self._delivered_at = time.monotonic()
+            question.sent_at = self._delivered_at = self._environment.monotonic()
 
     def _not_taken(self, _: bytes, key: Hashable, reason: str) -> None:
         assert isinstance(key, int)
@@ -237,7 +238,7 @@ class Session:
 
     def _receive(self, place: int, batch: list[list[bytes]]) -> None:
         if place == self._place:
-            self.heard_at = time.monotonic()
+            self.heard_at = self._environment.monotonic()
             self._misses = 0
         for message in batch:
             with contextlib.suppress(ProtocolError):
@@ -262,7 +263,7 @@ class Session:
             case Kind.BUSY:
                 busy = decode(body, Busy)
                 if question := self._questions.get(busy.request):
-                    question.again_at = time.monotonic() + busy.retry_after
+                    question.again_at = self._environment.monotonic() + busy.retry_after
             case _ if kind in _ANSWERS:
                 answer = decode(body, _ANSWERS[kind])
                 question = self._questions.get(answer.request)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from shunter.dispatch.arrivals import Beaten, Introduced, Unasked
 from shunter.dispatch.dispatcher import Dispatcher
+from shunter.environment import REAL, Environment
 from shunter.errors import ProtocolError
 from shunter.gateway.large_messages import LargeMessages
 from shunter.model.job import DEFAULT_TYPE, ErrorKind, Failure, Job
@@ -66,6 +67,7 @@ class Backend:
         worker_expire_seconds: float,
         max_result_bytes: int,
         store: str,
+        environment: Environment = REAL,
     ) -> None:
         self._store = store
         self._max_result_bytes = max_result_bytes
@@ -81,6 +83,7 @@ class Backend:
             lambda identity, message: self.socket.send([identity, *message]),
             self._workers.get,
             max_bytes=2 * max_result_bytes + 1024 * 1024,
+            environment=environment,
         )
         self._answers: dict[Kind, Callable[[str, Body], None]] = {
             Kind.PING: self._beat,

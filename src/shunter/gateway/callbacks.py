@@ -15,8 +15,9 @@ import msgspec
 import structlog
 from msgspec.structs import replace
 
-from shunter.calling import Answer, Caller, CallFailed, CallForbidden
+from shunter.calling import Answer, CallFailed, CallForbidden
 from shunter.dispatch.dispatcher import Dispatcher
+from shunter.environment import REAL, Environment
 from shunter.errors import StoreError
 from shunter.gateway.udp.clients import UdpClients
 from shunter.model.callback_hosts import SETTING
@@ -37,12 +38,14 @@ MOST_SHOWN_LETTERS = 200
 class CallbackCaller:
     """Makes the calls of one dispatcher. A CallbackLink."""
 
-    def __init__(self, dispatcher: Dispatcher) -> None:
+    def __init__(self, dispatcher: Dispatcher, *, environment: Environment = REAL) -> None:
         self._dispatcher = dispatcher
         self._rules = dispatcher.rules.callbacks
         self._hosts = dispatcher.rules.intake.callback_hosts
         self._log = structlog.get_logger("shunter.dispatcher")
-        self._caller = Caller(at_once=self._rules.at_once, may_call=self._hosts.may_call)
+        self._caller = environment.caller(
+            at_once=self._rules.at_once, may_call=self._hosts.may_call
+        )
         self._waiting: asyncio.Queue[Job] = asyncio.Queue()
         self.udp: UdpClients | None = None
         self._under_way = 0

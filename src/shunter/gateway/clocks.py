@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
-from pathlib import Path
 
+from shunter.environment import REAL, Environment
 from shunter.model.presence import HostClock
-
-BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 class SteadyClock:
@@ -19,8 +16,8 @@ class SteadyClock:
 
     def __init__(
         self,
-        wall: Callable[[], float] = time.time,
-        monotonic: Callable[[], float] = time.monotonic,
+        wall: Callable[[], float] = REAL.wall,
+        monotonic: Callable[[], float] = REAL.monotonic,
     ) -> None:
         self._wall, self._monotonic = wall, monotonic
         self._ahead = wall() - monotonic()
@@ -34,10 +31,6 @@ class SteadyClock:
         return self._wall() - self()
 
 
-def host_clock() -> HostClock:
+def host_clock(environment: Environment = REAL) -> HostClock:
     """Return this host's clock; its name changes with every start of the host."""
-    try:
-        boot = BOOT_ID.read_text().strip()
-    except OSError:
-        boot = f"since {round(time.time() - time.monotonic(), -1):.0f}"
-    return HostClock(boot, time.monotonic)
+    return HostClock(environment.boot_id(), environment.monotonic)

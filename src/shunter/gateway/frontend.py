@@ -12,6 +12,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, TypeVar
 
 from shunter.dispatch.dispatcher import Dispatcher
+from shunter.environment import REAL, Environment
 from shunter.errors import ProtocolError, StoreError
 from shunter.gateway.backend import PONG_IS_NO_JOB
 from shunter.gateway.undelivered_results import UndeliveredResults
@@ -77,7 +78,12 @@ class Frontend:
     """All clients that are connected by ZeroMQ. It is their ClientLink."""
 
     def __init__(
-        self, dispatcher: Dispatcher, refusals: RefusalLog, *, new_id: Callable[[], str]
+        self,
+        dispatcher: Dispatcher,
+        refusals: RefusalLog,
+        *,
+        new_id: Callable[[], str],
+        environment: Environment = REAL,
     ) -> None:
         self._dispatcher = dispatcher
         self._refusals = refusals
@@ -95,6 +101,7 @@ class Frontend:
             outgoing_bytes=OUTGOING_BYTES,
             give_up_after=UNANSWERED_SECONDS,
             on_undelivered=self._count_undelivered,
+            environment=environment,
         )
         self._answers: dict[Kind, Callable[[bytes], Coroutine[Any, Any, Answer]]] = {
             Kind.FETCH: self._fetch,

@@ -17,11 +17,12 @@ import msgspec
 import structlog
 from msgspec.structs import replace
 
-from shunter.calling import Answer, Caller, CallFailed
+from shunter.calling import Answer, CallFailed
 from shunter.dispatch import sweep
 from shunter.dispatch.dispatcher import Dispatcher
 from shunter.dispatch.registry import Decision, change_workers
 from shunter.dispatch.verdict import is_run_of
+from shunter.environment import REAL, Environment
 from shunter.errors import StoreError
 from shunter.model import health
 from shunter.model.health import HealthRules
@@ -53,11 +54,13 @@ FULL = (HTTPStatus.CONFLICT, HTTPStatus.SERVICE_UNAVAILABLE)
 class HttpWorkers:
     """All HTTP workers, as one dispatcher speaks with them. A WorkerLink."""
 
-    def __init__(self, dispatcher: Dispatcher, rules: HealthRules) -> None:
+    def __init__(
+        self, dispatcher: Dispatcher, rules: HealthRules, *, environment: Environment = REAL
+    ) -> None:
         self._dispatcher = dispatcher
         self._rules = rules
         self._log = structlog.get_logger("shunter.dispatcher")
-        self._caller = Caller(at_once=CALLS_AT_ONCE)
+        self._caller = environment.caller(at_once=CALLS_AT_ONCE)
         self._tasks: set[asyncio.Task[None]] = set()
         self._offered: set[Held] = set()
         self._stopping: set[Held] = set()

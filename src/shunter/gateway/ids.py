@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import time
-
+from shunter.environment import REAL, Environment
 from shunter.model.identity import timed_id
 
 RANDOM_BYTES = 10
@@ -18,20 +16,20 @@ class Ids:
     interpreter lock may go back and forth between the loop and the store's threads.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, environment: Environment = REAL) -> None:
+        self._environment = environment
         self._numbers: list[int] = []
 
     def new(self) -> str:
         try:
             number = self._numbers.pop()  # no two threads get the same
         except IndexError:
-            fresh = _random_numbers()
+            fresh = self._random_numbers()
             number = fresh.pop()
             self._numbers = fresh
-        return timed_id(time.time(), number)
+        return timed_id(self._environment.wall(), number)
 
-
-def _random_numbers() -> list[int]:
-    text = os.urandom(RANDOM_BYTES * NUMBERS_AT_ONCE)
-    starts = range(0, len(text), RANDOM_BYTES)
-    return [int.from_bytes(text[start : start + RANDOM_BYTES]) for start in starts]
+    def _random_numbers(self) -> list[int]:
+        text = self._environment.token_bytes(RANDOM_BYTES * NUMBERS_AT_ONCE)
+        starts = range(0, len(text), RANDOM_BYTES)
+        return [int.from_bytes(text[start : start + RANDOM_BYTES]) for start in starts]

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Sequence
 
 from shunter.dispatch.dispatcher import Dispatcher
+from shunter.environment import REAL, Environment
 from shunter.errors import ProtocolError
 from shunter.parted import Body, PartedMessages, Release
 from shunter.wire.frames import DELIMITER
@@ -33,6 +34,7 @@ class LargeMessages:
         worker_of: Callable[[bytes], str | None],
         *,
         max_bytes: int,
+        environment: Environment = REAL,
     ) -> None:
         self._dispatcher = dispatcher
         self._send = send
@@ -48,6 +50,7 @@ class LargeMessages:
             kinds=frozenset({Kind.RESULTS}),
             give_up_after=UNANSWERED_SECONDS,
             on_delivered=self._landed,
+            environment=environment,
         )
 
     def tick(self) -> None:

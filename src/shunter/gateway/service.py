@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import gc
-import random
 import re
-import secrets
 import socket
-import sys
-import time
 from collections.abc import Awaitable, Callable
 from contextlib import nullcontext
 from ipaddress import ip_address
 from pathlib import Path
 
 import structlog
+import uvicorn
 import zmq
 
 from shunter.dispatch import sweep
@@ -23,6 +19,7 @@ from shunter.dispatch.alarm_clock import AlarmClock
 from shunter.dispatch.dispatcher import Dispatcher, heed_cancellation
 from shunter.dispatch.intake import IntakeRules
 from shunter.dispatch.rules import CALLBACK_FACTOR, CallbackRules, Rules
+from shunter.environment import REAL, Environment
 from shunter.errors import JobError, SettingsError, StoreError
 from shunter.gateway.backend import Backend
 from shunter.gateway.callbacks import CallbackCaller
@@ -40,7 +37,7 @@ from shunter.refusal_log import RefusalLog
 from shunter.settings import Settings
 from shunter.store.port import Store
 from shunter.store.registry import store_mark
-from shunter.transport import ZmqContext, bound_router
+from shunter.transport import ZmqContext
 from shunter.udp_endpoint import Seal
 from shunter.web.server import bound_listener, http_server
 from shunter.wire.udp.signing import Secret
@@ -53,14 +50,6 @@ PRESENCE_SECONDS = 5.0
 FAR_OFF_SECONDS = 2.0
 """From here on a difference between clocks is worth a word."""
 PURGE_PAUSE_SECONDS = 0.05
-SWITCH_SECONDS = 0.0002
-"""The loop and the store's threads take turns this often; Python's default, 5 ms, is what a
-store thread would wait each time it comes back from SQLite while the loop is busy."""
-
-YOUNG_OBJECTS = 20_000
-"""After so many new objects Python looks for cycles among them, of which we make few. With its
-default, 700, every turn had several such looks; they took a sixth of a busy dispatcher's time."""
-OLDER_LOOKS = 20
 
 ELSEWHERE = "an address of this machine that nothing else listens on, or http.enabled = false"
 
@@ -68,24 +57,25 @@ ELSEWHERE = "an address of this machine that nothing else listens on, or http.en
 class Service:
     """A dispatcher with its gateways. `run()` serves until `stop()` is called."""
 
-    def __init__(self, settings: Settings, store: Store) -> None:
+    def __init__(self, settings: Settings, store: Store, environment: Environment = REAL) -> None:
         self._settings = settings
+        self._environment = environment
         self._store = store
         self._log = structlog.get_logger("shunter.dispatcher")
         self._verification_seconds = settings.dispatcher.jobs.job_verification_interval / 1000
         self._stopping = asyncio.Event()
         self.ready = asyncio.Event()
         self.before_stop: Callable[[], Awaitable[None]] | None = None
-        self._new_id = Ids().new
-        self._clock = SteadyClock()
-        self._host_clock, self._skews = host_clock(), Skews()
+        self._new_id = Ids(environment).new
+        self._clock = SteadyClock(environment.wall, environment.monotonic)
+        self._host_clock, self._skews = host_clock(environment), Skews()
         self._told_skews: set[str] = set()
         self.dispatcher = Dispatcher(
             store,
             dispatcher_id=f"d-{self._new_id()}",
             rules=rules_of(settings),
             now=self._clock,
-            spread=random.random,
+            spread=environment.random,
             on_refused=self._refused,
             on_store_error=self._store_failed,
         )
@@ -98,28 +88,32 @@ class Service:
             worker_expire_seconds=settings.zmq.worker_expire_seconds,
             max_result_bytes=settings.zmq.max_message_bytes,
             store=store_mark(settings.store.url),
+            environment=environment,
         )
-        self._frontend = Frontend(self.dispatcher, self._refusals, new_id=self._new_id)
+        self._frontend = Frontend(
+            self.dispatcher, self._refusals, new_id=self._new_id, environment=environment
+        )
         self._udp = UdpGateway(
             self.dispatcher,
             self._refusals,
             udp_rules_of(settings),
             new_id=self._new_id,
-            seal=seal_of(settings),
+            seal=seal_of(settings, environment),
+            environment=environment,
         )
-        self._http_workers = HttpWorkers(self.dispatcher, health_rules_of(settings))
-        self._messenger = CallbackCaller(self.dispatcher)
+        self._http_workers = HttpWorkers(
+            self.dispatcher, health_rules_of(settings), environment=environment
+        )
+        self._messenger = CallbackCaller(self.dispatcher, environment=environment)
 
     def stop(self) -> None:
         """Finish the turn under way, then return from `run()`."""
         self._stopping.set()
 
     async def run(self) -> None:
-        sys.setswitchinterval(SWITCH_SECONDS)
-        gc.freeze()  # all that was imported stays, and need not be looked at again
-        gc.set_threshold(YOUNG_OBJECTS, OLDER_LOOKS, OLDER_LOOKS)
+        self._environment.tune_interpreter()
         await self._store.open()
-        context: ZmqContext = zmq.Context()
+        context = self._environment.zmq_context()
         try:
             if self._settings.zmq.enabled:
                 self._bind(context)
@@ -139,14 +133,7 @@ class Service:
 
     async def _serve(self) -> None:
         http = self._settings.http
-        app = http_app(
-            self.dispatcher,
-            self._http_workers,
-            self._refusals,
-            is_ready=self.ready.is_set,
-            new_id=self._new_id,
-        )
-        server = http_server(app)
+        server = self._http_server() if http.enabled else None
         async with asyncio.TaskGroup() as group:
             tasks = [
                 group.create_task(self.dispatcher.run()),
@@ -160,7 +147,7 @@ class Service:
                 group.create_task(self._watch()),
             ]
             calls = group.create_task(self._messenger.run())
-            if http.enabled:
+            if server is not None:
                 listener = bound_listener(http.host, http.port, key="http.port", remedy=ELSEWHERE)
                 group.create_task(server.serve(sockets=[listener]))
                 while not server.started:
@@ -178,7 +165,8 @@ class Service:
             self.ready.clear()
             if self.before_stop is not None:
                 await self.before_stop()
-            server.should_exit = True
+            if server is not None:
+                server.should_exit = True
             if self._settings.zmq.enabled:
                 self._frontend.socket.pause()
                 self._backend.socket.pause()
@@ -189,10 +177,20 @@ class Service:
             for task in tasks:
                 task.cancel()
 
+    def _http_server(self) -> uvicorn.Server:
+        app = http_app(
+            self.dispatcher,
+            self._http_workers,
+            self._refusals,
+            is_ready=self.ready.is_set,
+            new_id=self._new_id,
+        )
+        return http_server(app)
+
     async def _settle(self) -> None:
         """Give what has arrived a moment to be committed and answered."""
-        deadline = time.monotonic() + 2.0
-        while self.dispatcher.has_work and time.monotonic() < deadline:
+        deadline = self._environment.monotonic() + 2.0
+        while self.dispatcher.has_work and self._environment.monotonic() < deadline:
             await asyncio.sleep(0.01)
 
     def _bind(self, context: ZmqContext) -> None:
@@ -202,7 +200,7 @@ class Service:
             (self._backend, "zmq.backend", zmq_settings.backend),
         ):
             try:
-                side.socket = bound_router(
+                side.socket = self._environment.bound_router(
                     context,
                     address,
                     side.receive,
@@ -345,7 +343,7 @@ def is_open_to_others(host: str) -> bool:
     return not all(ip_address(address).is_loopback for address in addresses)
 
 
-def seal_of(settings: Settings) -> Seal | None:
+def seal_of(settings: Settings, environment: Environment = REAL) -> Seal | None:
     """Read the secret that UDP peers share, if there is one."""
     path = settings.udp.secret_file
     if not path:
@@ -356,7 +354,8 @@ def seal_of(settings: Settings) -> Seal | None:
         raise SettingsError(
             "the system", "udp.secret_file", f"{path} ({error})", "a file of at least 16 bytes"
         ) from None
-    return Seal(secret, f"dispatcher-{secrets.token_hex(8)}")
+    name = f"dispatcher-{environment.token_bytes(8).hex()}"
+    return Seal(secret, name, now=environment.wall)
 
 
 def health_rules_of(settings: Settings) -> HealthRules:

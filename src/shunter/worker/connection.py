@@ -7,15 +7,14 @@ the host's business. Spec: docs/spec/ping-pong.md.
 
 from __future__ import annotations
 
-import secrets
-import time
 from collections.abc import Callable, Sequence
 
 from msgspec.structs import replace
 
+from shunter.environment import REAL, Environment
 from shunter.errors import ProtocolError
 from shunter.parted import PART_KINDS, Body, PartedMessages, Release
-from shunter.transport import LoopSocket, ZmqContext, connected_dealer
+from shunter.transport import LoopSocket, ZmqContext
 from shunter.wire import frames
 from shunter.wire.frames import Full, full
 from shunter.wire.messages import Hello, Kind, Message, Reports
@@ -42,7 +41,9 @@ class Connection:
         on_message: Callable[[Connection, Kind, Body], None],
         on_fault: Callable[[Connection, str], None],
         jitter: Callable[[], float],
+        environment: Environment = REAL,
     ) -> None:
+        self._environment = environment
         self.address = address
         self.is_alive = False
         self.store = ""
@@ -68,7 +69,7 @@ class Connection:
 
         A fellow is another dispatcher over the same store.
         """
-        now = time.monotonic()
+        now = self._environment.monotonic()
         if self._socket is None:
             if now >= self._open_at:
                 self._open(now)
@@ -110,7 +111,7 @@ class Connection:
         """Open a new socket: whatever is still on its way on the old one never arrives."""
         self.close()
         self._on_loss(self)
-        self._open_at = time.monotonic() + self._jitter()
+        self._open_at = self._environment.monotonic() + self._jitter()
 
     def close(self) -> None:
         self.is_alive = False
@@ -119,8 +120,9 @@ class Connection:
             self._socket = None
 
     def _open(self, now: float) -> None:
-        self._socket = connected_dealer(
-            self._context, self.address, self._receive, identity=b"w-" + secrets.token_bytes(12)
+        identity = b"w-" + self._environment.token_bytes(12)
+        self._socket = self._environment.connected_dealer(
+            self._context, self.address, self._receive, identity=identity
         )
         self._parts = self._no_parts()
         self._watch.opened(now=now)
@@ -134,6 +136,7 @@ class Connection:
             budget=ByteBudget(INCOMING_BYTES),
             max_bytes=MAX_INCOMING_BYTES,
             kinds=frozenset({Kind.JOBS}),
+            environment=self._environment,
         )
 
     def _receive_parted(self, _: bytes, kind: Kind, body: Body, release: Release) -> None:
@@ -143,7 +146,7 @@ class Connection:
             release()
 
     def _receive(self, batch: list[list[bytes]]) -> None:
-        self._watch.heard(now=time.monotonic())
+        self._watch.heard(now=self._environment.monotonic())
         for message in batch:
             try:
                 match frames.read(message):

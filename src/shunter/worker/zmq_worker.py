@@ -9,20 +9,15 @@ from __future__ import annotations
 
 import asyncio
 import math
-import os
-import random
-import secrets
-import socket
 import sys
-import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeVar
 
 import structlog
-import zmq
 from msgspec import Struct
 
 from shunter.app import App
+from shunter.environment import REAL, Environment
 from shunter.model.lease import LeaseTerms, WorkerLease
 from shunter.transport import ZmqContext
 from shunter.wire.messages import (
@@ -52,7 +47,6 @@ from shunter.worker.credits import Credits
 from shunter.worker.origins import Origins
 from shunter.worker.outbox import Outbox, within_limit
 from shunter.worker.pool.process_pool import PoolSettings, ProcessPool
-from shunter.worker.pool.watchdog import lease_clock
 
 Of = TypeVar("Of", Advance, Held, Report)
 """What is about one job."""
@@ -75,14 +69,23 @@ class ZmqWorkerSettings(Struct, frozen=True, kw_only=True):
 class ZmqWorker:
     """One worker. `run()` serves until `stop()` is called."""
 
-    def __init__(self, app_spec: str, app: App, settings: ZmqWorkerSettings) -> None:
-        self.id = f"w-{socket.gethostname()[:40]}-{os.getpid()}-{secrets.token_hex(4)}"
+    def __init__(
+        self,
+        app_spec: str,
+        app: App,
+        settings: ZmqWorkerSettings,
+        environment: Environment = REAL,
+        pool: Callable[..., ProcessPool] = ProcessPool,
+    ) -> None:
+        self._environment = environment
+        place = f"{environment.hostname()[:40]}-{environment.pid()}"
+        self.id = f"w-{place}-{environment.token_bytes(4).hex()}"
         self.incarnation = 1
         self._app = app
         self._settings = settings
         self._log = structlog.get_logger("shunter.worker").bind(worker=self.id)
         self._stopping = asyncio.Event()
-        self._lease = WorkerLease(settings.lease, now=lease_clock())
+        self._lease = WorkerLease(settings.lease, now=environment.lease_clock())
         self._ends_at = math.inf
         self._slots_told = 0
         self._outbox = Outbox()
@@ -90,23 +93,23 @@ class ZmqWorker:
         self._credits = Credits(
             len(settings.dispatchers),
             heartbeat=settings.lease.heartbeat,
-            seed=secrets.randbelow(1 << 16),
+            seed=int.from_bytes(environment.token_bytes(2)),
         )
         self._connections: list[Connection] = []
         self._last_beat = 0
         self._max_result_bytes = sys.maxsize
         self._will_flush = False
         self._is_resigning = False
-        self._pool = ProcessPool(app_spec, app, settings.pool, on_output=self._output_waits)
+        self._pool = pool(app_spec, app, settings.pool, on_output=self._output_waits)
 
     def stop(self) -> None:
         """Resign: finish what can be finished, give back the rest, return from `run()`."""
         self._stopping.set()
 
     async def run(self) -> None:
-        context: ZmqContext = zmq.Context()
+        context = self._environment.zmq_context()
         await self._pool.start()
-        self._lease.restart(now=lease_clock())
+        self._lease.restart(now=self._environment.lease_clock())
         try:
             places = zip(self._settings.dispatchers, self._credits.accounts, strict=True)
             for address, account in places:
@@ -128,7 +131,7 @@ class ZmqWorker:
     # ---- by the clock
 
     def _tick(self) -> None:
-        now = time.monotonic()
+        now = self._environment.monotonic()
         for connection in self._connections:
             heard_at = max((c.heard_at for c in self._fellows(connection)), default=0.0)
             if connection.tick(heard_at):
@@ -139,7 +142,7 @@ class ZmqWorker:
             self._send_reports(self._home_of(reports[0].job_id), batch, reports)
         if overdue := self._pool.overdue(now):
             self._give_back(overdue, "waited too long in its worker behind other jobs")
-        if self._lease.is_over(now=lease_clock(), stores=self._origins.stores()):
+        if self._lease.is_over(now=self._environment.lease_clock(), stores=self._origins.stores()):
             self._self_destruct()
         self._watch_lease()
 
@@ -149,7 +152,7 @@ class ZmqWorker:
         connection.send(Kind.PING, Beat(number, self.incarnation, window, tuple(self._held())))
 
     def _next_beat(self) -> int:
-        self._last_beat = self._lease.sent(now=lease_clock())
+        self._last_beat = self._lease.sent(now=self._environment.lease_clock())
         return self._last_beat
 
     def _watch_lease(self, *, store: str | None = None) -> None:
@@ -195,7 +198,7 @@ class ZmqWorker:
             )
         self._outbox.clear()
         self._origins.clear()
-        self._lease.restart(now=lease_clock())
+        self._lease.restart(now=self._environment.lease_clock())
         for connection in self._connections:
             connection.close()
         for connection in self._connections:
@@ -219,7 +222,8 @@ class ZmqWorker:
             on_loss=self._lost,
             on_message=self._receive,
             on_fault=self._note_fault,
-            jitter=lambda: random.uniform(0.05, 0.5),  # noqa: S311
+            jitter=lambda: 0.05 + 0.45 * self._environment.random(),
+            environment=self._environment,
         )
 
     def _lost(self, connection: Connection) -> None:
@@ -248,8 +252,8 @@ class ZmqWorker:
             self._app.handlers(),
             self._settings.pool.slots,
             number,
-            hostname=socket.gethostname(),
-            pid=os.getpid(),
+            hostname=self._environment.hostname(),
+            pid=self._environment.pid(),
             held=tuple(self._held()),
             window=self._window(connection, beat=number),
         )
@@ -290,7 +294,7 @@ class ZmqWorker:
         for connection, ended in self._by_home(reports):
             self._origins.reported(report.job_id for report in ended)
             sendable = [within_limit(report, self._max_result_bytes) for report in ended]
-            for batch, part in self._outbox.add(sendable, now=time.monotonic()):
+            for batch, part in self._outbox.add(sendable, now=self._environment.monotonic()):
                 self._send_reports(connection, batch, part)
 
     def _by_home(self, items: Sequence[Of]) -> list[tuple[Connection, Sequence[Of]]]:
@@ -331,7 +335,7 @@ class ZmqWorker:
                 reports = self._outbox.confirmed(decode(body, Taken).batches)
                 self._origins.confirmed(report.job_id for report in reports)
                 if self._credits.is_blocked:
-                    self._share_out(time.monotonic())
+                    self._share_out(self._environment.monotonic())
             case Kind.CANCEL:
                 self._pool.cancel(decode(body, CancelOrders).jobs)
             case Kind.PONG:
@@ -346,7 +350,7 @@ class ZmqWorker:
                 self._note_fault(connection, f"{kind} is not for a worker to receive")
 
     def _take_pong(self, connection: Connection, pong: Pong) -> None:
-        now, account = time.monotonic(), connection.account
+        now, account = self._environment.monotonic(), connection.account
         connection.store = pong.store
         self._lease.answered(pong.beat, pong.store)
         self._watch_lease()
@@ -362,7 +366,7 @@ class ZmqWorker:
         reason = ""
         if self._is_resigning:
             reason = "its worker is resigning"
-        elif self._lease.is_over(now=lease_clock(), stores=[connection.store]):
+        elif self._lease.is_over(now=self._environment.lease_clock(), stores=[connection.store]):
             reason = "it reached its worker after the lease was over"
         if reason:
             self._return(connection, [Held(job.job_id, job.attempt) for job in jobs], reason)
@@ -400,6 +404,6 @@ class ZmqWorker:
                 await asyncio.sleep(TICK_SECONDS)
         self._flush()
         self._give_back(stopping.result(), "its worker resigned before it was done")
-        deadline = time.monotonic() + FAREWELL_SECONDS
-        while len(self._outbox) and time.monotonic() < deadline:
+        deadline = self._environment.monotonic() + FAREWELL_SECONDS
+        while len(self._outbox) and self._environment.monotonic() < deadline:
             await asyncio.sleep(0.01)

@@ -8,14 +8,13 @@ unique key and its `reply_to`; that its client heard of the end is its callback.
 from __future__ import annotations
 
 import asyncio
-import random
 from collections.abc import Callable
 from typing import TypeAlias, cast
 
 from msgspec import Struct
 
-from shunter.datagrams import DatagramSocket
 from shunter.dispatch.dispatcher import Dispatcher
+from shunter.environment import REAL, Environment
 from shunter.gateway.udp.clients import UdpClients
 from shunter.gateway.udp.exchange import Exchange, PendingRequest
 from shunter.gateway.udp.quota import Quota
@@ -52,6 +51,7 @@ class UdpGateway:
         *,
         new_id: Callable[[], str],
         seal: Seal | None = None,
+        environment: Environment = REAL,
     ) -> None:
         self._dispatcher = dispatcher
         self._exchange = Exchange(
@@ -60,6 +60,7 @@ class UdpGateway:
             now=dispatcher.now,
         )
         self._seal = seal
+        self._environment = environment
         self._workers = UdpWorkers(
             dispatcher,
             self._exchange,
@@ -83,9 +84,9 @@ class UdpGateway:
         """Listen, or raise an OSError."""
         self._exchange.endpoint = UdpEndpoint(
             self,
-            lambda receive: DatagramSocket(host, port, receive),
+            lambda receive: self._environment.datagram_socket(host, port, receive),
             clock=asyncio.get_running_loop(),
-            jitter=random.random,
+            jitter=self._environment.random,
             seal=self._seal,
             max_packet_bytes=self._exchange.max_packet_bytes,
         )

@@ -1,0 +1,189 @@
+"""A scenario from a seed: small, varied, and with spans that straddle the system's own."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from random import Random
+
+from shunter.testing.simulation.pool import Task
+from shunter.testing.simulation.scenario import (
+    Fault,
+    FaultKind,
+    PlannedJob,
+    PlannedWorker,
+    Scenario,
+)
+
+SPANS = (0.2, 0.8, 1.5, 2.5, 3.2, 4.5, 5.5, 7.0, 9.0, 11.0, 14.0)
+LONG_SPANS = (0.8, 3.2, 5.5, 9.0, 12.0, 16.0)
+"""How long things last: around 1, 3, 5, 7 and 10 s, where the system changes its mind."""
+
+NOT_PROMISED = frozenset(
+    {
+        FaultKind.SLOW_DEATH,
+        FaultKind.LATE_PACKETS,
+        FaultKind.STORE_LONG_STALL,
+        FaultKind.STORE_LOST_ANSWER,
+    }
+)
+"""What Shunter does not withstand yet; left out unless asked for."""
+
+PROMISED = tuple(kind for kind in FaultKind if kind not in NOT_PROMISED)
+
+OF_DISPATCHERS = frozenset(
+    {
+        FaultKind.STORE_STALL,
+        FaultKind.STORE_LONG_STALL,
+        FaultKind.STORE_ERROR,
+        FaultKind.STORE_LOST_ANSWER,
+        FaultKind.STORE_SLOW,
+        FaultKind.CLOCK_OFF,
+        FaultKind.CLOCK_JUMP,
+    }
+)
+OFTEN = frozenset({FaultKind.KILL, FaultKind.ISOLATE, FaultKind.FREEZE})
+LASTING = frozenset({FaultKind.ISOLATE, FaultKind.FREEZE, FaultKind.FREEZE_PARENT})
+LASTS_SECONDS = 9.0
+BETWEEN_TWO = frozenset({FaultKind.CUT, FaultKind.RESET, FaultKind.DELAY, FaultKind.SLOW})
+
+
+def scenario_of(seed: int, kinds: Collection[FaultKind] = PROMISED) -> Scenario:
+    """Return the scenario of a seed, with faults of these kinds only."""
+    random = Random(seed)  # noqa: S311
+    dispatchers = tuple(f"d{n}" for n in range(1, random.choice((1, 1, 2, 2, 2, 3)) + 1))
+    clients = tuple(f"c{n}" for n in range(1, random.choice((1, 1, 2)) + 1))
+    workers = tuple(
+        _worker(f"w{n}", dispatchers, random) for n in range(1, random.choice((1, 2, 2, 3)) + 1)
+    )
+    jobs = tuple(_job(f"j{n}", clients, random) for n in range(1, random.randint(2, 7) + 1))
+    names = (dispatchers, tuple(worker.name for worker in workers), clients)
+    count = random.choice((0, 1, 1, 2, 2, 3, 3, 4, 5))
+    ordered = [kind for kind in sorted(kinds) for _ in range(1 + (kind in OFTEN))]
+    moments = [job.at + (job.delay or 0.0) for job in jobs]
+    faults = [_fault(random.choice(ordered), *names, moments, random) for _ in range(count)]
+    jobs = _with_long_job(jobs, faults, random)
+    return Scenario(
+        seed=seed,
+        dispatchers=dispatchers,
+        workers=workers,
+        clients=clients,
+        jobs=jobs,
+        faults=tuple(sorted(faults, key=lambda fault: fault.at)),
+        cooldown=random.choice((0, 0, 0, 0, 0, 300)),
+    )
+
+
+def _with_long_job(
+    jobs: tuple[PlannedJob, ...], faults: list[Fault], random: Random
+) -> tuple[PlannedJob, ...]:
+    """Have a job run all through a fault that outlasts a lease, if there is such a fault."""
+    lasting = [
+        fault for fault in faults if fault.kind in LASTING and fault.seconds >= LASTS_SECONDS
+    ]
+    if not lasting or random.random() < 0.3:
+        return jobs
+    place, at = random.randrange(len(jobs)), max(0.1, lasting[0].at - random.random())
+    long = PlannedJob(
+        id=jobs[place].id,
+        at=round(at, 3),
+        client=jobs[place].client,
+        task=Task(seconds=20.0),
+    )
+    return (*jobs[:place], long, *jobs[place + 1 :])
+
+
+def _worker(name: str, dispatchers: tuple[str, ...], random: Random) -> PlannedWorker:
+    served = dispatchers
+    if len(dispatchers) > 1 and random.random() < 0.15:
+        served = (random.choice(dispatchers),)
+    return PlannedWorker(name=name, slots=random.choice((1, 1, 2, 3)), dispatchers=served)
+
+
+def _job(job_id: str, clients: tuple[str, ...], random: Random) -> PlannedJob:
+    fails = random.choice((0, 0, 0, 0, 0, 1))
+    crashes = random.choice((0,) * 24 + (1, 1, 2, 2, 6))
+    task = Task(
+        seconds=0.1
+        if crashes > 1
+        else random.choice((0.02, 0.3, 1.0, 1.0, 2.0, 4.0, 7.0, 17.0))
+        * (0.8 + 0.4 * random.random()),
+        fails=fails,
+        crashes=crashes,
+        ignores=random.choice((0, 0, 1, 2)),
+        progress=random.random() < 0.2,
+        padding=bytes(random.choice((0, 0, 0, 3000))),
+    )
+    is_unique = random.random() < 0.2
+    if is_unique:
+        task = Task(seconds=1.0)
+    return PlannedJob(
+        id=job_id,
+        at=round(random.random() * 6.0, 3),
+        client=random.choice(clients),
+        task=task,
+        timeout=random.choice((None, None, None, 2.0, 5.0)),
+        retries=random.choice((0, 1, 2)) if fails else 0,
+        delay=random.choice((None, None, None, None, 0.5, 3.0)),
+        unique_key="the key" if is_unique else None,
+        cancel_after=random.choice((None, None, None, None, 0.1, 1.5, 4.0)),
+    )
+
+
+def _fault(
+    kind: FaultKind,
+    dispatchers: tuple[str, ...],
+    workers: tuple[str, ...],
+    clients: tuple[str, ...],
+    moments: list[float],
+    random: Random,
+) -> Fault:
+    at = 0.2 + random.random() * 8.0
+    if random.random() < 0.5:  # just when something happens to a job
+        at = random.choice(moments) + random.random() * random.choice((0.01, 0.1))
+    at = round(at, 4)
+    seconds = random.choice(SPANS)
+    anyone = (*dispatchers, *workers, *workers, *clients[:1])
+    target, other, amount = random.choice(anyone), "", 0.0
+    if kind in OF_DISPATCHERS:
+        target = random.choice(dispatchers)
+    elif kind in (FaultKind.FREEZE_PARENT, FaultKind.SLOW_DEATH):
+        target = random.choice(workers)
+        seconds = random.choice(LONG_SPANS)
+    elif kind is FaultKind.FREEZE:
+        target = random.choice((*dispatchers, *workers, *workers))
+        seconds = random.choice(LONG_SPANS)
+    elif kind is FaultKind.ISOLATE:
+        target = random.choice((*dispatchers, *workers, *workers, *workers))
+        seconds = random.choice(LONG_SPANS)
+    elif kind in BETWEEN_TWO:
+        pair = [random.choice(dispatchers), random.choice((*workers, *workers, *clients))]
+        random.shuffle(pair)
+        target, other = pair
+    match kind:
+        case FaultKind.KILL:
+            amount = random.choice((0, 0, 1, 3, 10, 40))
+        case FaultKind.RESET:
+            seconds = 0.0
+        case FaultKind.LATE_PACKETS:
+            at, seconds = 0.0, 0.0
+        case FaultKind.SLOW_DEATH:
+            at, seconds, amount = 0.1, 0.0, 1.5
+        case FaultKind.DELAY:
+            amount = random.choice((0.1, 0.5, 1.5))
+        case FaultKind.SLOW:
+            amount = random.choice((300.0, 2000.0))
+        case FaultKind.STORE_STALL:
+            seconds = random.choice((0.2, 0.8, 1.5))
+        case FaultKind.STORE_LONG_STALL:
+            seconds = random.choice((4.5, 7.0, 12.0))
+        case FaultKind.STORE_ERROR | FaultKind.STORE_LOST_ANSWER:
+            seconds = random.choice((0.05, 0.3, 0.8, 2.0))
+        case FaultKind.STORE_SLOW:
+            amount = random.choice((0.02, 0.1, 0.3))
+        case FaultKind.CLOCK_OFF:
+            at, seconds = 0.0, 0.0
+            amount = round(random.uniform(-1.2, 1.2), 3)
+        case FaultKind.CLOCK_JUMP:
+            seconds = 0.0
+            amount = random.choice((-30.0, -6.0, 6.0, 30.0))
+    return Fault(kind=kind, at=at, target=target, other=other, seconds=seconds, amount=amount)

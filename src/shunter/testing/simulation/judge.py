@@ -1,0 +1,227 @@
+"""What must hold in every run, checked as things happen. The first thing that does not is kept.
+
+Each rule has its place in docs/spec/jobs.md. The judge sees what is written to the store, what
+children really did, and what clients were told; it never asks dispatchers or workers.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+
+import msgspec
+from msgspec import Struct
+
+from shunter.model.job import Job, Status
+from shunter.model.lifecycle import TRANSITIONS, Event
+from shunter.testing.simulation.pool import Answered
+from shunter.testing.simulation.processes import EPOCH
+from shunter.testing.simulation.witness import Run
+from shunter.wire.messages import Outcome
+
+HEARD_SECONDS = 5.0
+MAX_LOSSES = 5
+EARLY_SECONDS = 0.1
+"""How much too early a job may start, besides what the clocks differ."""
+
+
+class Violation(Struct, frozen=True):
+    """What did not hold, when, and for which job."""
+
+    rule: str
+    at: float
+    detail: str
+    job_id: str = ""
+
+
+class Judge:
+    """Keeps the first violation. `stored` returns what the store has of a job."""
+
+    def __init__(
+        self,
+        now: Callable[[], float],
+        stored: Callable[[str], Job | None],
+        under_way: Callable[[str], list[Run]],
+        tell: Callable[[str, str], None],
+    ) -> None:
+        self.violation: Violation | None = None
+        self.covered: Counter[tuple[Status, Event]] = Counter()
+        self.worker_names: dict[str, str] = {}
+        self.accepted: dict[str, float] = {}
+        self.clocks_differ = 0.0
+        """By how much clocks have been set wrong so far, all together."""
+        self._now, self._stored, self._under_way, self._tell = now, stored, under_way, tell
+        self._beats: dict[str, float] = {}
+        self._keys: dict[str, str] = {}
+
+    def accuse(self, rule: str, detail: str, job_id: str = "") -> None:
+        if self.violation is None:
+            self.violation = Violation(rule, self._now(), detail, job_id)
+            self._tell("judge", f"VIOLATION of “{rule}”: {detail}")
+
+    # ---- the store
+
+    def beat_stored(self, worker_id: str) -> None:
+        self._beats[worker_id] = self._now()
+
+    def stored_beat(self, worker_id: str) -> float:
+        """Return when a heartbeat of this worker was last stored."""
+        return self._beats.get(worker_id, -1.0)
+
+    def written(self, before: Job | None, after: Job, writer: str) -> None:
+        """Look at one write of one job."""
+        events = _events(before, after)
+        if events is None:
+            assert before is not None
+            rule = "a job has one end" if before.status.is_final else "only listed transitions"
+            detail = f"{after.id} went from {before.status.word} to {after.status.word}"
+            self.accuse(rule, detail, after.id)
+            return
+        self._tell(writer, _sentence(before, after, events))
+        status = Status.QUEUED if before is None else before.status
+        for event in events:
+            self.covered[status, event] += 1
+            status = TRANSITIONS[status, event]
+        self._check_numbers(before, after, events)
+        self._check_key(before, after)
+        self._check_limits(before, after, events)
+        if Event.COMPLETED in events:
+            self._check_result(after)
+        if before is not None and {Event.LOST, Event.EXHAUSTED} & set(events):
+            self._check_blame(before, after)
+
+    def _check_numbers(self, before: Job | None, after: Job, events: list[Event]) -> None:
+        attempt, revision = (0, -1) if before is None else (before.attempt, before.revision)
+        if after.attempt != attempt + (Event.STARTED in events):
+            detail = f"{after.id} went from attempt {attempt} to {after.attempt}"
+            self.accuse("each start raises the attempt", detail, after.id)
+        if before is not None and after.revision != revision + 1:
+            detail = f"{after.id} went from revision {revision} to {after.revision}"
+            self.accuse("each write raises the revision", detail, after.id)
+
+    def _check_key(self, before: Job | None, after: Job) -> None:
+        if before is None and after.unique_key is not None:
+            holder = self._keys.setdefault(after.unique_key, after.id)
+            if holder != after.id:
+                detail = f"{holder} and {after.id} have the key {after.unique_key!r}"
+                self.accuse("a unique key belongs to one job", detail, after.id)
+
+    def _check_limits(self, before: Job | None, after: Job, events: list[Event]) -> None:
+        if after.losses > MAX_LOSSES:
+            self.accuse("losses are bounded", f"{after.id} was lost {after.losses} times", after.id)
+        if Event.RETRIED in events and after.failures > (after.retry.limit if after.retry else 0):
+            detail = f"{after.id} is tried again after {after.failures} failures"
+            self.accuse("retries are bounded", detail, after.id)
+        if Event.STARTED in events and after.not_before is not None:
+            early = after.not_before - EPOCH - self._now()
+            if early > EARLY_SECONDS + self.clocks_differ:
+                detail = f"{after.id} is started {early:.1f} s before its time"
+                self.accuse("no job starts before its time", detail, after.id)
+
+    def _check_result(self, job: Job) -> None:
+        answer = msgspec.msgpack.decode(job.result or b"", type=Answered)
+        holder = self.worker_names.get(job.execution.worker_id or "", "nobody")
+        if (answer.job_id, answer.attempt, answer.worker) != (job.id, job.attempt, holder):
+            detail = (
+                f"{job.id}, attempt {job.attempt} on {holder}, has the result of "
+                f"{answer.job_id}, attempt {answer.attempt} on {answer.worker}"
+            )
+            self.accuse("a result is that of the current run", detail, job.id)
+
+    def _check_blame(self, before: Job, after: Job) -> None:
+        """A loss must be one: its worker silent, or the run not there."""
+        worker_id = before.execution.worker_id or ""
+        reason = after.history[-1].message
+        if "lease has lapsed" in reason:
+            silent_for = self._now() - self._beats.get(worker_id, 0.0)
+            if silent_for < HEARD_SECONDS:
+                name = self.worker_names.get(worker_id, worker_id)
+                detail = (
+                    f"{after.id} was lost ({reason}), but {name} was heard {silent_for:.1f} s ago"
+                )
+                self.accuse("no loss is blamed on a worker that was heard", detail, after.id)
+        elif "does not know of it" in reason or "came back without it" in reason:
+            name = self.worker_names.get(worker_id, "")
+            for run in self._under_way(after.id):
+                if (run.worker, run.attempt, run.is_dying) == (name, before.attempt, False):
+                    detail = f"{after.id} was lost ({reason}), but {name} runs it"
+                    self.accuse("no healthy run is lost", detail, after.id)
+
+    # ---- clients
+
+    def receipt(self, job_id: str) -> None:
+        """A client has been told that its job is accepted."""
+        self.accepted.setdefault(job_id, self._now())
+        if self._stored(job_id) is None:
+            self.accuse("accepted means stored", f"{job_id} has a receipt, no record", job_id)
+
+    def told(self, job_id: str, outcome: Outcome) -> None:
+        """A client has been told how its job ended."""
+        job = self._stored(job_id)
+        said = (outcome.status, outcome.result)
+        if job is None or (job.status, job.result) != said:
+            is_now = "gone" if job is None else job.status.word
+            detail = f"its client was told that {job_id} is {outcome.status.word}, it is {is_now}"
+            self.accuse("clients are told what is stored", detail, job_id)
+
+    def check_kept(self) -> None:
+        """No accepted job may vanish."""
+        for job_id in self.accepted:
+            if self._stored(job_id) is None:
+                self.accuse("no accepted job is lost", f"{job_id} is gone", job_id)
+
+    # ---- runs
+
+    def overlapped(self, old: Run, new: Run) -> None:
+        detail = (
+            f"{new.job_id} began on {new.worker} (attempt {new.attempt}) while it ran on "
+            f"{old.worker} (attempt {old.attempt}, since {old.started:.3f} s)"
+        )
+        self.accuse("no two runs of a job overlap", detail, new.job_id)
+
+
+def _events(before: Job | None, after: Job) -> list[Event] | None:
+    """Return what happened between two states of a job; None if that can't be."""
+    if before is None:
+        return _BEGINNINGS.get(after.status)
+    if before.status is Status.IN_PROGRESS and after.status is not Status.COMPLETED:
+        if after.status is Status.IN_PROGRESS:
+            is_new = after.cancel_requested and not before.cancel_requested
+            return [Event.CANCEL_REQUESTED if is_new else Event.PROGRESSED]
+        if not after.history:
+            return None
+        event = Event(after.history[-1].outcome)
+        return [event] if TRANSITIONS.get((before.status, event)) is after.status else None
+    return _STEPS.get((before.status, after.status))
+
+
+_BEGINNINGS = {
+    Status.QUEUED: list[Event](),
+    Status.DISPATCHING: [Event.CLAIMED],
+    Status.IN_PROGRESS: [Event.CLAIMED, Event.STARTED],
+}
+_STEPS = {
+    (Status.QUEUED, Status.QUEUED): [Event.CAME_DUE],
+    (Status.QUEUED, Status.DISPATCHING): [Event.CLAIMED],
+    (Status.QUEUED, Status.IN_PROGRESS): [Event.CLAIMED, Event.STARTED],
+    (Status.QUEUED, Status.FAILED): [Event.UNPLACED],
+    (Status.QUEUED, Status.CANCELLED): [Event.CANCELLED],
+    (Status.DISPATCHING, Status.IN_PROGRESS): [Event.STARTED],
+    (Status.DISPATCHING, Status.QUEUED): [Event.RELEASED],
+    (Status.DISPATCHING, Status.CANCELLED): [Event.CANCELLED],
+    (Status.IN_PROGRESS, Status.COMPLETED): [Event.COMPLETED],
+}
+
+
+def _sentence(before: Job | None, after: Job, events: list[Event]) -> str:
+    """Say what was written."""
+    if before is None:
+        placed = f", started on {after.execution.worker_id}" if events else ""
+        return f"stores {after.id} as {after.status.word}{placed}"
+    words = " and ".join(event.value for event in events)
+    where = ""
+    if Event.STARTED in events:
+        where = f" on {after.execution.worker_id}, attempt {after.attempt}"
+    elif after.error is not None and after.error != before.error:
+        where = f" ({after.error.message})"
+    return f"writes {after.id}: {words}{where}, now {after.status.word}"

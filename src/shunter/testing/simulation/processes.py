@@ -1,0 +1,127 @@
+"""A simulated process: its loop, its clock, its randomness, its sockets, and its end.
+
+What it has from outside is a `SimulatedEnvironment`. A process that is killed leaves nothing but
+what had already left it; a restart is a new process under the same name.
+"""
+
+from __future__ import annotations
+
+from random import Random
+from typing import cast
+from zlib import crc32
+
+from shunter.environment import Environment
+from shunter.testing.simulation.loop import ProcessLoop, VirtualTime
+from shunter.testing.simulation.sockets import ZmqNetwork
+from shunter.transport import LoopSocket, Receive, ZmqContext
+
+EPOCH = 1_700_000_000.0
+"""What the wall clocks say when a run begins."""
+
+
+class WallClock:
+    """What a host's clock says. It belongs to the host: a restart does not set it right."""
+
+    def __init__(self, time: VirtualTime, *, offset: float = 0.0) -> None:
+        self._time = time
+        self.offset = offset
+
+    def __call__(self) -> float:
+        return EPOCH + self._time.now + self.offset
+
+
+class Process:
+    """One life of one process."""
+
+    def __init__(
+        self,
+        name: str,
+        life: int,
+        time: VirtualTime,
+        network: ZmqNetwork,
+        clock: WallClock,
+        seed: int,
+    ) -> None:
+        self.name = name
+        self.life = life
+        self.clock = clock
+        self.time = time
+        self.loop = ProcessLoop(time, name)  # type: ignore[abstract]
+        self.network = network
+        self.environment = SimulatedEnvironment(self, Random(f"{seed}/{name}/{life}"))  # noqa: S311
+
+    @property
+    def is_alive(self) -> bool:
+        return not self.loop.is_ended
+
+    def kill(self) -> None:
+        """End it as SIGKILL does."""
+        self.loop.end()
+        self.network.close_all_of(self.loop)
+
+    def exited(self) -> None:
+        """It has ended by itself: the system closes what it left open."""
+        self.kill()
+
+
+class SimulatedEnvironment(Environment):
+    """What one process has from outside."""
+
+    def __init__(self, process: Process, random: Random) -> None:
+        self._process = process
+        self._random = random
+        self._time = process.time
+        self._booted = 1000.0 + crc32(process.name.encode()) % 100_000
+
+    def wall(self) -> float:
+        return self._process.clock()
+
+    def monotonic(self) -> float:
+        return self._time.now + self._booted
+
+    def lease_clock(self) -> float:
+        return self.monotonic()
+
+    def random(self) -> float:
+        return self._random.random()
+
+    def token_bytes(self, count: int) -> bytes:
+        return self._random.randbytes(count)
+
+    def hostname(self) -> str:
+        return self._process.name
+
+    def pid(self) -> int:
+        return self._process.life
+
+    def boot_id(self) -> str:
+        return f"the host of {self._process.name}"
+
+    def tune_interpreter(self) -> None:
+        """Others are in this process."""
+
+    def zmq_context(self) -> ZmqContext:
+        return cast(ZmqContext, _NoContext())
+
+    def bound_router(
+        self,
+        context: ZmqContext,
+        address: str,
+        receive: Receive,
+        *,
+        max_message_bytes: int,
+        high_water_mark: int,
+    ) -> LoopSocket:
+        process = self._process
+        return process.network.bind(process.loop, address, receive, high_water_mark=high_water_mark)
+
+    def connected_dealer(
+        self, context: ZmqContext, address: str, receive: Receive, *, identity: bytes
+    ) -> LoopSocket:
+        process = self._process
+        return process.network.connect(process.loop, address, receive, identity=identity)
+
+
+class _NoContext:
+    def term(self) -> None:
+        """There is nothing to end."""

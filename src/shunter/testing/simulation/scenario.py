@@ -1,0 +1,120 @@
+"""What happens in one run: who is there, what is submitted, and what goes wrong when.
+
+A scenario is plain data. A seed makes one (`generator.py`); shrinking takes parts of it away. So
+what a failing run needs, and nothing else, can be printed, kept and run again.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from msgspec import Struct
+
+from shunter.testing.simulation.pool import Task
+
+STRANDED_SECONDS = 60.0
+"""A job that has not ended so long after everything has healed, its own runs aside, is stranded."""
+
+
+class FaultKind(StrEnum):
+    """What can go wrong. `target` and `other` are processes; `seconds` is how long it lasts."""
+
+    KILL = "kill"
+    """SIGKILL after `amount` more steps of the process; it is started again later."""
+    TERMINATE = "terminate"
+    """SIGTERM: a worker resigns, a dispatcher finishes its turn; it is started again later."""
+    FREEZE = "freeze"
+    """The whole host stands still and then goes on."""
+    FREEZE_PARENT = "freeze parent"
+    """A worker's parent is stopped, its children run on."""
+    SLOW_DEATH = "slow death"
+    """A worker's children take up to `amount` seconds to die of SIGKILL, from the start."""
+    CUT = "cut"
+    """Nothing gets from `target` to `other`; what is on its way is stuck."""
+    ISOLATE = "isolate"
+    """Nothing gets to or from a process."""
+    LATE_PACKETS = "late packets"
+    """What was on its way on a connection that was closed while it was cut arrives after all."""
+    RESET = "reset"
+    """The connections between two processes break, and what is on its way is lost."""
+    DELAY = "delay"
+    """Everything between two processes takes `amount` seconds longer."""
+    SLOW = "slow"
+    """Only `amount` bytes a second get from `target` to `other`."""
+    STORE_STALL = "store stall"
+    """The store does not answer a dispatcher, and then does."""
+    STORE_LONG_STALL = "store long stall"
+    """As above, for longer than a lease."""
+    STORE_ERROR = "store error"
+    """The store refuses all that a dispatcher asks, and does nothing."""
+    STORE_LOST_ANSWER = "store lost answer"
+    """The store writes what a dispatcher asks for, which hears of an error."""
+    STORE_SLOW = "store slow"
+    """Each answer of the store takes `amount` seconds longer."""
+    CLOCK_OFF = "clock off"
+    """A dispatcher's clock is `amount` seconds off from the start, within what the docs allow."""
+    CLOCK_JUMP = "clock jump"
+    """A dispatcher's clock is set by `amount` seconds."""
+
+
+class Fault(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One thing that goes wrong."""
+
+    kind: FaultKind
+    at: float
+    target: str
+    other: str = ""
+    seconds: float = 0.0
+    amount: float = 0.0
+
+    @property
+    def over_at(self) -> float:
+        return self.at + self.seconds
+
+
+class PlannedJob(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One submission. Its client repeats it until there is a receipt, and waits for the end."""
+
+    id: str
+    at: float
+    client: str
+    task: Task
+    type: str = "a"
+    timeout: float | None = None
+    retries: int = 0
+    delay: float | None = None
+    unique_key: str | None = None
+    cancel_after: float | None = None
+
+
+class PlannedWorker(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One worker, and the dispatchers that it serves."""
+
+    name: str
+    slots: int
+    dispatchers: tuple[str, ...]
+
+
+class Scenario(Struct, frozen=True, kw_only=True):
+    """One run, from beginning to end."""
+
+    seed: int
+    dispatchers: tuple[str, ...]
+    workers: tuple[PlannedWorker, ...]
+    clients: tuple[str, ...]
+    jobs: tuple[PlannedJob, ...]
+    faults: tuple[Fault, ...] = ()
+    cooldown: int = 0
+    """Milliseconds between a claim and the start that follows from it."""
+
+    @property
+    def deadline(self) -> float:
+        """When every job must have ended: a while after the last of its runs could have begun."""
+        runs = ((3 + job.task.crashes + job.task.fails) * job.task.seconds for job in self.jobs)
+        return self.quiet_from + STRANDED_SECONDS + max(runs, default=0.0)
+
+    @property
+    def quiet_from(self) -> float:
+        """When nothing more is submitted and nothing more goes wrong."""
+        submitted = (job.at + (job.delay or 0.0) + (job.cancel_after or 0.0) for job in self.jobs)
+        return max((*submitted, *(fault.over_at for fault in self.faults)), default=0.0)

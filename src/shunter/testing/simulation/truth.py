@@ -1,0 +1,190 @@
+"""The store of a simulation: what is written, checked as it is written, and told in the trace.
+
+`Truth` is the memory store that all dispatchers share, with a check of each write that does not
+rely on its own guards. `FaultyStore` is one dispatcher's way to it: it takes time, stalls, fails
+before a write, or loses the answer after it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from random import Random
+from typing import TypeVar
+
+from shunter.errors import StoreError, UniqueKeyTaken
+from shunter.model.job import Job, Status
+from shunter.model.presence import Presence
+from shunter.model.worker import Worker
+from shunter.store.memory import MemoryStore
+from shunter.store.port import Backlog, Batch, Claim, Committed, JobQuery
+from shunter.testing.simulation.processes import Process
+
+T = TypeVar("T")
+
+OnWrite = Callable[[Job | None, Job], None]
+
+LATENCY_SECONDS = 0.002
+
+
+class Truth(MemoryStore):
+    """What is really stored. `on_write` sees each job as it was and as it is."""
+
+    def __init__(self, on_write: OnWrite, on_beat: Callable[[str], None]) -> None:
+        super().__init__()
+        self._on_write = on_write
+        self._on_beat = on_beat
+        self.writer = ""
+        """Whose write this is."""
+
+    def _write(self, job: Job) -> None:
+        self._on_write(self._jobs.get(job.id), job)
+        super()._write(job)
+
+    async def renew(self, worker_ids: Iterable[str], *, now: float) -> None:
+        ids = sorted(worker_ids)
+        for worker_id in ids:
+            self._on_beat(worker_id)
+        await super().renew(ids, now=now)
+
+    async def put_workers(self, workers: Sequence[Worker]) -> None:
+        for worker in workers:
+            if not worker.is_dead:
+                self._on_beat(worker.id)
+        await super().put_workers(workers)
+
+    def job(self, job_id: str) -> Job | None:
+        return self._jobs.get(job_id)
+
+    def jobs(self) -> list[Job]:
+        return list(self._jobs.values())
+
+    def under_way(self) -> list[Job]:
+        return [job for job in self._jobs.values() if not job.status.is_final]
+
+    def held(self, worker_id: str) -> list[Job]:
+        return [
+            job
+            for job in self._jobs.values()
+            if job.status is Status.IN_PROGRESS and job.execution.worker_id == worker_id
+        ]
+
+
+class StoreFaults:
+    """What is wrong with one dispatcher's way to the store; it outlives the process."""
+
+    def __init__(self) -> None:
+        self.stalled_until = 0.0
+        self.fails_until = 0.0
+        self.loses_answers_until = 0.0
+        self.extra_latency = 0.0
+
+
+class FaultyStore:
+    """A Store, as one dispatcher sees it."""
+
+    def __init__(self, truth: Truth, process: Process, faults: StoreFaults, random: Random) -> None:
+        self._truth = truth
+        self._time = process.time
+        self._name = process.name
+        self._faults = faults
+        self._random = random
+
+    async def open(self) -> None:
+        await self._truth.open()
+
+    async def close(self) -> None:
+        """Others use it."""
+
+    async def _asked(self, call: Callable[[], Awaitable[T]]) -> T:
+        await self._travel()
+        return await call()
+
+    async def _written(self, call: Callable[[], Awaitable[T]]) -> T:
+        await self._travel()
+        self._truth.writer = self._name
+        answer = await call()
+        await self._pause()
+        if self._time.now < self._faults.loses_answers_until:
+            raise StoreError("the store's answer was lost")
+        return answer
+
+    async def _travel(self) -> None:
+        await self._pause()
+        while self._time.now < self._faults.stalled_until:
+            await asyncio.sleep(self._faults.stalled_until - self._time.now)
+        if self._time.now < self._faults.fails_until:
+            raise StoreError("the store does not answer")
+
+    async def _pause(self) -> None:
+        await asyncio.sleep(LATENCY_SECONDS * self._random.random() + self._faults.extra_latency)
+
+    # ---- the contract
+
+    async def commit(self, batch: Batch) -> Committed:
+        return await self._written(lambda: self._truth.commit(batch))
+
+    async def insert(self, jobs: Sequence[Job]) -> list[Job | UniqueKeyTaken]:
+        return await self._written(lambda: self._truth.insert(jobs))
+
+    async def claim(self, claim: Claim) -> list[Job]:
+        return await self._written(lambda: self._truth.claim(claim))
+
+    async def replace(self, jobs: Sequence[Job]) -> list[bool]:
+        return await self._written(lambda: self._truth.replace(jobs))
+
+    async def get(self, ids: Sequence[str], *, payload: bool = False) -> list[Job | None]:
+        return await self._asked(lambda: self._truth.get(ids, payload=payload))
+
+    async def revisions(self, ids: Sequence[str]) -> dict[str, int]:
+        return await self._asked(lambda: self._truth.revisions(ids))
+
+    async def find(self, query: JobQuery) -> list[Job]:
+        return await self._asked(lambda: self._truth.find(query))
+
+    async def held_by(self, worker_ids: Iterable[str]) -> list[Job]:
+        return await self._asked(lambda: self._truth.held_by(worker_ids))
+
+    async def alarms(self, *, now: float, limit: int) -> list[Job]:
+        return await self._asked(lambda: self._truth.alarms(now=now, limit=limit))
+
+    async def due_callbacks(self, *, now: float, limit: int) -> list[Job]:
+        return await self._asked(lambda: self._truth.due_callbacks(now=now, limit=limit))
+
+    async def overdue(self, *, now: float, limit: int) -> list[Job]:
+        return await self._asked(lambda: self._truth.overdue(now=now, limit=limit))
+
+    async def next_alarm(self) -> float | None:
+        return await self._asked(self._truth.next_alarm)
+
+    async def backlog(self) -> list[Backlog]:
+        return await self._asked(self._truth.backlog)
+
+    async def oldest(self) -> dict[str, float]:
+        return await self._asked(self._truth.oldest)
+
+    async def purge(self, *, ended_before: float, limit: int) -> int:
+        return await self._written(
+            lambda: self._truth.purge(ended_before=ended_before, limit=limit)
+        )
+
+    async def put_workers(self, workers: Sequence[Worker]) -> None:
+        await self._written(lambda: self._truth.put_workers(workers))
+
+    async def renew(self, worker_ids: Iterable[str], *, now: float) -> None:
+        await self._written(lambda: self._truth.renew(worker_ids, now=now))
+
+    async def workers(self, ids: Sequence[str] | None = None) -> list[Worker]:
+        return await self._asked(lambda: self._truth.workers(ids))
+
+    async def swap_workers(self, workers: Sequence[Worker]) -> list[bool]:
+        return await self._written(lambda: self._truth.swap_workers(workers))
+
+    async def remove_workers(self, workers: Sequence[Worker]) -> None:
+        await self._written(lambda: self._truth.remove_workers(workers))
+
+    async def meet(self, presence: Presence) -> list[Presence]:
+        return await self._written(lambda: self._truth.meet(presence))
+
+    async def watch(self, notify: Callable[[], None]) -> None:
+        """Other dispatchers' jobs are found by looking."""

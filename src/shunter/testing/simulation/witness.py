@@ -1,0 +1,72 @@
+"""Who really ran what and when, whatever dispatchers and workers believe.
+
+The children of simulated workers tell it of each start and end. It knows nothing of the store.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from msgspec import Struct
+
+
+class Run(Struct):
+    """One run of one job in one child process."""
+
+    job_id: str
+    attempt: int
+    worker: str
+    started: float
+    ended: float | None = None
+    how: str = ""
+    is_excused: bool = False
+    """Its worker was stopped as a whole meanwhile, so that nothing could end it."""
+    is_dying: bool = False
+    """It has been killed, and is not yet dead."""
+
+
+class Witness:
+    """All runs. `on_overlap` is told of a run that began while another was under way."""
+
+    def __init__(
+        self, on_overlap: Callable[[Run, Run], None], tell: Callable[[str, str], None]
+    ) -> None:
+        self._tell = tell
+        self.runs: list[Run] = []
+        self._under_way: dict[str, list[Run]] = {}
+        self._on_overlap = on_overlap
+
+    def started(self, job_id: str, attempt: int, worker: str, *, now: float) -> Run:
+        run = Run(job_id, attempt, worker, now)
+        self.runs.append(run)
+        self._tell(worker, f"begins {job_id}, attempt {attempt}")
+        others = self._under_way.setdefault(job_id, [])
+        for other in others:
+            if not other.is_excused:
+                self._on_overlap(other, run)
+        others.append(run)
+        return run
+
+    def ended(self, run: Run, how: str, *, now: float) -> None:
+        if run.ended is None:
+            run.ended, run.how = now, how
+            self._tell(run.worker, f"ends {run.job_id}, attempt {run.attempt}: {how}")
+            self._under_way[run.job_id].remove(run)
+
+    def frozen(self, worker: str) -> None:
+        """A worker is stopped as a whole: what it runs may overlap with other runs."""
+        for runs in self._under_way.values():
+            for run in runs:
+                if run.worker == worker:
+                    run.is_excused = True
+
+    @property
+    def is_busy(self) -> bool:
+        return any(self._under_way.values())
+
+    def under_way(self, job_id: str) -> list[Run]:
+        return list(self._under_way.get(job_id, ()))
+
+    def load_of(self, worker: str) -> int:
+        """Return how many runs are under way on a worker."""
+        return sum(run.worker == worker for runs in self._under_way.values() for run in runs)

@@ -1,0 +1,354 @@
+"""Bugs that the simulator must find: each takes away one thing that Shunter's promises rest on.
+
+`python planted_bugs.py [NAME …]` plants one after the other, tries seeds until something does not
+hold, and prints a JSON line for each: its name, how many seeds it took, and which rule caught it.
+`--write` puts the same into docs/simulation.md, `--story NAME` tells how one was found.
+Run it under PYTHONHASHSEED=0.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import math
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from shunter.client.awaited import Awaited
+from shunter.dispatch.dispatcher import Dispatcher
+from shunter.dispatch.membership import Membership
+from shunter.dispatch.planner import Planner
+from shunter.gateway import service
+from shunter.gateway.backend import Backend
+from shunter.model import lifecycle
+from shunter.model.job import Status
+from shunter.model.lease import LeaseTerms, WorkerLease
+from shunter.store.memory import MemoryStore
+from shunter.testing.simulation.campaign import be_quiet
+from shunter.testing.simulation.generator import scenario_of
+from shunter.testing.simulation.shrinking import shrunk
+from shunter.testing.simulation.simulator import simulate
+from shunter.testing.simulation.story import story
+from shunter.wire.messages import Receipt
+from shunter.worker.credits import Credits
+from shunter.worker.outbox import Outbox
+from shunter.worker.zmq_worker import ZmqWorker
+
+MOST_SEEDS = 600
+DOCUMENT = Path(__file__).parents[3] / "docs" / "simulation.md"
+BEGIN = "<!-- made by tests/system/simulation/planted_bugs.py --write -->"
+END = "<!-- end of the planted bugs -->"
+
+Plant = Callable[[pytest.MonkeyPatch], None]
+
+BUGS: dict[str, tuple[str, Plant]] = {}
+
+
+def bug(what: str) -> Callable[[Plant], Plant]:
+    """Add a bug to the list; its name is the function's."""
+
+    def add(plant: Plant) -> Plant:
+        BUGS[plant.__name__] = (what, plant)
+        return plant
+
+    return add
+
+
+def nothing(*_: Any, **__: Any) -> None:
+    """Leave out what should be done here."""
+
+
+# ---- fences and compare-and-swap
+
+
+@bug("reports of old attempts are believed")
+def no_fence(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(lifecycle, "fence", nothing)
+    patch.setattr(lifecycle, "check_holder", nothing)
+
+
+@bug("a start does not raise the attempt")
+def attempt_not_raised(patch: pytest.MonkeyPatch) -> None:
+    started = lifecycle.started
+
+    def same_attempt(job: Any, berth: Any, *, now: float) -> Any:
+        return replace(started(job, berth, now=now), attempt=max(1, job.attempt))
+
+    patch.setattr(lifecycle, "started", same_attempt)
+
+
+@bug("the store writes without comparing revisions")
+def no_compare(patch: pytest.MonkeyPatch) -> None:
+    def swap(self: Any, job: Any) -> bool:
+        self._write(job)
+        return True
+
+    patch.setattr(MemoryStore, "_replace", swap)
+
+
+@bug("a lost race is taken for a write")
+def lost_race_ignored(patch: pytest.MonkeyPatch) -> None:
+    swap = MemoryStore._replace
+
+    def says_yes(self: Any, job: Any) -> bool:
+        swap(self, job)
+        return True
+
+    patch.setattr(MemoryStore, "_replace", says_yes)
+
+
+@bug("submitting again under a known id stores the job again")
+def known_id_ignored(patch: pytest.MonkeyPatch) -> None:
+    insert = MemoryStore._insert
+
+    def overwrite(self: Any, job: Any) -> Any:
+        if job.id in self._jobs:
+            self._write(job)
+            return job
+        return insert(self, job)
+
+    patch.setattr(MemoryStore, "_insert", overwrite)
+
+
+@bug("unique keys are not looked at")
+def unique_key_ignored(patch: pytest.MonkeyPatch) -> None:
+    insert = MemoryStore._insert
+
+    def forget_keys(self: Any, job: Any) -> Any:
+        self._keys.clear()
+        return insert(self, job)
+
+    patch.setattr(MemoryStore, "_insert", forget_keys)
+
+
+# ---- what is said before it is written
+
+
+@bug("a submission is acknowledged before the commit")
+def early_receipt(patch: pytest.MonkeyPatch) -> None:
+    submit = Dispatcher.submit
+
+    def eager(self: Any, wishes: Any, reply_to: Any, answer: Any, on_stored: Any = None) -> None:
+        answer([Receipt(wish.id) for wish in wishes])
+        submit(self, wishes, reply_to, nothing, on_stored)
+
+    patch.setattr(Dispatcher, "submit", eager)
+
+
+@bug("a heartbeat is answered before the commit")
+def early_pong(patch: pytest.MonkeyPatch) -> None:
+    receive = Backend._beat
+
+    def eager(self: Any, worker_id: str, body: bytes) -> None:
+        from shunter.wire.messages import Beat, decode
+
+        receive(self, worker_id, body)
+        self.send_pong(worker_id, decode(body, Beat).beat)
+
+    patch.setattr(Backend, "_beat", eager)
+
+
+@bug("a report is confirmed before the commit")
+def early_taken(patch: pytest.MonkeyPatch) -> None:
+    receive = Backend._reports
+
+    def eager(self: Any, worker_id: str, body: bytes) -> None:
+        from shunter.wire.messages import Reports, decode
+
+        receive(self, worker_id, body)
+        self.send_taken(worker_id, [decode(body, Reports).batch])
+
+    patch.setattr(Backend, "_reports", eager)
+
+
+@bug("a heartbeat is answered and not stored")
+def renewal_forgotten(patch: pytest.MonkeyPatch) -> None:
+    async def renew(self: Any, worker_ids: Any, *, now: float) -> None:
+        self._check_open()
+
+    from shunter.testing.simulation.truth import Truth
+
+    patch.setattr(Truth, "renew", renew)
+
+
+# ---- leases
+
+
+@bug("a worker that is cut off never stops its jobs")
+def lease_forgotten(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(WorkerLease, "is_over", lambda self, **_: False)
+    patch.setattr(WorkerLease, "ends_at", lambda self, stores: math.inf)
+
+
+@bug("a worker that is cut off begins anew, and its jobs run on")
+def jobs_not_stopped(patch: pytest.MonkeyPatch) -> None:
+    def forget(self: Any) -> None:
+        self._outbox.clear()
+        self._origins.clear()
+        self._lease.restart(now=self._environment.lease_clock())
+        for connection in self._connections:
+            connection.reopen()
+
+    patch.setattr(ZmqWorker, "_self_destruct", forget)
+
+
+@bug("a worker starts jobs that reach it after its lease was over")
+def late_jobs_taken(patch: pytest.MonkeyPatch) -> None:
+    take = ZmqWorker._take_jobs
+
+    def believe(self: Any, connection: Any, jobs: Any) -> None:
+        self._lease.is_over = lambda **_: False
+        try:
+            take(self, connection, jobs)
+        finally:
+            del self._lease.is_over
+
+    patch.setattr(ZmqWorker, "_take_jobs", believe)
+
+
+@bug("nobody stops the children of a parent that stands still")
+def watchdog_asleep(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(ZmqWorker, "_watch_lease", nothing)
+
+
+@bug("a dispatcher takes jobs over after 3 s of silence")
+def early_takeover(patch: pytest.MonkeyPatch) -> None:
+    soon = LeaseTerms(worker_gives_up=1.0, kill_within=0.5, dispatcher_takes_over=3.0)
+    rules_of = service.rules_of
+    patch.setattr(service, "rules_of", lambda s: replace(rules_of(s), lease=soon))
+
+
+# ---- what must be found again
+
+
+@bug("jobs of dead workers are not taken back")
+def dead_not_buried(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Membership, "bury", nothing)
+
+
+@bug("claims that nobody acted on are not released")
+def claims_not_released(patch: pytest.MonkeyPatch) -> None:
+    look = Planner._look_at
+
+    def look_away(self: Any, job: Any, plan: Any) -> None:
+        if job.status is not Status.DISPATCHING:
+            look(self, job, plan)
+
+    patch.setattr(Planner, "_look_at", look_away)
+
+
+@bug("a READY is not compared with the store")
+def ready_not_compared(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Membership, "reconcile", nothing)
+
+
+@bug("jobs that a heartbeat does not list are never missed")
+def missing_not_noticed(patch: pytest.MonkeyPatch) -> None:
+    rules_of = service.rules_of
+    patch.setattr(service, "rules_of", lambda s: replace(rules_of(s), forgotten_after=1e9))
+
+
+@bug("jobs that wait never come due")
+def waits_never_end(patch: pytest.MonkeyPatch) -> None:
+    look = Planner._look_at
+
+    def look_away(self: Any, job: Any, plan: Any) -> None:
+        if job.status is not Status.QUEUED:
+            look(self, job, plan)
+
+    patch.setattr(Planner, "_look_at", look_away)
+
+
+@bug("jobs start before their time")
+def waits_ignored(patch: pytest.MonkeyPatch) -> None:
+    admit = MemoryStore._insert
+
+    def at_once(self: Any, job: Any) -> Any:
+        return admit(self, replace(job, wait_until=None) if job.wait_until else job)
+
+    patch.setattr(MemoryStore, "_insert", at_once)
+
+
+@bug("a worker forgets reports that were sent once")
+def reports_sent_once(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Outbox, "unconfirmed", lambda self: [])
+    patch.setattr(Outbox, "stale", lambda self, **_: [])
+
+
+@bug("a client waits for results to be pushed, and never asks")
+def results_not_fetched(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Awaited, "_ask", nothing)
+
+
+# ---- limits
+
+
+@bug("each dispatcher is told that it may use the whole worker")
+def whole_window_for_all(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Credits, "window", lambda self, account, *, limit, beat=None: limit)
+    patch.setattr(Credits, "room", lambda self, account, *, limit, at_work: 1000)
+
+
+@bug("losses are not counted")
+def losses_unbounded(patch: pytest.MonkeyPatch) -> None:
+    rules_of = service.rules_of
+    patch.setattr(service, "rules_of", lambda s: replace(rules_of(s), max_losses=1000))
+
+
+def hunt(name: str, most: int = MOST_SEEDS) -> dict[str, Any]:
+    """Plant a bug and try seeds until it is found."""
+    what, plant = BUGS[name]
+    with pytest.MonkeyPatch.context() as patch:
+        plant(patch)
+        for seed in range(1, most + 1):
+            violation = simulate(scenario_of(seed)).violation
+            if violation is not None:
+                return {"name": name, "what": what, "seeds": seed, "rule": violation.rule}
+            if seed % 20 == 0:
+                gc.collect()
+    return {"name": name, "what": what, "seeds": None, "rule": None}
+
+
+def tell(name: str) -> str:
+    """Plant a bug, find it, and tell the shrunken story of it."""
+    with pytest.MonkeyPatch.context() as patch:
+        BUGS[name][1](patch)
+        for seed in range(1, MOST_SEEDS + 1):
+            result = simulate(scenario_of(seed))
+            if result.violation is not None:
+                return story(shrunk(result), original=result.scenario)
+    return "not found"
+
+
+def write_table() -> None:
+    """Put what was found into docs/simulation.md."""
+    rows = ["| bug | found by | seeds |", "| --- | --- | --- |"]
+    for found in map(hunt, BUGS):
+        rows.append(f"| {found['what']} | {found['rule']} | {found['seeds']} |")
+        print(rows[-1], flush=True)
+    text = DOCUMENT.read_text("utf-8")
+    head, _, rest = text.partition(BEGIN)
+    _, _, tail = rest.partition(END)
+    DOCUMENT.write_text(head + BEGIN + "\n\n" + "\n".join(rows) + "\n\n" + END + tail, "utf-8")
+
+
+def main(arguments: list[str]) -> None:
+    be_quiet()
+    gc.disable()
+    match arguments:
+        case ["--write"]:
+            write_table()
+        case ["--story", name]:
+            print(tell(name))
+        case names:
+            for name in names or BUGS:
+                print(json.dumps(hunt(name)), flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,92 @@
+"""The whole system under seeded faults: nothing that is promised breaks, and bugs are found."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from shunter.testing.simulation.generator import scenario_of
+from shunter.testing.simulation.scenario import FaultKind
+from shunter.testing.simulation.simulator import simulate
+
+HERE = Path(__file__).parent
+PROJECT = HERE.parents[2]
+DOCUMENT = PROJECT / "docs" / "simulation.md"
+SOME_SEEDS = "1..200"
+
+sys.path.insert(0, str(HERE))
+from planted_bugs import BUGS  # noqa: E402
+
+
+def run(*command: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PYTHONHASHSEED": "0"}
+    return subprocess.run(
+        [sys.executable, *command],
+        capture_output=True,
+        text=True,
+        check=check,
+        env=environment,
+        cwd=PROJECT,
+    )
+
+
+@pytest.mark.timeout(600)
+def test_everything_holds_over_some_hundred_seeds() -> None:
+    told = run("-m", "shunter.testing.simulation", "--seeds", SOME_SEEDS, "--json", check=False)
+    found: dict[str, Any] = json.loads(told.stdout)
+
+    assert found["violations"] == []
+    assert told.returncode == 0
+    missed = {step for step, times in found["transitions"].items() if not times}
+    assert missed <= {"queued unplaced", "dispatching released", "dispatching cancelled"}
+
+
+def test_the_same_seed_gives_the_same_trace_in_every_process() -> None:
+    program = (
+        "import sys; from shunter.testing.simulation.campaign import be_quiet; be_quiet();"
+        "from shunter.testing.simulation.generator import scenario_of;"
+        "from shunter.testing.simulation.simulator import simulate;"
+        "sys.stdout.buffer.write(b'\\n'.join("
+        "simulate(scenario_of(seed)).trace_bytes() for seed in range(3, 15)))"
+    )
+
+    first, second = run("-c", program).stdout, run("-c", program).stdout
+
+    assert len(first) > 1000
+    assert first == second
+
+
+def test_another_seed_gives_another_trace() -> None:
+    assert scenario_of(1) != scenario_of(2)
+    assert simulate(scenario_of(1)).trace_bytes() != simulate(scenario_of(2)).trace_bytes()
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("name", BUGS)
+def test_a_planted_bug_is_found(name: str) -> None:
+    told = run(str(HERE / "planted_bugs.py"), name)
+    found = json.loads(told.stdout)
+
+    assert found["seeds"] is not None, f"{found['what']}: not found"
+
+
+@pytest.mark.timeout(600)
+def test_a_failing_seed_is_shrunk_and_told() -> None:
+    told = run(str(HERE / "planted_bugs.py"), "--story", "lease_forgotten")
+
+    assert "“no two runs of a job overlap” did not hold" in told.stdout
+    assert "Shrunk from" in told.stdout
+    assert "What goes wrong" in told.stdout
+
+
+def test_the_document_lists_every_planted_bug_and_every_fault() -> None:
+    text = DOCUMENT.read_text("utf-8")
+
+    assert [what for what, _ in BUGS.values() if what not in text] == []
+    assert [kind for kind in FaultKind if f"`{kind}`" not in text] == []
