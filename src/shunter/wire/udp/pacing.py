@@ -16,7 +16,8 @@ from __future__ import annotations
 SHORTEST_GAP = 0.05
 FIRST_GAP = 0.2
 """Before anything is known of a peer."""
-LONGEST_FIRST_GAP = 2.0
+LONGEST_FIRST_GAP = 0.5
+"""However late a peer answered once: a lost packet must not cost seconds because of that."""
 ROUND_TRIPS = 3.0
 WEIGHT = 0.125
 """What one round trip counts for in the mean of all."""

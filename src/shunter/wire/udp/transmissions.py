@@ -31,7 +31,7 @@ Peer: TypeAlias = tuple[str, int]
 T = TypeVar("T")
 
 GROWTH = 1.5
-LONGEST_GAP = 3.0
+LONGEST_GAP = 1.0
 SHORTEST_LONGEST_GAP = 0.2
 GAPS_TO_GIVE_UP = 32.0
 """A gap is at most this part of the time in which a request is given up, so that at three lost
