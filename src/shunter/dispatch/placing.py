@@ -24,6 +24,10 @@ from shunter.wire.messages import Receipt, Submission
 PATIENCE_SECONDS = 1.0
 """How long a claimed job waits here for a place before it goes back to the queue."""
 
+COOLED_PATIENCE_SECONDS = 4.0
+"""The same after a cooldown, in which the place may have gone round all dispatchers of a worker.
+It is less than the 5 s after which a claim expires."""
+
 
 class Placing:
     """Places jobs for one dispatcher."""
@@ -36,6 +40,7 @@ class Placing:
 
     def start_claimed(self, plan: Plan) -> None:
         """Seat the jobs that were claimed, once their cooldown is over."""
+        patience = COOLED_PATIENCE_SECONDS if self._rules.cooldown else PATIENCE_SECONDS
         for job in list(self._state.claimed.values()):
             assert job.dispatcher is not None
             ripe_at = job.dispatcher.date + self._rules.cooldown
@@ -45,7 +50,7 @@ class Placing:
             if worker_id is not None:
                 started = lifecycle.started(job, self._berth(worker_id, job.id), now=plan.now)
                 plan.changes[job.id] = Change(started, claimed=job)
-            elif plan.now > ripe_at + PATIENCE_SECONDS:
+            elif plan.now > ripe_at + patience:
                 plan.changes[job.id] = Change(lifecycle.released(job, now=plan.now))
             else:
                 continue

@@ -36,6 +36,9 @@ from shunter.wire.messages import Held
 MAX_TRIES = 5
 """How often an arrival is decided again after losing a compare-and-swap."""
 
+NOTICEABLE_SECONDS = 0.1
+"""A start that took the store longer counts from when it was written, not from its plan."""
+
 MOST_KEPT_BACK = 5
 """A job that has come back so often is sent, however long its start took."""
 
@@ -48,6 +51,7 @@ class Settlement:
     def __init__(self, state: DispatcherState, plan: Plan, *, now: float) -> None:
         self._state = state
         self._plan = plan
+        self._now = now
         self._is_late = now - plan.now >= state.rules.sent_within and bool(state.others)
         self._started: defaultdict[str, list[Job]] = defaultdict(list)
         self._ended: list[Job] = []
@@ -100,7 +104,9 @@ class Settlement:
                 assert job.execution.worker_id is not None
                 self._started[job.execution.worker_id].append(job)
                 state.timings.started(job)
-            state.adopt(job, now=self._plan.now)
+                if self._now - self._plan.now >= NOTICEABLE_SECONDS:
+                    state.know_since(job, self._now)
+            state.adopt(job, now=self._now)
             return
         state.end(job.id)
         if job.status is Status.QUEUED and job.wait_until is None:

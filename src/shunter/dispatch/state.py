@@ -57,7 +57,7 @@ class DispatcherState:
         self.expiries = Watch()  # of what other dispatchers have started or claimed
         self.others: frozenset[str] = frozenset()  # dispatchers that were here a moment ago
         self.skews: dict[str, float] = {}  # by how much our clock is ahead of other dispatchers'
-        self._adopted: dict[str, float] = {}  # since when runs that others started are known
+        self._adopted: dict[str, tuple[int, float]] = {}  # attempts, and since when we know
 
     def adopt(self, job: Job, *, now: float) -> None:
         """Note a job in progress, without its payload."""
@@ -66,7 +66,7 @@ class DispatcherState:
         assert worker_id is not None
         self.running[job.id] = replace(job, payload=None) if job.payload is not None else job
         if not self.is_ours(job):
-            self._adopted.setdefault(job.id, now)
+            self.know_since(job, now)
         self.roster.hold(worker_id, job.id, is_foreign=self._is_foreign(job, worker_id))
 
     def is_ours(self, job: Job) -> bool:
@@ -79,7 +79,13 @@ class DispatcherState:
 
     def known_since(self, job: Job) -> float:
         """Return since when, by our clock, the run of a job in `running` has been going on."""
-        return self._adopted.get(job.id, job.execution.started or 0.0)
+        attempt, since = self._adopted.get(job.id, (0, 0.0))
+        return since if attempt == job.attempt else job.execution.started or 0.0
+
+    def know_since(self, job: Job, now: float) -> None:
+        """Note when a run became known that was not started just then, by us."""
+        if self._adopted.get(job.id, (0, 0.0))[0] != job.attempt:
+            self._adopted[job.id] = (job.attempt, now)
 
     def _is_foreign(self, job: Job, worker_id: str) -> bool:
         """True if a job came to a worker of ours from another dispatcher.

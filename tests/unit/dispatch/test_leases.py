@@ -303,3 +303,36 @@ def test_a_start_that_took_the_store_too_long_is_not_sent_where_others_may_have_
         ("w-1", "j-1", attempt)
     ]
     assert scene.job("j-1").losses == 0
+
+
+def test_a_new_attempt_is_not_as_old_as_the_one_before(scene: Any) -> None:
+    """A dispatcher that knew the first attempt learns of the second, which another started."""
+    other = scene.another_dispatcher("d-2")
+    scene.worker("w-1", at=other)
+    scene.submit("j-1", at=other)
+    scene.worker("w-1", held=[J1])
+    scene.clock.advance(10.0)
+    other.give_back("w-1", [J1], "returned")
+    scene.turns(other)
+    assert scene.job("j-1").attempt == 2
+
+    scene.worker("w-1", held=[])
+
+    assert scene.job("j-1").attempt == 2
+
+
+def test_a_start_counts_from_when_it_was_written(scene: Any) -> None:
+    """A heartbeat that came while the store was slow does not list it, of course."""
+    scene.worker("w-1")
+    commit, delays = scene.store.commit, iter([4.0])
+
+    async def slow_commit(batch: Any) -> Any:
+        if delay := next(delays, 0.0):
+            scene.clock.advance(delay)
+            scene.dispatcher.beat(Beaten("w-1", frozenset(), 1, 2))
+        return await commit(batch)
+
+    scene.store.commit = slow_commit
+    scene.submit("j-1")
+
+    assert scene.job("j-1").attempt == 1

@@ -89,6 +89,7 @@ class FaultyStore:
         self._name = process.name
         self._faults = faults
         self._random = random
+        self._done: tuple[Batch, Committed] | None = None
 
     async def open(self) -> None:
         await self._truth.open()
@@ -122,7 +123,13 @@ class FaultyStore:
     # ---- the contract
 
     async def commit(self, batch: Batch) -> Committed:
-        return await self._written(lambda: self._truth.commit(batch))
+        """Write a batch; the same one again gets the answer that was lost, as the contract says."""
+        return await self._written(lambda: self._committed(batch))
+
+    async def _committed(self, batch: Batch) -> Committed:
+        if self._done is None or self._done[0] is not batch:
+            self._done = batch, await self._truth.commit(batch)
+        return self._done[1]
 
     async def insert(self, jobs: Sequence[Job]) -> list[Job | UniqueKeyTaken]:
         return await self._written(lambda: self._truth.insert(jobs))
