@@ -14,7 +14,7 @@ from pathlib import Path
 import psutil
 import zmq
 
-from shunter.cli.finding import Finding, State, Surroundings
+from shunter.cli.diagnosis import Finding, State, Surroundings
 from shunter.errors import ProtocolError, SettingsError
 from shunter.settings import Settings, reachable
 from shunter.settings_sources import shown

@@ -12,7 +12,7 @@ from rich.markup import escape
 
 from shunter.app import load_app
 from shunter.cli.inspecting import ANSWER_SECONDS
-from shunter.cli.lasting import run_until_signalled, set_up_logging
+from shunter.cli.processes import run_until_signalled, set_up_logging
 from shunter.cli.working import pool_settings
 from shunter.client import UdpClient
 from shunter.client.udp_client import task_value

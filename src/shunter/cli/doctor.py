@@ -12,7 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from shunter.cli import addresses, libraries, machine
-from shunter.cli.finding import Finding, State, Surroundings
+from shunter.cli.diagnosis import Finding, State, Surroundings
 from shunter.errors import SettingsError
 from shunter.settings import Settings
 from shunter.settings_sources import load_settings

@@ -268,7 +268,7 @@ def engine(
     parent: Annotated[int | None, typer.Option(hidden=True)] = None,
 ) -> None:
     """Run an engine, which takes part in flows."""
-    from shunter.cli.lasting import set_up_logging
+    from shunter.cli.processes import set_up_logging
     from shunter.flow.runners.engines.engine import Engine
     from shunter.worker.procfs import die_with_parent
 

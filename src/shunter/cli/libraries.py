@@ -8,7 +8,7 @@ from importlib import metadata
 
 from msgspec import Struct
 
-from shunter.cli.finding import Finding, State, Surroundings
+from shunter.cli.diagnosis import Finding, State, Surroundings
 from shunter.cli.machine import numbers_in
 
 

@@ -15,7 +15,7 @@ import time
 from importlib import metadata
 from pathlib import Path
 
-from shunter.cli.finding import Finding, State, Surroundings
+from shunter.cli.diagnosis import Finding, State, Surroundings
 from shunter.store.registry import kind_of
 
 OLDEST_PYTHON = (3, 11)

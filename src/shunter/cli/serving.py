@@ -11,7 +11,7 @@ import structlog
 from msgspec import to_builtins
 
 from shunter.app import load_app
-from shunter.cli.lasting import run_until_signalled, set_up_logging
+from shunter.cli.processes import run_until_signalled, set_up_logging
 from shunter.gateway.service import Service
 from shunter.settings import Settings
 from shunter.settings_sources import LoadedSettings

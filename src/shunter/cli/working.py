@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from shunter.app import load_app
-from shunter.cli.lasting import run_until_signalled, set_up_logging
+from shunter.cli.processes import run_until_signalled, set_up_logging
 from shunter.errors import SettingsError
 from shunter.settings import Settings
 from shunter.settings_sources import shown

@@ -17,8 +17,8 @@ from msgspec.structs import asdict, force_setattr, replace
 
 from shunter.app import JobFunction, payload_of
 from shunter.client.addresses import checked_addresses
-from shunter.client.awaited import Awaited
 from shunter.client.handle import AsyncJob, raise_refusal
+from shunter.client.pending_outcomes import PendingOutcomes
 from shunter.client.session import DispatcherSession, OpenSession, Session
 from shunter.context import current_context
 from shunter.environment import REAL, Environment
@@ -86,7 +86,7 @@ class AsyncClient:
     ) -> None:
         self._options = options
         self._environment = environment
-        self._awaited = Awaited(self._fetch, environment)
+        self._awaited = PendingOutcomes(self._fetch, environment)
         # In a handler that a sandbox runs, the sandbox answers and no address is called.
         opened: OpenSession = getattr(current_context(), "client_session", None) or Session
         self._session: DispatcherSession = opened(

@@ -82,7 +82,7 @@ class AsyncJob:
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(outcome)
 
-    def is_lost(self) -> None:
+    def mark_lost(self) -> None:
         """Take note that the dispatcher does not know the job."""
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_exception(JobNotFound(self.id))

@@ -1,1 +1,1 @@
-"""All decisions about jobs, over the store's contract: intake, placing, turns, sweeps."""
+"""All decisions about jobs, over the store's contract: intake, placement, turns, sweeps."""

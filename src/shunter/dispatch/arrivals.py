@@ -44,7 +44,7 @@ class CallbackLink(Protocol):
     """How a dispatcher has calls made; it never blocks and never raises."""
 
     def call(self, job: Job) -> None:
-        """Call back for an ended job, once; `Dispatcher.called_back` is told how it went."""
+        """Call back for an ended job, once; `Dispatcher.callback_attempted` is told how it went."""
 
 
 class Stored(Struct, frozen=True):
@@ -63,13 +63,13 @@ class Submitted(Struct, frozen=True):
     `on_stored` is for who wants them back as they are stored.
     """
 
-    wishes: Sequence[Submission]
+    submissions: Sequence[Submission]
     replies: Sequence[ReplyTo | None]
     answer: Receipts
     on_stored: OnStored | None = None
 
 
-class Introduced(Struct, frozen=True):
+class WorkerRegistered(Struct, frozen=True):
     """A worker came, or came back; `held` is all that it still had when this was `received`."""
 
     worker: Worker
@@ -93,7 +93,7 @@ class WorkerShut(Struct, frozen=True):
     until: float | None = None
 
 
-class Beaten(Struct, frozen=True):
+class HeartbeatReceived(Struct, frozen=True):
     """A heartbeat; `held` is all that the worker had when it was `received`.
 
     Whichever dispatcher the jobs came from.
@@ -119,7 +119,7 @@ class Answers:
             self._answer([self._receipts[at] for at in range(self._size)])
 
 
-class CancelAsked(Struct, frozen=True):
+class CancelRequested(Struct, frozen=True):
     """Somebody wants a job stopped; the receipt goes to its `place` in the answers."""
 
     job_id: str
@@ -134,7 +134,7 @@ class Reported(Struct, frozen=True):
     tries: int = 0
 
 
-class GivenBack(Struct, frozen=True):
+class JobReturned(Struct, frozen=True):
     """The worker does not have the job; `blame` tells whether that counts as a loss."""
 
     worker_id: str
@@ -144,7 +144,7 @@ class GivenBack(Struct, frozen=True):
     tries: int = 0
 
 
-class Unasked(Struct, frozen=True):
+class UnattributedResult(Struct, frozen=True):
     """A result from a worker that names no job; the store may know what it had.
 
     `task_id` is the name that the job has among calculators, where the worker said it, and
@@ -166,11 +166,11 @@ class Survey(Struct, frozen=True):
     link: WorkerLink
 
 
-Membership = Introduced | WorkerLeft | WorkerShut
+Membership = WorkerRegistered | WorkerLeft | WorkerShut
 """What changes who may be given jobs, in the order in which it happened."""
 
 
-class CalledBack(Struct, frozen=True):
+class CallbackAttempted(Struct, frozen=True):
     """A call was made; `error` says why it did not succeed, None that it did.
 
     `is_disputed` says that what was decided on it before met another write.
@@ -196,35 +196,35 @@ class Arrivals:
         self.submitted: list[Submitted] = []
         self.reported: list[Reported] = []
         self.batches: defaultdict[str, list[int]] = defaultdict(list)
-        self.given_back: list[GivenBack] = []
+        self.returned_jobs: list[JobReturned] = []
         self.advanced: list[tuple[str, Advance]] = []
         self.membership: list[Membership] = []
         self.windows: dict[str, int] = {}  # the last word, since the worker came
-        self.beaten: dict[str, Beaten] = {}
-        self.unasked: list[Unasked] = []
+        self.beaten: dict[str, HeartbeatReceived] = {}
+        self.unattributed: list[UnattributedResult] = []
         self.heard: set[str] = set()
         self.resigned: list[str] = []
-        self.cancel_asked: list[CancelAsked] = []
+        self.cancel_requests: list[CancelRequested] = []
         self.due: dict[str, Job] = {}
         self.changed_elsewhere: list[Job] = []
         self.unplaced: list[Job] = []
         self.surveyed: list[Survey] = []
-        self.called_back: list[CalledBack] = []
+        self.callback_attempts: list[CallbackAttempted] = []
         self.is_queue_changed = False
         self.company: Company | None = None
 
     def __bool__(self) -> bool:
         return any(vars(self).values())
 
-    def introduced(self) -> Iterator[Introduced]:
+    def introduced(self) -> Iterator[WorkerRegistered]:
         """Yield the workers that came."""
-        return (event for event in self.membership if isinstance(event, Introduced))
+        return (event for event in self.membership if isinstance(event, WorkerRegistered))
 
     def mentioned(self) -> set[str]:
         """Return the ids of the jobs that workers and clients speak of."""
         ids = {arrival.report.job_id for arrival in self.reported}
-        ids.update(arrival.held.job_id for arrival in self.given_back)
-        ids.update(ask.job_id for ask in self.cancel_asked)
+        ids.update(arrival.held.job_id for arrival in self.returned_jobs)
+        ids.update(ask.job_id for ask in self.cancel_requests)
         ids.update(job.id for job in self.unplaced)
-        ids.update(called.job_id for called in self.called_back if called.is_disputed)
+        ids.update(called.job_id for called in self.callback_attempts if called.is_disputed)
         return ids

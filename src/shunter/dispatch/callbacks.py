@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from msgspec.structs import replace
 
-from shunter.dispatch.arrivals import CallbackLink, CalledBack
+from shunter.dispatch.arrivals import CallbackAttempted, CallbackLink
 from shunter.dispatch.callback_places import CallbackPlaces
 from shunter.dispatch.plan import Delivery, Plan
 from shunter.dispatch.rules import CallbackRules
@@ -75,7 +75,9 @@ class CallbackQueue:
         """Take note of a call that is made before it is due: it is ours, and needs no place."""
         self._calling[job.id] = replace(job, payload=None, result=None)
 
-    def plan(self, called: Iterable[CalledBack], stored: Mapping[str, Job], plan: Plan) -> None:
+    def plan(
+        self, called: Iterable[CallbackAttempted], stored: Mapping[str, Job], plan: Plan
+    ) -> None:
         """Decide on the calls that were made, then take as many as can be made now."""
         self._now = plan.now
         for arrival in called:
@@ -88,7 +90,7 @@ class CallbackQueue:
                     self._plan_call(job, plan)
         self._plan_to_put_off(plan)
 
-    def settle(self, delivery: Delivery, was_written: bool) -> CalledBack | None:
+    def settle(self, delivery: Delivery, was_written: bool) -> CallbackAttempted | None:
         """Go on after the commit; return an answer that must be decided again."""
         job, cause = delivery.job, delivery.cause
         assert job.callback is not None
@@ -112,7 +114,9 @@ class CallbackQueue:
 
     # ---- the steps of a plan
 
-    def _plan_answer(self, arrival: CalledBack, stored: Mapping[str, Job], plan: Plan) -> None:
+    def _plan_answer(
+        self, arrival: CallbackAttempted, stored: Mapping[str, Job], plan: Plan
+    ) -> None:
         """Write down how a call went.
 
         What we wrote when we took the call still stands, unless the store has refused to believe

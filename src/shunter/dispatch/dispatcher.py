@@ -17,21 +17,21 @@ from msgspec.structs import replace
 from shunter.dispatch.arrivals import (
     Answers,
     Arrivals,
-    Beaten,
+    CallbackAttempted,
     CallbackLink,
-    CalledBack,
-    CancelAsked,
+    CancelRequested,
     ClientLink,
-    GivenBack,
-    Introduced,
+    HeartbeatReceived,
+    JobReturned,
     OnStored,
     Receipts,
     Reported,
     StoredJobs,
     Submitted,
     Survey,
-    Unasked,
+    UnattributedResult,
     WorkerLeft,
+    WorkerRegistered,
     WorkerShut,
 )
 from shunter.dispatch.effects import (
@@ -97,7 +97,7 @@ class Dispatcher:
         self._on_store_error = on_store_error
         self._clients: dict[str, ClientLink] = {}
         self._inbox = Arrivals()
-        self._wishes_waiting = 0
+        self._submissions_waiting = 0
         self._wake = asyncio.Event()
         self._drained: list[Callable[[], None]] = []
         self._effects: list[Effect] = []
@@ -127,27 +127,27 @@ class Dispatcher:
 
     def submit(
         self,
-        wishes: Sequence[Submission],
+        submissions: Sequence[Submission],
         reply_to: ReplyTo | None,
         answer: Receipts,
         on_stored: OnStored | None = None,
     ) -> None:
         """Take jobs in; the answers come after the commit, `on_stored` before `answer`."""
-        self.submit_for_many(wishes, [reply_to] * len(wishes), answer, on_stored)
+        self.submit_for_many(submissions, [reply_to] * len(submissions), answer, on_stored)
 
     def submit_for_many(
         self,
-        wishes: Sequence[Submission],
+        submissions: Sequence[Submission],
         replies: Sequence[ReplyTo | None],
         answer: Receipts,
         on_stored: OnStored | None = None,
     ) -> None:
         """Take jobs in, of each of which another client may want to hear."""
-        self._inbox.submitted.append(Submitted(wishes, replies, answer, on_stored))
-        self._wishes_waiting += len(wishes)
+        self._inbox.submitted.append(Submitted(submissions, replies, answer, on_stored))
+        self._submissions_waiting += len(submissions)
         self._wake.set()
 
-    def introduce(self, arrival: Introduced) -> None:
+    def introduce(self, arrival: WorkerRegistered) -> None:
         """Let a worker in, or in again."""
         self._forget_words_of(arrival.worker.id)
         self._inbox.membership.append(replace(arrival, received=self.now()))
@@ -169,7 +169,7 @@ class Dispatcher:
         self._inbox.beaten.pop(worker_id, None)
         self._inbox.windows.pop(worker_id, None)
 
-    def beat(self, arrival: Beaten) -> None:
+    def beat(self, arrival: HeartbeatReceived) -> None:
         self._inbox.beaten[arrival.worker_id] = replace(arrival, received=self.now())
         self._inbox.windows[arrival.worker_id] = arrival.window
         self._wake.set()
@@ -183,18 +183,20 @@ class Dispatcher:
         self._inbox.reported.extend(Reported(worker_id, report) for report in reports)
         self._wake.set()
 
-    def report_unasked(self, unasked: Unasked, *, batch: int | None = None) -> None:
+    def report_unattributed(
+        self, unattributed: UnattributedResult, *, batch: int | None = None
+    ) -> None:
         """Pass on a result that names no job, from a worker this dispatcher gave none."""
         if batch is not None:
-            self._inbox.batches[unasked.worker_id].append(batch)
-        self._inbox.unasked.append(unasked)
+            self._inbox.batches[unattributed.worker_id].append(batch)
+        self._inbox.unattributed.append(unattributed)
         self._wake.set()
 
     def give_back(
         self, worker_id: str, jobs: Iterable[Held], reason: str, *, blame: bool = False
     ) -> None:
         """Say that the worker does not have these jobs; `blame` counts it as a loss."""
-        self._inbox.given_back.extend(GivenBack(worker_id, job, reason, blame) for job in jobs)
+        self._inbox.returned_jobs.extend(JobReturned(worker_id, job, reason, blame) for job in jobs)
         self._wake.set()
 
     def heard(self, worker_ids: Iterable[str]) -> None:
@@ -216,8 +218,8 @@ class Dispatcher:
 
     def cancel(self, job_ids: Sequence[str], answer: Receipts) -> None:
         answers = Answers(len(job_ids), answer)
-        self._inbox.cancel_asked.extend(
-            CancelAsked(job_id, place, answers) for place, job_id in enumerate(job_ids)
+        self._inbox.cancel_requests.extend(
+            CancelRequested(job_id, place, answers) for place, job_id in enumerate(job_ids)
         )
         self._wake.set()
 
@@ -231,13 +233,13 @@ class Dispatcher:
         self.callbacks.offer(jobs, now=self.now())
         self._wake.set()
 
-    def called_back(self, job_id: str, tries: int, error: str | None) -> None:
+    def callback_attempted(self, job_id: str, tries: int, error: str | None) -> None:
         """Say how the call number `tries` went; None is a success."""
-        self.all_called_back([CalledBack(job_id, tries, error)])
+        self.callbacks_attempted([CallbackAttempted(job_id, tries, error)])
 
-    def all_called_back(self, calls: Iterable[CalledBack]) -> None:
+    def callbacks_attempted(self, calls: Iterable[CallbackAttempted]) -> None:
         """Say how several calls went."""
-        self._inbox.called_back.extend(calls)
+        self._inbox.callback_attempts.extend(calls)
         self._wake.set()
 
     def survey(self, survey: Survey) -> None:
@@ -277,7 +279,7 @@ class Dispatcher:
     @property
     def is_full(self) -> bool:
         """Tell whether gateways should stop reading clients for now."""
-        return self._wishes_waiting >= 2 * self.rules.intake_limit
+        return self._submissions_waiting >= 2 * self.rules.intake_limit
 
     def when_drained(self, resume: Callable[[], None]) -> None:
         """Call `resume` once, when there is room for submissions again."""
@@ -345,12 +347,12 @@ class Dispatcher:
         taken, self._inbox = self._inbox, Arrivals()
         room = self.rules.intake_limit
         for index, submitted in enumerate(taken.submitted):
-            room -= len(submitted.wishes)
+            room -= len(submitted.submissions)
             if room <= 0:
                 self._inbox.submitted = taken.submitted[index + 1 :]
                 taken.submitted = taken.submitted[: index + 1]
                 break
-        self._wishes_waiting = sum(len(s.wishes) for s in self._inbox.submitted)
+        self._submissions_waiting = sum(len(s.submissions) for s in self._inbox.submitted)
         return taken
 
     async def _read(self, wanted: Reads) -> StoredJobs:
@@ -402,12 +404,12 @@ class Dispatcher:
         match effect.arrival:
             case Reported():
                 self._inbox.reported.append(effect.arrival)
-            case GivenBack():
-                self._inbox.given_back.append(effect.arrival)
-            case CancelAsked():
-                self._inbox.cancel_asked.append(effect.arrival)
-            case CalledBack():
-                self._inbox.called_back.append(effect.arrival)
+            case JobReturned():
+                self._inbox.returned_jobs.append(effect.arrival)
+            case CancelRequested():
+                self._inbox.cancel_requests.append(effect.arrival)
+            case CallbackAttempted():
+                self._inbox.callback_attempts.append(effect.arrival)
 
 
 def heed_cancellation() -> None:

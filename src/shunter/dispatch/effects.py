@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from shunter.dispatch.arrivals import (
-    CalledBack,
-    CancelAsked,
-    GivenBack,
+    CallbackAttempted,
+    CancelRequested,
+    JobReturned,
     OnStored,
     Receipts,
     Reported,
@@ -68,9 +68,9 @@ class HandOver(Struct, frozen=True):
 
 
 class AnswerCancel(Struct, frozen=True):
-    """Tell a client what became of its wish to stop a job."""
+    """Tell a client what became of its submission to stop a job."""
 
-    request: CancelAsked
+    request: CancelRequested
     receipt: Receipt
 
 
@@ -84,7 +84,7 @@ class DeliverOutcomes(Struct, frozen=True):
 class DecideAgain(Struct, frozen=True):
     """Put an arrival back into the inbox: what was decided on it met another write."""
 
-    arrival: Reported | GivenBack | CancelAsked | CalledBack
+    arrival: Reported | JobReturned | CancelRequested | CallbackAttempted
 
 
 class PlaceAgain(Struct, frozen=True):

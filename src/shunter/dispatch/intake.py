@@ -31,7 +31,7 @@ class IntakeRules(Struct, frozen=True, kw_only=True):
 
 
 def admit(
-    wish: Submission,
+    submission: Submission,
     *,
     rules: IntakeRules,
     handler: Handler | None,
@@ -40,77 +40,89 @@ def admit(
     now: float,
 ) -> Job:
     """Turn a submission into a queued job, or raise JobRefused."""
-    _check(wish, rules)
-    if rules.refuse_unknown_types and wish.type not in known_types:
+    _check(submission, rules)
+    if rules.refuse_unknown_types and submission.type not in known_types:
         served = ", ".join(sorted(known_types)) or "none yet"
         raise JobRefused(
-            wish.id, "type", f"no worker does {wish.type!r}; types that are served: {served}"
+            submission.id,
+            "type",
+            f"no worker does {submission.type!r}; types that are served: {served}",
         )
-    not_before = wish.not_before if wish.delay is None else now + wish.delay
-    timeout = wish.timeout
-    priority = wish.priority
+    not_before = submission.not_before if submission.delay is None else now + submission.delay
+    timeout = submission.timeout
+    priority = submission.priority
     if handler is not None:
         timeout = handler.timeout if timeout is None else timeout
         priority = handler.priority if priority is None else priority
     return Job(
-        id=wish.id,
-        type=wish.type,
-        payload=wish.payload,
+        id=submission.id,
+        type=submission.type,
+        payload=submission.payload,
         created=now,
         updated=now,
         priority=priority or 0,
-        workflow=wish.workflow,
-        run=wish.run,
+        workflow=submission.workflow,
+        run=submission.run,
         execution=Execution(timeout=timeout),
-        callback=_callback(wish, reply_to),
+        callback=_callback(submission, reply_to),
         not_before=not_before,
-        place_within=wish.place_within,
-        place_by=None if wish.place_within is None else (not_before or now) + wish.place_within,
+        place_within=submission.place_within,
+        place_by=None
+        if submission.place_within is None
+        else (not_before or now) + submission.place_within,
         wait_until=not_before if not_before is not None and not_before > now else None,
-        unique_key=wish.unique_key,
-        retry=wish.retry if wish.retry is not None else handler.retry if handler else None,
-        reply_to=reply_to if wish.reply else None,
+        unique_key=submission.unique_key,
+        retry=submission.retry
+        if submission.retry is not None
+        else handler.retry
+        if handler
+        else None,
+        reply_to=reply_to if submission.reply else None,
     )
 
 
-def _callback(wish: Submission, reply_to: ReplyTo | None) -> Callback | None:
+def _callback(submission: Submission, reply_to: ReplyTo | None) -> Callback | None:
     """A client of UDP is called back there: that it has heard is part of the job's record."""
     if reply_to is not None and (url := notice_url(reply_to)) is not None:
         return Callback(url, grace=NOTICE_SECONDS)
-    return None if wish.callback is None else Callback(wish.callback.url)
+    return None if submission.callback is None else Callback(submission.callback.url)
 
 
-def _check(wish: Submission, rules: IntakeRules) -> None:
+def _check(submission: Submission, rules: IntakeRules) -> None:
     def refuse(field: str, message: str) -> NoReturn:
-        raise JobRefused(wish.id if is_name(wish.id) else "(unnamed)", field, message)
+        raise JobRefused(submission.id if is_name(submission.id) else "(unnamed)", field, message)
 
-    if not is_name(wish.id):
-        refuse("id", f"found {wish.id[:64]!r}; send {NAME_RULE}")
-    if not is_name(wish.type):
-        refuse("type", f"found {wish.type[:64]!r}; send {NAME_RULE}")
-    if len(wish.payload) > rules.max_payload_bytes + DOCUMENT_BYTES:
+    if not is_name(submission.id):
+        refuse("id", f"found {submission.id[:64]!r}; send {NAME_RULE}")
+    if not is_name(submission.type):
+        refuse("type", f"found {submission.type[:64]!r}; send {NAME_RULE}")
+    if len(submission.payload) > rules.max_payload_bytes + DOCUMENT_BYTES:
         refuse(
             "payload",
-            f"{len(wish.payload):,} bytes; at most {rules.max_payload_bytes:,} are accepted "
+            f"{len(submission.payload):,} bytes; at most {rules.max_payload_bytes:,} are accepted "
             "(zmq.max_message_bytes); store the data elsewhere and send its address",
         )
-    if not is_document(wish.payload):
-        refuse("payload", f"{len(wish.payload):,} bytes that are not one msgpack value; send one")
+    if not is_document(submission.payload):
+        refuse(
+            "payload", f"{len(submission.payload):,} bytes that are not one msgpack value; send one"
+        )
     for field, reason in option_faults(
-        priority=wish.priority, timeout=wish.timeout, retry=wish.retry
+        priority=submission.priority, timeout=submission.timeout, retry=submission.retry
     ):
         refuse(field, reason)
-    if wish.delay is not None and not 0 <= wish.delay <= MAX_SECONDS:
-        refuse("delay", f"found {wish.delay}; send 0 to {MAX_SECONDS:.0f} seconds")
-    if wish.not_before is not None and (fault := moment_fault(wish.not_before)):
+    if submission.delay is not None and not 0 <= submission.delay <= MAX_SECONDS:
+        refuse("delay", f"found {submission.delay}; send 0 to {MAX_SECONDS:.0f} seconds")
+    if submission.not_before is not None and (fault := moment_fault(submission.not_before)):
         refuse("not_before", fault)
-    if wish.place_within is not None and not 0 < wish.place_within <= MAX_SECONDS:
-        refuse("place_within", f"found {wish.place_within:g}; send seconds above 0")
-    if wish.delay is not None and wish.not_before is not None:
+    if submission.place_within is not None and not 0 < submission.place_within <= MAX_SECONDS:
+        refuse("place_within", f"found {submission.place_within:g}; send seconds above 0")
+    if submission.delay is not None and submission.not_before is not None:
         refuse("delay", "found beside not_before; send one of the two")
-    if wish.callback is not None and (fault := rules.callback_hosts.fault(wish.callback.url)):
+    if submission.callback is not None and (
+        fault := rules.callback_hosts.fault(submission.callback.url)
+    ):
         refuse("callback.url", fault)
     for field in ("unique_key", "workflow", "run"):
-        text = getattr(wish, field)
+        text = getattr(submission, field)
         if text is not None and not 1 <= len(text) <= MAX_KEY_LENGTH:
             refuse(field, f"{len(text)} characters; send 1 to {MAX_KEY_LENGTH}")

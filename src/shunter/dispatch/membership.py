@@ -14,12 +14,12 @@ from msgspec.structs import replace
 
 from shunter.dispatch.arrivals import (
     Arrivals,
-    Beaten,
-    GivenBack,
-    Introduced,
+    HeartbeatReceived,
+    JobReturned,
     StoredJobs,
     Survey,
     WorkerLeft,
+    WorkerRegistered,
     WorkerShut,
 )
 from shunter.dispatch.plan import Plan
@@ -30,7 +30,7 @@ from shunter.model.lease import has_lapsed
 from shunter.model.worker import Worker
 from shunter.wire.messages import Held
 
-Lose = Callable[[Job, GivenBack, Plan], None]
+Lose = Callable[[Job, JobReturned, Plan], None]
 
 
 class Membership:
@@ -46,7 +46,7 @@ class Membership:
         """Take over who came, who left and who is to be left alone, in that order."""
         for event in arrivals.membership:
             match event:
-                case Introduced():
+                case WorkerRegistered():
                     self._introduce(event, plan)
                 case WorkerLeft(worker_id):
                     self._state.remove(worker_id)
@@ -55,7 +55,7 @@ class Membership:
         for worker_id, window in arrivals.windows.items():
             self._state.roster.adjust(worker_id, window=window)
 
-    def _introduce(self, arrival: Introduced, plan: Plan) -> None:
+    def _introduce(self, arrival: WorkerRegistered, plan: Plan) -> None:
         worker, state = arrival.worker, self._state
         state.members[worker.id] = Member(worker, arrival.link, plan.now)
         state.roster.enlist(worker.id, worker.handlers, arrival.window)
@@ -80,7 +80,7 @@ class Membership:
 
     # ---- what each of them has
 
-    def reconcile(self, arrival: Introduced, stored: StoredJobs, plan: Plan) -> None:
+    def reconcile(self, arrival: WorkerRegistered, stored: StoredJobs, plan: Plan) -> None:
         """Compare all that the store says the worker has with all that it has.
 
         What we did not know of when the worker spoke may have been started since, by another
@@ -98,14 +98,14 @@ class Membership:
                 state.adopt(job, now=plan.now)
             else:
                 reason = f"worker {worker.id} came back without it"
-                self._lose(job, GivenBack(worker.id, held, reason, True), plan)
+                self._lose(job, JobReturned(worker.id, held, reason, True), plan)
         for held in arrival.held:
             if held.job_id not in believed:
                 self._disown(held, worker.id, stored, plan)
             elif believed[held.job_id].attempt != held.attempt:
                 plan.cancels[worker.id].append(held)
 
-    def _is_missing(self, job: Job, arrival: Introduced) -> bool:
+    def _is_missing(self, job: Job, arrival: WorkerRegistered) -> bool:
         """True if the run was known so long before the worker spoke that it must have had it."""
         if not arrival.worker.kind.traits.lists_jobs:
             return True
@@ -115,7 +115,7 @@ class Membership:
         age = arrival.received - self._state.known_since(known)
         return age >= self._state.rules.forgotten_after
 
-    def beat(self, arrival: Beaten, stored: StoredJobs, plan: Plan) -> None:
+    def beat(self, arrival: HeartbeatReceived, stored: StoredJobs, plan: Plan) -> None:
         worker_id, state = arrival.worker_id, self._state
         member = state.members.get(worker_id)
         if member is None:
@@ -131,7 +131,7 @@ class Membership:
             if job is not None and is_run_of(in_store, worker_id, Held(job_id, job.attempt)):
                 reason = f"worker {worker_id} does not know of it"
                 held = Held(job_id, job.attempt)
-                self._lose(in_store, GivenBack(worker_id, held, reason, True), plan)
+                self._lose(in_store, JobReturned(worker_id, held, reason, True), plan)
             elif job is not None:
                 state.forget(job_id)
         for held in arrival.held:
@@ -166,7 +166,7 @@ class Membership:
                 if job.id in worker.jobs and job.id not in plan.changes:
                     held = Held(job.id, job.attempt)
                     text = f"worker {worker.id} was {reason}"
-                    self._lose(job, GivenBack(worker.id, held, text, True), plan)
+                    self._lose(job, JobReturned(worker.id, held, text, True), plan)
 
     def _suspend_silent(self, plan: Plan) -> None:
         """Give no new jobs to workers that were silent for a while; forget lapsed ones."""
@@ -180,7 +180,7 @@ class Membership:
                 state.roster.adjust(worker_id, is_open=False)
 
 
-def missing_from(state: DispatcherState, arrival: Beaten) -> set[str]:
+def missing_from(state: DispatcherState, arrival: HeartbeatReceived) -> set[str]:
     """Return the jobs that the worker should have listed: it has had them long enough."""
     has = {held.job_id for held in arrival.held}
     sent_before = arrival.received - state.rules.forgotten_after
@@ -191,7 +191,7 @@ def missing_from(state: DispatcherState, arrival: Beaten) -> set[str]:
     }
 
 
-def strangers_in(state: DispatcherState, arrival: Beaten) -> set[Held]:
+def strangers_in(state: DispatcherState, arrival: HeartbeatReceived) -> set[Held]:
     """Return runs on which a heartbeat and our memory have disagreed for a while.
 
     Of most that do, nothing follows: they came from another dispatcher over this store and are

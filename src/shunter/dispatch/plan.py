@@ -9,9 +9,9 @@ from msgspec import Struct
 
 from shunter.dispatch.arrivals import (
     Arrivals,
-    CalledBack,
-    CancelAsked,
-    GivenBack,
+    CallbackAttempted,
+    CancelRequested,
+    JobReturned,
     OnStored,
     Receipts,
     Reported,
@@ -32,7 +32,7 @@ class Change(Struct, frozen=True):
     """
 
     job: Job
-    cause: Reported | GivenBack | None = None
+    cause: Reported | JobReturned | None = None
     claimed: Job | None = None
 
 
@@ -40,7 +40,7 @@ class Delivery(Struct, frozen=True):
     """An ended job with what became of its callback; without a `cause`, a call to be made."""
 
     job: Job
-    cause: CalledBack | None = None
+    cause: CallbackAttempted | None = None
 
 
 class Insertion(Struct):
@@ -66,7 +66,7 @@ class Plan:
         self.workers: list[Worker] = []
         self.pongs: list[tuple[WorkerLink, str, int]] = []
         self.cancels: defaultdict[str, list[Held]] = defaultdict(list)
-        self.cancelled: list[tuple[CancelAsked, Receipt]] = []
+        self.cancelled: list[tuple[CancelRequested, Receipt]] = []
         self.refusals: list[NoteRefusal] = []
 
     @property
@@ -90,7 +90,7 @@ class Plan:
     def outcome_of(
         self, insertion: Insertion, stored: Sequence[Job | UniqueKeyTaken]
     ) -> list[Receipt]:
-        """Write the receipts of one submission, in the order of its wishes."""
+        """Write the receipts of one submission, in the order of its submissions."""
         answers = iter(stored)
         receipts = []
         for refused in insertion.receipts:

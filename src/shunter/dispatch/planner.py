@@ -9,15 +9,15 @@ from __future__ import annotations
 
 from shunter.dispatch.arrivals import (
     Arrivals,
-    CancelAsked,
-    GivenBack,
+    CancelRequested,
+    JobReturned,
     Reported,
     StoredJobs,
-    Unasked,
+    UnattributedResult,
 )
 from shunter.dispatch.effects import NoteRefusal
 from shunter.dispatch.membership import Membership
-from shunter.dispatch.placing import Placing
+from shunter.dispatch.placement import Placement
 from shunter.dispatch.plan import Change, Plan
 from shunter.dispatch.sharing import take_survey
 from shunter.dispatch.state import DispatcherState
@@ -39,7 +39,7 @@ class Planner:
         self._state = state
         self._rules = state.rules
         self._membership = Membership(state, self._lose)
-        self._placing = Placing(state)
+        self._placement = Placement(state)
 
     def plan(self, arrivals: Arrivals, stored: StoredJobs, *, now: float) -> Plan:
         """Decide on all arrivals. `stored` is what the store says of jobs not in the state."""
@@ -57,10 +57,10 @@ class Planner:
         for reported in arrivals.reported:
             last = progress.get((reported.report.job_id, reported.report.attempt))
             self._report(reported, stored, plan, last)
-        for unasked in arrivals.unasked:
-            self._attribute(unasked, stored, plan)
-        for given_back in arrivals.given_back:
-            self._take_back(given_back, stored, plan)
+        for unattributed in arrivals.unattributed:
+            self._attribute(unattributed, stored, plan)
+        for returned in arrivals.returned_jobs:
+            self._take_back(returned, stored, plan)
         for arrival in arrivals.introduced():
             members.reconcile(arrival, stored, plan)
         for beaten in arrivals.beaten.values():
@@ -75,15 +75,15 @@ class Planner:
         for job in arrivals.changed_elsewhere:
             self._catch_up(job, plan)
         for claimed in arrivals.unplaced:
-            self._placing.take_again(claimed, stored)
-        for ask in arrivals.cancel_asked:
+            self._placement.take_again(claimed, stored)
+        for ask in arrivals.cancel_requests:
             self._cancel(ask, stored, plan)
         for worker_id, advance in arrivals.advanced:
             self._advance(worker_id, advance, plan)
-        self._placing.start_claimed(plan)
+        self._placement.start_claimed(plan)
         for submitted in arrivals.submitted:
-            self._placing.insert(submitted, plan)
-        plan.claims = list(self._placing.claims(now))
+            self._placement.insert(submitted, plan)
+        plan.claims = list(self._placement.claims(now))
         return plan
 
     # ---- reports
@@ -114,7 +114,7 @@ class Planner:
         self._change(changed, plan, arrival)
         self._state.roster.drop(worker_id, job.id)
 
-    def _attribute(self, arrival: Unasked, stored: StoredJobs, plan: Plan) -> None:
+    def _attribute(self, arrival: UnattributedResult, stored: StoredJobs, plan: Plan) -> None:
         """Find the job of a result that came without one: such a worker has one at most."""
         worker_id = arrival.worker_id
         match stored.held_by.get(worker_id, []):
@@ -124,7 +124,7 @@ class Planner:
             case _:
                 self._refuse(worker_id, JobError("(unknown)", "a result nobody waits for"), plan)
 
-    def _take_back(self, arrival: GivenBack, stored: StoredJobs, plan: Plan) -> None:
+    def _take_back(self, arrival: JobReturned, stored: StoredJobs, plan: Plan) -> None:
         held, worker_id = arrival.held, arrival.worker_id
         job = self._known(held.job_id, stored)
         if job is None or held.job_id in plan.changes:
@@ -140,7 +140,7 @@ class Planner:
         except JobError as error:
             self._refuse(worker_id, error, plan)
 
-    def _lose(self, job: Job, cause: GivenBack, plan: Plan) -> None:
+    def _lose(self, job: Job, cause: JobReturned, plan: Plan) -> None:
         again = lifecycle.lost(
             job,
             job.attempt,
@@ -216,7 +216,7 @@ class Planner:
             return now - skew >= end
         return watched_for >= min(max(0.0, end - begun), MOST_SKEW_SECONDS)
 
-    def _cancel(self, ask: CancelAsked, stored: StoredJobs, plan: Plan) -> None:
+    def _cancel(self, ask: CancelRequested, stored: StoredJobs, plan: Plan) -> None:
         job = self._known(ask.job_id, stored)
         receipt = Receipt(ask.job_id)
         try:
@@ -267,7 +267,7 @@ class Planner:
     def _known(self, job_id: str, stored: StoredJobs) -> Job | None:
         return self._state.running.get(job_id) or stored.jobs.get(job_id)
 
-    def _change(self, job: Job, plan: Plan, cause: Reported | GivenBack | None = None) -> None:
+    def _change(self, job: Job, plan: Plan, cause: Reported | JobReturned | None = None) -> None:
         """Plan a job's next state; a run that is over frees its place at once."""
         plan.changes[job.id] = Change(job, cause)
         if job.status is not Status.IN_PROGRESS:
@@ -278,7 +278,7 @@ class Planner:
         plan.refusals.append(NoteRefusal(worker_id, error))
 
 
-def _may_be_of(arrival: Unasked, job: Job) -> bool:
+def _may_be_of(arrival: UnattributedResult, job: Job) -> bool:
     """True if nothing that the worker said speaks against this job, or this run of it."""
     is_named = arrival.task_id in (None, task_id_of(job))
     return is_named and arrival.attempt in (None, job.attempt)

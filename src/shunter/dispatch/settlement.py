@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
 
-from shunter.dispatch.arrivals import GivenBack, Stored
+from shunter.dispatch.arrivals import JobReturned, Stored
 from shunter.dispatch.effects import (
     AnswerCancel,
     AnswerSubmission,
@@ -155,10 +155,10 @@ class Settlement:
     def _claimed(self, claim: Claim, jobs: Sequence[Job]) -> None:
         state = self._state
         state.counters["jobs_claimed"] += len(jobs)
-        state.roster.release(berth.worker_id for berth in claim.berths)
+        state.roster.release(slot.worker_id for slot in claim.slots)
         for job in jobs:
             state.had_turn(job.type)
-            if claim.berths:
+            if claim.slots:
                 self._written(job)
             else:
                 state.claimed[job.id] = job
@@ -185,7 +185,7 @@ class Settlement:
             for job in jobs:
                 if reason := self._reason_to_keep(job):
                     held = Held(job.id, job.attempt)
-                    yield DecideAgain(GivenBack(worker_id, held, reason))
+                    yield DecideAgain(JobReturned(worker_id, held, reason))
                 else:
                     sent.append(job)
             if sent:

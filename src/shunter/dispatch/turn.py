@@ -35,7 +35,7 @@ def reads(state: DispatcherState, arrivals: Arrivals, *, now: float) -> Reads:
         for job_id in arrivals.mentioned()
         if job_id not in running or running[job_id].execution.worker_id in left
     }
-    workers = {arrival.worker_id for arrival in arrivals.unasked}
+    workers = {arrival.worker_id for arrival in arrivals.unattributed}
     for arrival in arrivals.introduced():
         ids.update(held.job_id for held in arrival.held)
         workers.add(arrival.worker.id)
@@ -50,7 +50,7 @@ def reads(state: DispatcherState, arrivals: Arrivals, *, now: float) -> Reads:
 def turn(state: DispatcherState, arrivals: Arrivals, stored: StoredJobs, *, now: float) -> Plan:
     """Decide on all that arrived; return what is to be written."""
     plan = Planner(state).plan(arrivals, stored, now=now)
-    state.callbacks.plan(arrivals.called_back, stored.jobs, plan)
+    state.callbacks.plan(arrivals.callback_attempts, stored.jobs, plan)
     return plan
 
 

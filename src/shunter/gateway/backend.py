@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from shunter.dispatch.arrivals import Beaten, Introduced, Unasked
+from shunter.dispatch.arrivals import HeartbeatReceived, UnattributedResult, WorkerRegistered
 from shunter.dispatch.dispatcher import Dispatcher
 from shunter.environment import REAL, Environment
 from shunter.errors import ProtocolError
@@ -180,14 +180,14 @@ class Backend:
         )
         window = hello.max_jobs if hello.window is None else max(0, hello.window)
         self._dispatcher.introduce(
-            Introduced(worker, self, frozenset(hello.held), window, hello.beat)
+            WorkerRegistered(worker, self, frozenset(hello.held), window, hello.beat)
         )
 
     def _beat(self, worker_id: str, body: Body) -> None:
         beat = decode(body, Beat)
         on_their_way = self._large.on_their_way(worker_id, self._identities[worker_id], beat.held)
         held = frozenset(beat.held).union(on_their_way)
-        self._dispatcher.beat(Beaten(worker_id, held, max(0, beat.window), beat.beat))
+        self._dispatcher.beat(HeartbeatReceived(worker_id, held, max(0, beat.window), beat.beat))
 
     def _reports(self, worker_id: str, body: Body) -> None:
         reports = decode(body, Reports)
@@ -229,8 +229,8 @@ class Backend:
                         detail = "a result, but it was given no job, or its job was taken away"
                         self._refusals.note(peer_name(identity), "result", detail)
                     else:
-                        unasked = Unasked(_plain_id(identity), document_of(result))
-                        dispatcher.report_unasked(unasked)
+                        unattributed = UnattributedResult(_plain_id(identity), document_of(result))
+                        dispatcher.report_unattributed(unattributed)
 
     def _plain_report(self, held: Held, result: bytes) -> Report:
         if len(result) <= self._max_result_bytes:
@@ -259,7 +259,7 @@ class Backend:
             last_pinged=now,
         )
         self._identities[worker_id] = identity
-        self._dispatcher.introduce(Introduced(worker, self, frozenset(), 1, None))
+        self._dispatcher.introduce(WorkerRegistered(worker, self, frozenset(), 1, None))
 
     def _leave(self, worker_id: str) -> None:
         self._joined.discard(worker_id)

@@ -90,7 +90,7 @@ class CallbackCaller:
             error = f"a fault of Shunter's, see the log: {type(failure).__name__}"
         finally:
             self._under_way -= 1
-            self._dispatcher.called_back(job.id, job.callback.tries, error)
+            self._dispatcher.callback_attempted(job.id, job.callback.tries, error)
         if error is not None and job.callback.tries >= self._rules.max_tries:
             self._log.warning("callback given up", action="callback", job=job.id, error=error)
 

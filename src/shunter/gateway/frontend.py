@@ -180,7 +180,7 @@ class Frontend:
         if fault := self._dispatcher.store_health.fault():
             self.socket.send([identity, *plain_error(f"{fault}; send it again later")])
             return
-        wish = Submission(self._new_id(), DEFAULT_TYPE, document_of(body))
+        submission = Submission(self._new_id(), DEFAULT_TYPE, document_of(body))
         release = self._hold(len(body))
 
         def answer(receipts: list[Receipt]) -> None:
@@ -190,7 +190,7 @@ class Frontend:
                     self._refusals.note(peer_name(identity), "job", receipt.reason)
                     self.socket.send([identity, *plain_error(receipt.reason)])
 
-        self._dispatcher.submit([wish], self._reply_to(PLAIN_GATEWAY, identity), answer)
+        self._dispatcher.submit([submission], self._reply_to(PLAIN_GATEWAY, identity), answer)
 
     def _receive_full(self, identity: bytes, kind: Kind, body: bytes) -> None:
         try:
@@ -237,7 +237,7 @@ class Frontend:
 
     def _submit(self, identity: bytes, submit: Submit, release: Release) -> None:
         served = self._dispatcher.served_types()
-        unserved = tuple(sorted({wish.type for wish in submit.jobs} - served))
+        unserved = tuple(sorted({submission.type for submission in submit.jobs} - served))
 
         def answer(receipts: list[Receipt]) -> None:
             release()

@@ -97,7 +97,7 @@ def claimed(job: Job, *, dispatcher_id: str, now: float, cooldown: float = 0.0) 
     return _moved(job, Event.CLAIMED, now, dispatcher=dispatch)
 
 
-class Berth(Struct, frozen=True):
+class WorkerSlot(Struct, frozen=True):
     """A place on a worker for one job, and what that worker's ways mean for its expiry.
 
     `expiry_grace` is the time that a worker which enforces time-outs itself gets to do so.
@@ -111,28 +111,28 @@ class Berth(Struct, frozen=True):
     place: int | None = None
 
 
-def started(job: Job, berth: Berth, *, now: float) -> Job:
+def started(job: Job, slot: WorkerSlot, *, now: float) -> Job:
     """The job is handed to a worker; this raises the attempt."""
     spans = []
     if job.execution.timeout is not None:
-        spans.append(job.execution.timeout + berth.expiry_grace)
-    if berth.presumed_dead_after is not None:
-        spans.append(berth.presumed_dead_after)
+        spans.append(job.execution.timeout + slot.expiry_grace)
+    if slot.presumed_dead_after is not None:
+        spans.append(slot.presumed_dead_after)
     execution = replace(
         job.execution,
-        worker_id=berth.worker_id,
+        worker_id=slot.worker_id,
         started=now,
         ended=None,
         expiry=now + min(spans) if spans else None,
-        place=berth.place,
+        place=slot.place,
     )
     return _moved(job, Event.STARTED, now, execution=execution, attempt=job.attempt + 1)
 
 
-def started_at_once(claimed_job: Job, berth: Berth) -> Job:
+def started_at_once(claimed_job: Job, slot: WorkerSlot) -> Job:
     """Start a job by the same write that claims it: two steps of the table, one revision."""
     assert claimed_job.dispatcher is not None
-    job = started(claimed_job, berth, now=claimed_job.dispatcher.date)
+    job = started(claimed_job, slot, now=claimed_job.dispatcher.date)
     return replace(job, revision=claimed_job.revision)
 
 

@@ -80,8 +80,8 @@ class MemoryStore:
                 updated=claim.now,
                 dispatcher=dispatch,
             )
-            if claim.berths:
-                job = started_at_once(job, claim.berths[at])
+            if claim.slots:
+                job = started_at_once(job, claim.slots[at])
             self._write(job)
             taken.append(self._with_payload(job))
         return taken

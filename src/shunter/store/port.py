@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from shunter.errors import UniqueKeyTaken
 from shunter.model.job import Job, Status
-from shunter.model.lifecycle import Berth
+from shunter.model.lifecycle import WorkerSlot
 from shunter.model.presence import Presence
 from shunter.model.worker import Worker
 
@@ -23,7 +23,7 @@ from shunter.model.worker import Worker
 class Claim(Struct, frozen=True, kw_only=True):
     """A dispatcher's wish for up to `limit` jobs of these types.
 
-    Where it has `berths`, one for each job it could get, the jobs are started on them before
+    Where it has `slots`, one for each job it could get, the jobs are started on them before
     the claim returns, and where the store can, by the same write.
     """
 
@@ -32,7 +32,7 @@ class Claim(Struct, frozen=True, kw_only=True):
     limit: int
     now: float
     expiry: float
-    berths: tuple[Berth, ...] = ()
+    slots: tuple[WorkerSlot, ...] = ()
 
 
 class JobQuery(Struct, frozen=True, kw_only=True):
@@ -105,8 +105,8 @@ class Store(Protocol):
 
         They are the first by rank, but each type has a turn before any has a second one
         (`model.queueing.favoured`), in the order in which the claim names them.
-        No two claims ever get the same job. Jobs come with their payloads. With `berths` they
-        move on to in progress, the n-th on the n-th berth.
+        No two claims ever get the same job. Jobs come with their payloads. With `slots` they
+        move on to in progress, the n-th on the n-th slot.
         """
 
     async def replace(self, jobs: Sequence[Job]) -> list[bool]:

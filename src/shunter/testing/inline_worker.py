@@ -18,7 +18,7 @@ from typing import Any
 from shunter.app import App
 from shunter.client.session import OpenSession
 from shunter.context import Terminated, enter_context, leave_context
-from shunter.dispatch.arrivals import Beaten, Introduced
+from shunter.dispatch.arrivals import HeartbeatReceived, WorkerRegistered
 from shunter.dispatch.dispatcher import Dispatcher
 from shunter.errors import AppError
 from shunter.model.job import ErrorKind, Failure, Job
@@ -106,13 +106,13 @@ class InlineWorker:
             registered=now,
             last_pinged=now,
         )
-        self._dispatcher.introduce(Introduced(worker, self, frozenset(), 1, None))
+        self._dispatcher.introduce(WorkerRegistered(worker, self, frozenset(), 1, None))
 
     def beat(self) -> None:
         """Say PING."""
         self._beat += 1
         held = frozenset(Held(job.id, job.attempt) for job in self._jobs)
-        self._dispatcher.beat(Beaten(self.id, held, 1, self._beat))
+        self._dispatcher.beat(HeartbeatReceived(self.id, held, 1, self._beat))
 
     def advance(self, advance: Advance) -> None:
         self._dispatcher.advance(self.id, [advance])

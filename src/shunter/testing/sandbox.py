@@ -179,7 +179,7 @@ class Sandbox:
         """Take note of a callback instead of making it."""
         assert job.callback is not None
         self.callbacks.append((job.callback.url, job.id))
-        self.dispatcher.called_back(job.id, job.callback.tries, None)
+        self.dispatcher.callback_attempted(job.id, job.callback.tries, None)
 
     def job(self, job_id: str) -> Job:
         """Return a job's record."""

@@ -124,7 +124,7 @@ class CallbackWish(Document, frozen=True, kw_only=True):
     url: Url
 
 
-class JobWish(Document, frozen=True, kw_only=True):
+class JobRequest(Document, frozen=True, kw_only=True):
     """A job to be done. What is left out or null is decided by the handler's defaults."""
 
     type: Name
@@ -296,7 +296,7 @@ def _milliseconds(seconds: float) -> float:
 
 def submission_of(document: Any, *, new_id: str) -> Submission:
     """Read what a client wants done, under `new_id` where it names none."""
-    wish = checked(document, JobWish)
+    wish = checked(document, JobRequest)
     timeout = wish.execution.timeout if wish.execution else None
     return Submission(
         id=wish.id or new_id,

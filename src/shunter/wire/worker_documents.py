@@ -38,7 +38,7 @@ MaxJobs = Annotated[
 ]
 
 
-class WorkerWish(Document, frozen=True, kw_only=True):
+class WorkerRequest(Document, frozen=True, kw_only=True):
     """A worker that wants jobs: where it listens, what it does, how many it can hold."""
 
     hostname: Hostname

@@ -20,7 +20,7 @@ from conformance.store.world import (
 from shunter.errors import StoreError
 from shunter.model import lifecycle
 from shunter.model.job import Status
-from shunter.model.lifecycle import Berth
+from shunter.model.lifecycle import WorkerSlot
 from shunter.store.port import Batch
 
 MOST_WRITES = 20
@@ -111,7 +111,7 @@ def test_a_write_that_was_overtaken_after_its_answer_was_lost_counts_as_refused(
     run(store.insert([job("one")]))
     [claimed] = run(store.claim(claim()))
     Losses(store, at=0, is_done=True)
-    batch = Batch(now=NOW, replacements=[lifecycle.started(claimed, Berth("w-1"), now=NOW)])
+    batch = Batch(now=NOW, replacements=[lifecycle.started(claimed, WorkerSlot("w-1"), now=NOW)])
     with pytest.raises(StoreError):
         run(store.commit(batch))
     run(rival.replace([lifecycle.returned(batch.replacements[0], 1, "cut off", now=NOW)]))

@@ -12,8 +12,8 @@ from conformance.store.given import NOW, claim, job, jobs, worker
 from shunter.errors import StoreError
 from shunter.model import lifecycle
 from shunter.model.job import Status
-from shunter.model.lifecycle import Berth
-from shunter.store.mongo.front import HALF_LIFE, Crowd
+from shunter.model.lifecycle import WorkerSlot
+from shunter.store.mongo.front import HALF_LIFE, Contention
 from shunter.store.mongo.inserting import Insertions
 from shunter.store.mongo.replacing import Replacements
 from shunter.store.port import Batch
@@ -167,9 +167,9 @@ def test_berths_that_were_lost_to_a_rival_are_filled_with_the_next(run, store, o
         assert all(await rival.replace(gone))
 
     meanwhile(steal)
-    berths = tuple(Berth(f"w-{number}") for number in range(4))
+    slots = tuple(WorkerSlot(f"w-{number}") for number in range(4))
 
-    taken = run(store.claim(replace(claim(limit=4), berths=berths)))
+    taken = run(store.claim(replace(claim(limit=4), slots=slots)))
 
     assert [(it.id, it.execution.worker_id) for it in taken] == [
         ("job-0", "w-0"),
@@ -186,7 +186,7 @@ def test_a_job_that_changed_since_it_was_seen_is_taken_as_it_is_now(run, store, 
 
     async def run_it_in_between():
         [taken] = await rival.claim(claim(limit=1))
-        started = lifecycle.started(taken, Berth("w-9"), now=NOW)
+        started = lifecycle.started(taken, WorkerSlot("w-9"), now=NOW)
         back = lifecycle.returned(started, 1, "was not done", now=NOW)
         assert await rival.replace([started, back]) == [True, True]
 
@@ -204,7 +204,7 @@ def test_a_job_that_changed_since_it_was_seen_is_taken_as_it_is_now(run, store, 
 
 
 def test_who_meets_nobody_looks_at_the_very_front():
-    crowd = Crowd()
+    crowd = Contention()
     for _ in range(100):
         crowd.note(bids=16, losses=0)
 
@@ -214,7 +214,7 @@ def test_who_meets_nobody_looks_at_the_very_front():
 def test_who_loses_leaves_room_for_others_and_comes_back_when_they_are_gone(monkeypatch):
     now = 0.0
     monkeypatch.setattr("shunter.store.mongo.front.monotonic", lambda: now)
-    crowd = Crowd()
+    crowd = Contention()
     for _ in range(3):
         crowd.note(bids=16, losses=10)
 

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from conformance.store.given import NOW, claim, job, running
 from shunter.errors import UniqueKeyTaken
 from shunter.model import lifecycle
-from shunter.model.lifecycle import Berth
+from shunter.model.lifecycle import WorkerSlot
 from shunter.store.mongo import blobs
 from shunter.store.port import Batch
 
@@ -51,7 +51,7 @@ def test_many_middling_results_fit_into_one_batch(run, store):
     given = [job(f"job-{number}") for number in range(300)]
     run(store.insert(given))
     claimed = run(store.claim(claim(limit=300)))
-    started = [lifecycle.started(it, Berth("w"), now=NOW) for it in claimed]
+    started = [lifecycle.started(it, WorkerSlot("w"), now=NOW) for it in claimed]
     assert all(run(store.replace(started)))
 
     done = [lifecycle.completed(it, 1, result=result, now=NOW) for it in started]

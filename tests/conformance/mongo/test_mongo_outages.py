@@ -13,7 +13,7 @@ import pytest
 from conformance.store.given import NOW, claim, job, jobs, worker
 from shunter.errors import StoreError
 from shunter.model import lifecycle
-from shunter.model.lifecycle import Berth
+from shunter.model.lifecycle import WorkerSlot
 from shunter.store.mongo import MongoStore
 from shunter.store.port import Batch, JobQuery
 from shunter.testing import mongod as launching
@@ -44,7 +44,7 @@ async def stream(store, prefix, names, is_over):
         assert all(committed.replaced), "a job was written by somebody else"
         names += [it.id for it in new]
         [claimed] = committed.claimed
-        running = [lifecycle.started(it, Berth("w"), now=NOW) for it in claimed]
+        running = [lifecycle.started(it, WorkerSlot("w"), now=NOW) for it in claimed]
         started = await insisted(store, Batch(now=NOW, replacements=running))
         assert all(started.replaced)
 

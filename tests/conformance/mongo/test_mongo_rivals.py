@@ -16,7 +16,7 @@ from conformance.store import test_store_claims_hold as hold
 from conformance.store.given import NOW, claim, job, jobs, running
 from shunter.errors import UniqueKeyTaken
 from shunter.model import lifecycle
-from shunter.model.lifecycle import Berth
+from shunter.model.lifecycle import WorkerSlot
 
 TESTS = Path(__file__).parents[2]
 
@@ -163,7 +163,7 @@ def test_an_old_claim_of_a_client_that_was_away_wins_nothing(run, clients):
     run(clients[1].replace([lifecycle.released(mine, now=NOW + 6)]))
     [theirs] = run(clients[1].claim(claim(by="d-2")))
 
-    late = lifecycle.started(mine, Berth("w-1"), now=NOW + 7)
+    late = lifecycle.started(mine, WorkerSlot("w-1"), now=NOW + 7)
 
     assert run(clients[0].replace([late])) == [False]
     assert run(clients[0].get(["one"], payload=True)) == [theirs]

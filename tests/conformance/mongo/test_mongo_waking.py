@@ -13,7 +13,7 @@ from pymongo import AsyncMongoClient
 from conformance.store.given import NOW, claim, job, jobs
 from shunter.errors import StoreError
 from shunter.model import lifecycle
-from shunter.model.lifecycle import Berth
+from shunter.model.lifecycle import WorkerSlot
 from shunter.store.mongo import MongoStore
 from shunter.testing.mongod import LocalMongod
 
@@ -99,7 +99,7 @@ def test_what_nobody_can_claim_and_what_is_our_own_is_not_told(run, opened):
             [first, *_] = await mine.claim(claim(limit=2))
             await mine.replace([lifecycle.released(first, now=NOW)])
             taken = lifecycle.claimed(job("fast", type="t"), dispatcher_id="d", now=NOW)
-            started = lifecycle.started(taken, Berth("w"), now=NOW)
+            started = lifecycle.started(taken, WorkerSlot("w"), now=NOW)
             await theirs.insert([started, job("late", wait_until=NOW + 9)])
             await theirs.replace([lifecycle.completed(started, 1, result=b"", now=NOW)])
             await theirs.claim(claim())

@@ -14,7 +14,7 @@ import pytest
 from conformance.store.given import NOW, claim, job, jobs
 from shunter.errors import StoreError
 from shunter.model import lifecycle
-from shunter.model.lifecycle import Berth
+from shunter.model.lifecycle import WorkerSlot
 from shunter.store.port import Batch, JobQuery
 from shunter.store.sqlite import SQLiteStore, inspector
 from shunter.store.sqlite.writer import Writer
@@ -151,7 +151,7 @@ def test_a_commit_that_met_the_deletion_is_recognised_when_the_file_is_back(
     [first, *_] = run(store.claim(claim(limit=1)))
     batch = Batch(
         now=NOW,
-        replacements=[lifecycle.started(first, Berth("w-1"), now=NOW)],
+        replacements=[lifecycle.started(first, WorkerSlot("w-1"), now=NOW)],
         inserts=[job("new")],
         claims=[claim(limit=5)],
     )

@@ -6,7 +6,7 @@ from typing import Any
 
 from shunter.model import lifecycle
 from shunter.model.job import Failure, Job
-from shunter.model.lifecycle import Berth
+from shunter.model.lifecycle import WorkerSlot
 from shunter.model.worker import Handler, Worker, WorkerKind
 from shunter.store.port import Claim, Store
 
@@ -51,7 +51,7 @@ def worker(name: str, **changes: Any) -> Worker:
 
 async def running(store: Store, name: str, *, on: str = "w-1", **changes: Any) -> Job:
     """A job that was inserted, claimed and started, as the store has it."""
-    started = lifecycle.started(await claimed(store, name, **changes), Berth(on), now=NOW)
+    started = lifecycle.started(await claimed(store, name, **changes), WorkerSlot(on), now=NOW)
     assert await store.replace([started]) == [True]
     return started
 
@@ -66,7 +66,7 @@ async def claimed(store: Store, name: str, **changes: Any) -> Job:
 
 async def placed(store: Store, name: str, *, place: int, on: str = "w-1") -> Job:
     """A job that was started on a place of its own."""
-    started = lifecycle.started(await claimed(store, name), Berth(on, place=place), now=NOW)
+    started = lifecycle.started(await claimed(store, name), WorkerSlot(on, place=place), now=NOW)
     assert await store.replace([started]) == [True]
     return started
 

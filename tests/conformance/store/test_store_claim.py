@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from conformance.store.given import NOW, claim, job, jobs
 from shunter.model import lifecycle
 from shunter.model.job import Status
-from shunter.model.lifecycle import Berth
+from shunter.model.lifecycle import WorkerSlot
 from shunter.model.queueing import PRIORITY_SPAN_SECONDS
 from shunter.store.port import Claim
 
@@ -156,9 +156,9 @@ def test_a_job_inserted_in_the_same_turn_is_there_for_the_claim_behind_it(run, s
 
 def test_a_claim_with_berths_returns_its_jobs_started_on_them(run, store):
     run(store.insert(jobs(3)))
-    berths = (Berth("w-1"), Berth("w-2", presumed_dead_after=60.0), Berth("w-1"))
+    slots = (WorkerSlot("w-1"), WorkerSlot("w-2", presumed_dead_after=60.0), WorkerSlot("w-1"))
 
-    got = run(store.claim(replace(claim(limit=3), berths=berths)))
+    got = run(store.claim(replace(claim(limit=3), slots=slots)))
 
     assert [(it.id, it.execution.worker_id) for it in got] == [
         ("job-0", "w-1"),
@@ -174,7 +174,7 @@ def test_a_claim_with_berths_returns_its_jobs_started_on_them(run, store):
 def test_a_claim_with_more_berths_than_jobs_leaves_the_rest_empty(run, store):
     run(store.insert(jobs(1)))
 
-    got = run(store.claim(replace(claim(limit=3), berths=(Berth("w-1"),) * 3)))
+    got = run(store.claim(replace(claim(limit=3), slots=(WorkerSlot("w-1"),) * 3)))
 
     assert [it.id for it in got] == ["job-0"]
     assert run(store.claim(claim())) == []

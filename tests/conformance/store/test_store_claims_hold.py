@@ -19,7 +19,7 @@ from conformance.store.given import NOW, failure, job
 from shunter.errors import JobError
 from shunter.model import lifecycle
 from shunter.model.job import Job
-from shunter.model.lifecycle import Berth
+from shunter.model.lifecycle import WorkerSlot
 from shunter.store.port import Claim
 
 EXAMPLES = settings(
@@ -30,7 +30,7 @@ EXAMPLES = settings(
 worlds = count()
 
 STEPS: dict[str, Callable[[Job, float], Job]] = {
-    "start": lambda it, now: lifecycle.started(it, Berth("w"), now=now),
+    "start": lambda it, now: lifecycle.started(it, WorkerSlot("w"), now=now),
     "release": lambda it, now: lifecycle.released(it, now=now),
     "complete": lambda it, now: lifecycle.completed(it, it.attempt, result=b"\x01", now=now),
     "fail": lambda it, now: lifecycle.failed(it, it.attempt, failure(), now=now, spread=0.0),

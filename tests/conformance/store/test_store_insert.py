@@ -16,7 +16,7 @@ from shunter.model.job import (
     ReplyTo,
     Status,
 )
-from shunter.model.lifecycle import Berth
+from shunter.model.lifecycle import WorkerSlot
 from shunter.model.retry import Retry
 
 
@@ -50,7 +50,7 @@ def test_a_job_comes_back_as_it_was_given(run, store):
 
 def test_a_job_may_be_inserted_as_already_in_progress(run, store):
     claimed = lifecycle.claimed(job("fast"), dispatcher_id="d-1", now=NOW)
-    started = lifecycle.started(claimed, Berth("w-1"), now=NOW)
+    started = lifecycle.started(claimed, WorkerSlot("w-1"), now=NOW)
 
     run(store.insert([started]))
 
@@ -83,7 +83,7 @@ def test_results_of_any_size_are_kept_byte_for_byte(run, store):
     bodies = [b"", b"\x00", b"x" * 4097, bytes(range(256)) * 12_000]
     run(store.insert(jobs(4)))
     claimed = run(store.claim(claim()))
-    started = [lifecycle.started(it, Berth("w"), now=NOW) for it in claimed]
+    started = [lifecycle.started(it, WorkerSlot("w"), now=NOW) for it in claimed]
     run(store.replace(started))
 
     done = [

@@ -8,11 +8,11 @@ import pytest
 
 from conformance.store.given import NOW, claimed, placed
 from shunter.model import lifecycle
-from shunter.model.lifecycle import Berth
+from shunter.model.lifecycle import WorkerSlot
 
 
 def started(job, place, on="w-1"):
-    return lifecycle.started(job, Berth(on, place=place), now=NOW)
+    return lifecycle.started(job, WorkerSlot(on, place=place), now=NOW)
 
 
 def test_a_place_that_is_taken_is_refused_and_nothing_is_written(run, store):

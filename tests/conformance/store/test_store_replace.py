@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from conformance.store.given import NOW, claim, ended, job, jobs, running
 from shunter.model import lifecycle
 from shunter.model.job import FINAL, Status
-from shunter.model.lifecycle import Berth
+from shunter.model.lifecycle import WorkerSlot
 
 
 def test_the_next_revision_is_written(run, store):
@@ -74,7 +74,7 @@ def test_a_write_on_a_claim_that_was_put_back_is_refused(run, store):
     run(store.replace([lifecycle.released(mine, now=NOW + 9)]))
     [theirs] = run(store.claim(claim(by="d-2")))
 
-    late = lifecycle.started(mine, Berth("w-1"), now=NOW + 10)
+    late = lifecycle.started(mine, WorkerSlot("w-1"), now=NOW + 10)
 
     assert run(store.replace([late])) == [False]
     assert run(store.get(["one"], payload=True)) == [theirs]
@@ -86,7 +86,7 @@ def test_each_job_of_a_batch_is_judged_by_itself(run, store):
     released = [lifecycle.released(it, now=NOW) for it in claimed[::3]]
     assert all(run(store.replace(released)))
 
-    started = [lifecycle.started(it, Berth("w"), now=NOW) for it in claimed]
+    started = [lifecycle.started(it, WorkerSlot("w"), now=NOW) for it in claimed]
 
     assert run(store.replace(started)) == [at % 3 != 0 for at in range(100)]
     held = {it.id for it in run(store.held_by(["w"]))}

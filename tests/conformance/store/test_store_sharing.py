@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from conformance.store.given import NOW, claim, claimed, job, jobs, running, worker
 from shunter.errors import UniqueKeyTaken
 from shunter.model import lifecycle
-from shunter.model.lifecycle import Berth
+from shunter.model.lifecycle import WorkerSlot
 from shunter.store.port import Batch, JobQuery
 
 ROUNDS = 8
@@ -160,7 +160,7 @@ def test_a_place_is_given_to_one_job(run, three):
         for number in range(ROUNDS):
             waiting = [await claimed(three[0], f"{number}-{at}") for at in range(3)]
             starts = [
-                lifecycle.started(it, Berth(f"w-{number}", place=0), now=NOW) for it in waiting
+                lifecycle.started(it, WorkerSlot(f"w-{number}", place=0), now=NOW) for it in waiting
             ]
             won = await asyncio.gather(
                 *(store.replace([start]) for store, start in zip(three, starts, strict=True))

@@ -10,13 +10,13 @@ from conformance.store.given import NOW, claim, job, jobs, worker
 from shunter.errors import UniqueKeyTaken
 from shunter.model import lifecycle
 from shunter.model.job import Job
-from shunter.model.lifecycle import Berth
+from shunter.model.lifecycle import WorkerSlot
 from shunter.model.worker import Worker
 from shunter.store.port import Batch, Claim, Committed, JobQuery, Store
 
 BIG = bytes(100_000)  # too big to stand in a document
 
-APART = [replace(claim(limit=3), berths=(Berth("w-3"),) * 3), claim("other", limit=9)]
+APART = [replace(claim(limit=3), slots=(WorkerSlot("w-3"),) * 3), claim("other", limit=9)]
 OVERLAPPING = [claim(limit=3), claim("sum", "other", limit=9)]
 
 
@@ -27,7 +27,7 @@ async def given_world(store: Store, claims: list[Claim] = OVERLAPPING) -> Batch:
     """
     await store.insert([*jobs(6, "old"), job("taken", type="other", unique_key="k")])
     claimed = await store.claim(claim(limit=5))
-    started = [lifecycle.started(it, Berth("w-1"), now=NOW) for it in claimed]
+    started = [lifecycle.started(it, WorkerSlot("w-1"), now=NOW) for it in claimed]
     assert all(await store.replace(started[:4]))
     step = lifecycle.progressed(started[2], 1, done=1, total=2, now=NOW)
     return Batch(
@@ -50,7 +50,7 @@ async def given_world(store: Store, claims: list[Claim] = OVERLAPPING) -> Batch:
             job("twice", unique_key="l", created=NOW + 3),
             job("thrice", unique_key="l", created=NOW + 4),
             lifecycle.started(
-                lifecycle.claimed(job("fast"), dispatcher_id="d", now=NOW), Berth("w"), now=NOW
+                lifecycle.claimed(job("fast"), dispatcher_id="d", now=NOW), WorkerSlot("w"), now=NOW
             ),
         ],
         claims=claims,

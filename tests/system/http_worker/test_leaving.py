@@ -61,7 +61,7 @@ def test_at_sigterm_what_does_not_end_is_stopped_before_it_resigns(
     assert dispatcher.log == ["register", "resign"]
     assert alive_at_farewell == []
     (line,) = worker.logged(event="resigned")
-    assert line["given_back"] == ["endless"]
+    assert line["returned_jobs"] == ["endless"]
 
 
 def test_at_sigterm_it_leaves_in_time_though_no_dispatcher_is_there(

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from shunter.client.awaited import Awaited
+from shunter.client.pending_outcomes import PendingOutcomes
 from shunter.dispatch.dispatcher import Dispatcher
 from shunter.dispatch.membership import Membership
 from shunter.dispatch.planner import Planner
@@ -76,8 +76,8 @@ def no_fence(patch: pytest.MonkeyPatch) -> None:
 def attempt_not_raised(patch: pytest.MonkeyPatch) -> None:
     started = lifecycle.started
 
-    def same_attempt(job: Any, berth: Any, *, now: float) -> Any:
-        return replace(started(job, berth, now=now), attempt=max(1, job.attempt))
+    def same_attempt(job: Any, slot: Any, *, now: float) -> Any:
+        return replace(started(job, slot, now=now), attempt=max(1, job.attempt))
 
     patch.setattr(lifecycle, "started", same_attempt)
 
@@ -282,7 +282,7 @@ def reports_sent_once(patch: pytest.MonkeyPatch) -> None:
 
 @bug("a client waits for results to be pushed, and never asks")
 def results_not_fetched(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Awaited, "_ask", nothing)
+    patch.setattr(PendingOutcomes, "_ask", nothing)
 
 
 # ---- limits

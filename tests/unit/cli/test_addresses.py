@@ -16,7 +16,7 @@ import pytest
 import zmq
 
 from shunter.cli import addresses
-from shunter.cli.finding import Finding, State, Surroundings
+from shunter.cli.diagnosis import Finding, State, Surroundings
 from shunter.settings_sources import load_settings
 from shunter.wire import frames
 from shunter.wire.messages import Kind, Standing

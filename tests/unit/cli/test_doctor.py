@@ -15,7 +15,7 @@ import pytest
 from rich.console import Console
 
 from shunter.cli import doctor, machine
-from shunter.cli.finding import Finding, State, Surroundings
+from shunter.cli.diagnosis import Finding, State, Surroundings
 from shunter.settings import Settings
 from shunter.settings_sources import load_settings
 

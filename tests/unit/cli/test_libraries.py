@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from shunter.cli import libraries, machine
-from shunter.cli.finding import State, Surroundings
+from shunter.cli.diagnosis import State, Surroundings
 from shunter.settings import Settings
 
 HERE = Surroundings(Settings(), {})

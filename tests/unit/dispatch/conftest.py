@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from shunter.dispatch import sweep
-from shunter.dispatch.arrivals import Beaten, Introduced
+from shunter.dispatch.arrivals import HeartbeatReceived, WorkerRegistered
 from shunter.dispatch.dispatcher import Dispatcher
 from shunter.dispatch.rules import Rules
 from shunter.errors import JobError
@@ -83,7 +83,7 @@ class Scene:
     ) -> None:
         now = (at or self.dispatcher).now()
         worker = a_worker(name, *types, slots=slots, kind=kind, now=now)
-        arrival = Introduced(worker, self.said, frozenset(held), slots, 1)
+        arrival = WorkerRegistered(worker, self.said, frozenset(held), slots, 1)
         (at or self.dispatcher).introduce(arrival)
         self.turns(at)
 
@@ -101,7 +101,7 @@ class Scene:
     def beat(
         self, worker_id: str, *held: Held, window: int = 1, at: Dispatcher | None = None
     ) -> None:
-        (at or self.dispatcher).beat(Beaten(worker_id, frozenset(held), window, 9))
+        (at or self.dispatcher).beat(HeartbeatReceived(worker_id, frozenset(held), window, 9))
         self.turns(at)
 
     def survey(self, at: Dispatcher | None = None) -> None:

@@ -40,7 +40,7 @@ class Calls:
         self.made.append((job.id, job.callback.tries))
 
     def answer(self, job_id: str, tries: int = 1, error: str | None = None) -> None:
-        self.dispatcher.called_back(job_id, tries, error)
+        self.dispatcher.callback_attempted(job_id, tries, error)
 
 
 def given(scene: Any, name: str = "d-1") -> Calls:

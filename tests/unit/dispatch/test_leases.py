@@ -8,7 +8,7 @@ import pytest
 from tests.unit.dispatch.conftest import a_worker
 
 from shunter.dispatch import sweep
-from shunter.dispatch.arrivals import Beaten, Introduced
+from shunter.dispatch.arrivals import HeartbeatReceived, WorkerRegistered
 from shunter.model.job import Status
 from shunter.testing.finish import finish
 from shunter.wire.messages import Held, Report
@@ -183,7 +183,7 @@ def test_a_list_that_is_older_than_a_run_says_nothing_about_it(scene: Any) -> No
     """The store stalled: what the worker said before is read when others have gone on."""
     other = scene.another_dispatcher("d-2")
     scene.worker("w-1", at=other)
-    stale = Introduced(a_worker("w-1"), scene.said, frozenset(), 1, 1)
+    stale = WorkerRegistered(a_worker("w-1"), scene.said, frozenset(), 1, 1)
     scene.dispatcher.introduce(stale)
     scene.clock.advance(60.0)
     scene.submit("j-1", at=other)
@@ -198,7 +198,7 @@ def test_a_list_that_is_older_than_a_run_says_nothing_about_it(scene: Any) -> No
 def test_a_heartbeat_that_waited_is_compared_with_what_was_known_when_it_came(scene: Any) -> None:
     scene.worker("w-1")
     scene.submit("j-1")
-    scene.dispatcher.beat(Beaten("w-1", frozenset(), 1, 2))
+    scene.dispatcher.beat(HeartbeatReceived("w-1", frozenset(), 1, 2))
     scene.clock.advance(60.0)
 
     scene.turns()
@@ -329,7 +329,7 @@ def test_a_start_counts_from_when_it_was_written(scene: Any) -> None:
     async def slow_commit(batch: Any) -> Any:
         if delay := next(delays, 0.0):
             scene.clock.advance(delay)
-            scene.dispatcher.beat(Beaten("w-1", frozenset(), 1, 2))
+            scene.dispatcher.beat(HeartbeatReceived("w-1", frozenset(), 1, 2))
         return await commit(batch)
 
     scene.store.commit = slow_commit

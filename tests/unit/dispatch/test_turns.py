@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from shunter.dispatch import sweep
-from shunter.dispatch.arrivals import Unasked
+from shunter.dispatch.arrivals import UnattributedResult
 from shunter.model.job import ErrorKind, Failure, Status
 from shunter.model.worker import WorkerKind
 from shunter.testing.finish import finish
@@ -229,9 +229,9 @@ def test_an_unasked_result_is_attributed_by_what_the_store_says(scene: Any) -> N
     scene.submit("j-1")
     successor = scene.another_dispatcher("d-2")
 
-    successor.report_unasked(Unasked("plain:aa", RESULT))
+    successor.report_unattributed(UnattributedResult("plain:aa", RESULT))
     scene.turns(successor)
-    successor.report_unasked(Unasked("plain:aa", RESULT))
+    successor.report_unattributed(UnattributedResult("plain:aa", RESULT))
     scene.turns(successor)
 
     assert scene.job("j-1").status is Status.COMPLETED

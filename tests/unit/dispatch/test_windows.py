@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 from msgspec.structs import replace
 
-from shunter.dispatch.arrivals import Beaten, Introduced
+from shunter.dispatch.arrivals import HeartbeatReceived, WorkerRegistered
 from shunter.dispatch.roster import Roster
 from shunter.dispatch.state import Member
 from shunter.model.job import Job
@@ -106,11 +106,11 @@ def test_workers_that_do_not_divide_their_window_have_all_jobs_counted(
 
 def test_the_answer_to_a_beat_goes_before_the_jobs_that_follow_from_it(scene: Scene) -> None:
     link = Order()
-    scene.dispatcher.introduce(Introduced(worker(), link, frozenset(), 1, 1))
+    scene.dispatcher.introduce(WorkerRegistered(worker(), link, frozenset(), 1, 1))
     scene.turns()
     scene.submit("a", "b", "c")
     scene.dispatcher.report("w-1", [Report("a", 1, result=b"\xc0")], batch=5)
-    scene.dispatcher.beat(Beaten("w-1", frozenset(), 2, 2))
+    scene.dispatcher.beat(HeartbeatReceived("w-1", frozenset(), 2, 2))
 
     scene.turns()
 
@@ -119,11 +119,11 @@ def test_the_answer_to_a_beat_goes_before_the_jobs_that_follow_from_it(scene: Sc
 
 def test_a_beat_read_before_ready_is_not_decided_on_after_it(scene: Scene) -> None:
     link = Order()
-    scene.dispatcher.introduce(Introduced(worker(), link, frozenset(), 2, 1))
+    scene.dispatcher.introduce(WorkerRegistered(worker(), link, frozenset(), 2, 1))
     scene.turns()
 
-    scene.dispatcher.beat(Beaten("w-1", frozenset(), 2, 2))
-    scene.dispatcher.introduce(Introduced(worker(), link, frozenset(), 0, 3))
+    scene.dispatcher.beat(HeartbeatReceived("w-1", frozenset(), 2, 2))
+    scene.dispatcher.introduce(WorkerRegistered(worker(), link, frozenset(), 0, 3))
     scene.turns()
     scene.submit("a")
 
@@ -132,8 +132,8 @@ def test_a_beat_read_before_ready_is_not_decided_on_after_it(scene: Scene) -> No
 
 def test_a_beat_read_after_ready_is_decided_on_after_it(scene: Scene) -> None:
     link = Order()
-    scene.dispatcher.introduce(Introduced(worker(), link, frozenset(), 2, 1))
-    scene.dispatcher.beat(Beaten("w-1", frozenset(), 0, 2))
+    scene.dispatcher.introduce(WorkerRegistered(worker(), link, frozenset(), 2, 1))
+    scene.dispatcher.beat(HeartbeatReceived("w-1", frozenset(), 0, 2))
     scene.turns()
     scene.submit("a")
 

@@ -29,7 +29,7 @@ def test_every_reference_leads_somewhere() -> None:
     schemas = DOCUMENT["components"]["schemas"]
     names = {str(value).rpartition("/")[2] for key, value in inner(DOCUMENT) if key == "$ref"}
 
-    assert {"JobDocument", "ErrorDocument", "JobWish"} <= names <= schemas.keys()
+    assert {"JobDocument", "ErrorDocument", "JobRequest"} <= names <= schemas.keys()
 
 
 def test_patterns_are_written_for_json_schema() -> None:
@@ -40,7 +40,7 @@ def test_patterns_are_written_for_json_schema() -> None:
 
 
 def test_unknown_fields_are_forbidden_in_what_is_sent() -> None:
-    assert DOCUMENT["components"]["schemas"]["JobWish"]["additionalProperties"] is False
+    assert DOCUMENT["components"]["schemas"]["JobRequest"]["additionalProperties"] is False
 
 
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.id)

@@ -12,7 +12,7 @@ from shunter.errors import JobError
 from shunter.model import callback, lifecycle
 from shunter.model.callback import MARGIN_SECONDS
 from shunter.model.job import FINAL, Callback, ErrorKind, Failure, Job, Status
-from shunter.model.lifecycle import Berth
+from shunter.model.lifecycle import WorkerSlot
 from shunter.model.queueing import alarm
 from shunter.model.retry import Retry
 
@@ -23,7 +23,7 @@ WAITS = Retry(delay=1.0, factor=3.0, max_delay=3600.0)
 def running() -> Job:
     job = Job(id="j-1", type="t", created=0.0, updated=0.0, payload=b"\xc0", callback=HOOK)
     claimed = lifecycle.claimed(job, dispatcher_id="d-1", now=1.0)
-    return lifecycle.started(claimed, Berth("w-1"), now=2.0)
+    return lifecycle.started(claimed, WorkerSlot("w-1"), now=2.0)
 
 
 def owing(now: float = 10.0) -> Job:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from shunter.errors import InvalidTransition, JobError, JobFinal, LeaseLost, StaleAttempt
 from shunter.model import lifecycle
 from shunter.model.job import FINAL, ErrorKind, Execution, Failure, Job, Status
-from shunter.model.lifecycle import TRANSITIONS, Berth, Event
+from shunter.model.lifecycle import TRANSITIONS, Event, WorkerSlot
 from shunter.model.retry import Retry
 
 BROKEN = Failure(ErrorKind.EXCEPTION, "ValueError: no")
@@ -26,12 +26,12 @@ def claimed(job: Job) -> Job:
 
 
 def running(job: Job | None = None) -> Job:
-    return lifecycle.started(claimed(job or a_job()), Berth("w-1"), now=2.0)
+    return lifecycle.started(claimed(job or a_job()), WorkerSlot("w-1"), now=2.0)
 
 
 STEPS: dict[Event, Callable[[Job], Job]] = {
     Event.CLAIMED: claimed,
-    Event.STARTED: lambda job: lifecycle.started(job, Berth("w-1"), now=2.0),
+    Event.STARTED: lambda job: lifecycle.started(job, WorkerSlot("w-1"), now=2.0),
     Event.RELEASED: lambda job: lifecycle.released(job, now=3.0),
     Event.CAME_DUE: lambda job: lifecycle.came_due(job, now=3.0),
     Event.PROGRESSED: lambda job: lifecycle.progressed(job, job.attempt, done=1, total=2, now=3.0),
@@ -191,13 +191,13 @@ def test_a_run_that_completes_after_a_cancel_request_has_completed() -> None:
 def test_expiry_gives_a_worker_that_stops_jobs_itself_time_to_do_so() -> None:
     job = a_job(execution=Execution(timeout=10.0))
 
-    after = lifecycle.started(claimed(job), Berth("w-1", expiry_grace=5.0), now=100.0)
+    after = lifecycle.started(claimed(job), WorkerSlot("w-1", expiry_grace=5.0), now=100.0)
 
     assert after.execution.expiry == 115.0
 
 
 def test_a_silent_worker_loses_its_job_but_a_timed_out_job_fails() -> None:
-    quiet = Berth("w-1", presumed_dead_after=60.0)
+    quiet = WorkerSlot("w-1", presumed_dead_after=60.0)
     silent = lifecycle.started(claimed(a_job()), quiet, now=0.0)
     slow = lifecycle.started(
         claimed(a_job(execution=Execution(timeout=30.0))),

@@ -30,8 +30,8 @@ from shunter.model.retry import Retry
 from shunter.wire import checking, documents
 from shunter.wire.checking import Document, NotJson, parsed, rules_of
 from shunter.wire.documents import (
+    JobRequest,
     JobsWish,
-    JobWish,
     ResultWish,
     job_document,
     report_of,
@@ -280,7 +280,7 @@ def test_a_whole_number_may_be_written_with_a_point() -> None:
     assert fault({"type": "t", "retry": {"limit": 1e300}}).field == "retry.limit"
 
 
-@pytest.mark.parametrize("expected", [JobWish, ResultWish, JobsWish])
+@pytest.mark.parametrize("expected", [JobRequest, ResultWish, JobsWish])
 def test_every_field_says_what_to_send(expected: type[Document]) -> None:
     fields = set(rules_of(expected))
 

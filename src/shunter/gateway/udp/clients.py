@@ -9,7 +9,7 @@ from functools import partial
 
 from msgspec import Struct
 
-from shunter.dispatch.arrivals import CalledBack
+from shunter.dispatch.arrivals import CallbackAttempted
 from shunter.dispatch.dispatcher import Dispatcher
 from shunter.gateway.udp.exchange import Exchange, PendingRequest
 from shunter.gateway.udp.quota import Quota
@@ -33,7 +33,7 @@ SHOWN_LETTERS = 300
 class _Addition(Struct, frozen=True):
     """A task that is to be stored, and the packet that it came in."""
 
-    wish: Submission
+    submission: Submission
     reply_to: ReplyTo
     command: Command
     peer: Address
@@ -58,7 +58,7 @@ class UdpClients:
         self._place_within = place_within
         self._new_id = new_id
         self._added: list[_Addition] = []
-        self._heard: list[CalledBack] = []
+        self._heard: list[CallbackAttempted] = []
 
     def add(self, params: AddTask, command: Command, peer: Address, size: int) -> None:
         """Take a task, to be stored with the others of its batch of packets."""
@@ -70,7 +70,7 @@ class UdpClients:
         if self._dispatcher.is_full or not self._quota.has_room(peer):
             self._turn_away(unique_key, command, peer, size)
             return
-        wish = Submission(
+        submission = Submission(
             self._new_id(),
             params.type or DEFAULT_TYPE,
             bytes(params.payload) if params.payload is not None else NIL,
@@ -80,24 +80,24 @@ class UdpClients:
         )
         self._quota.asked(peer)
         reply_to = naming.reply_to(peer, params.task_id)
-        self._added.append(_Addition(wish, reply_to, command, peer, size))
+        self._added.append(_Addition(submission, reply_to, command, peer, size))
 
     def store_added(self) -> None:
         """Have the tasks stored that came; each is confirmed once it is committed."""
         if self._added:
             added, self._added = self._added, []
             self._dispatcher.submit_for_many(
-                [each.wish for each in added],
+                [each.submission for each in added],
                 [each.reply_to for each in added],
                 partial(self._stored, added),
             )
 
     def _stored(self, added: Sequence[_Addition], receipts: Sequence[Receipt]) -> None:
         for addition, receipt in zip(added, receipts, strict=True):
-            wish, command, peer = addition.wish, addition.command, addition.peer
+            submission, command, peer = addition.submission, addition.command, addition.peer
             self._quota.answered(peer)
-            if not receipt.reason and receipt.job_id == wish.id:
-                self._quota.took(peer, wish.unique_key or "", wish.id)
+            if not receipt.reason and receipt.job_id == submission.id:
+                self._quota.took(peer, submission.unique_key or "", submission.id)
             if not receipt.reason or receipt.field == "unique_key":  # it may be there already
                 self._exchange.endpoint.confirm(command, peer)
                 continue
@@ -134,7 +134,7 @@ class UdpClients:
         something to be committed anyway, and now and again.
         """
         if self._heard:
-            self._dispatcher.all_called_back(self._heard)
+            self._dispatcher.callbacks_attempted(self._heard)
             self._heard = []
 
     async def notify(self, job: Job) -> str | None:
@@ -149,7 +149,7 @@ class UdpClients:
     def _noting(self, job: Job) -> Callable[[str | None], None]:
         assert job.callback is not None
         job_id, tries = job.id, job.callback.tries
-        return lambda error: self._heard.append(CalledBack(job_id, tries, error))
+        return lambda error: self._heard.append(CallbackAttempted(job_id, tries, error))
 
     def _notify(
         self, job: Job, peer: Address, task_id: TaskId, heard: Callable[[str | None], None]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 from typing import Any
 
-from shunter.dispatch.arrivals import Introduced, Unasked
+from shunter.dispatch.arrivals import UnattributedResult, WorkerRegistered
 from shunter.dispatch.dispatcher import Dispatcher
 from shunter.gateway.udp.exchange import Exchange, PendingRequest
 from shunter.model.job import DEFAULT_TYPE, ErrorKind, Failure, Job
@@ -98,8 +98,10 @@ class UdpWorkers:
             report = Report(job.job_id, job.attempt, result=result, error=error)
             self._dispatcher.report(worker_id, [report], batch=number)
         else:
-            unasked = Unasked(worker_id, result, error, params.task_id, params.attempt)
-            self._dispatcher.report_unasked(unasked)
+            unattributed = UnattributedResult(
+                worker_id, result, error, params.task_id, params.attempt
+            )
+            self._dispatcher.report_unattributed(unattributed)
             self._dispatcher.submit([], None, lambda _: self._confirm(number))
         self._follow(others)
 
@@ -205,7 +207,7 @@ class UdpWorkers:
             registered=now,
             last_pinged=now,
         )
-        self._dispatcher.introduce(Introduced(worker, self, frozenset(), 1, None))
+        self._dispatcher.introduce(WorkerRegistered(worker, self, frozenset(), 1, None))
 
 
 @lru_cache

@@ -10,8 +10,8 @@ import msgspec
 from msgspec import Struct
 
 from shunter.web.refusals import ErrorDocument
-from shunter.wire.documents import JobDocument, JobPage, JobsWish, JobWish, ResultWish
-from shunter.wire.worker_documents import WorkerDocument, WorkerList, WorkerWish
+from shunter.wire.documents import JobDocument, JobPage, JobRequest, JobsWish, ResultWish
+from shunter.wire.worker_documents import WorkerDocument, WorkerList, WorkerRequest
 
 TITLE = "Shunter"
 TEXT = "text/plain"
@@ -47,7 +47,7 @@ OPERATIONS = (
         method="POST",
         path="/dispatcher/jobs/",
         summary="Submit a job: 201 if it is new, 200 if an equal one is there under its id or key.",
-        body=JobWish,
+        body=JobRequest,
         answers={200: JobDocument, 201: JobDocument},
         refusals=(*_CHANGING, 409, 503),
         needs_ready=True,
@@ -95,7 +95,7 @@ OPERATIONS = (
         method="PUT",
         path="/dispatcher/workers/",
         summary="Register an HTTP worker, or register it again: its id is made from its address.",
-        body=WorkerWish,
+        body=WorkerRequest,
         answers={201: WorkerDocument},
         refusals=(*_CHANGING, 503),
         needs_ready=True,

@@ -19,7 +19,7 @@ from shunter.web.bodies import read_body
 from shunter.web.refusals import HttpRefusal, JsonAnswer
 from shunter.wire.checking import checked, parsed
 from shunter.wire.messages import Held
-from shunter.wire.worker_documents import WorkerList, WorkerWish, worker_document
+from shunter.wire.worker_documents import WorkerList, WorkerRequest, worker_document
 
 COLLECTION = "/dispatcher/workers/"
 
@@ -37,7 +37,7 @@ class WorkerRoutes:
 
     async def register(self, request: Request) -> Response:
         """PUT: a worker comes. It may have jobs at once, and is asked for its health at once."""
-        wish = checked(parsed(await read_body(request, self._max_body_bytes)), WorkerWish)
+        wish = checked(parsed(await read_body(request, self._max_body_bytes)), WorkerRequest)
         now = self._dispatcher.now()
 
         def come(known: Worker | None) -> Worker:

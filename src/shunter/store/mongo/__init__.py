@@ -4,7 +4,7 @@
 which errors pass by themselves and what the others mean. `documents.py` turns records into
 documents and back, `blobs.py` keeps what is too big for them. `workers.py`, `replacing.py`,
 `delivering.py`, `inserting.py` and `claiming.py` are the parts of a batch (`swapping.py` is how
-jobs change, `front.py` where claims look), and `errand.py` is a batch on its way. `reads.py`
+jobs change, `front.py` where claims look), and `batch_write.py` is a batch on its way. `reads.py`
 reads, `purging.py` deletes, `waking.py` listens, and `store.py` puts all of it behind the port.
 """
 

@@ -15,11 +15,11 @@ from bson.raw_bson import RawBSONDocument
 from msgspec.structs import replace
 
 from shunter.model.job import Dispatch, Job, Status
-from shunter.model.lifecycle import Berth, started_at_once
+from shunter.model.lifecycle import WorkerSlot, started_at_once
 from shunter.store.mongo.blobs import Found, filled
 from shunter.store.mongo.connection import Connection
 from shunter.store.mongo.documents import LOWEST, Document, job_of, replacing
-from shunter.store.mongo.front import Crowd, Reserve, look, place_of
+from shunter.store.mongo.front import Contention, Reserve, look, place_of
 from shunter.store.mongo.swapping import MOST_BYTES, MOST_JOBS, SEQ_AND_PAYLOAD, swap
 from shunter.store.port import Claim
 
@@ -27,15 +27,15 @@ from shunter.store.port import Claim
 class Claiming:
     """Performs a claim, and with a `reserve` as much of it as that allows."""
 
-    def __init__(self, claim: Claim, crowd: Crowd, *, stamp: str) -> None:
-        self._claim, self._crowd, self._stamp = claim, crowd, stamp
+    def __init__(self, claim: Claim, contention: Contention, *, stamp: str) -> None:
+        self._claim, self._contention, self._stamp = claim, contention, stamp
         self._types = list(dict.fromkeys(claim.types))
-        self._berths: list[Berth | None] = list(claim.berths) or [None] * max(claim.limit, 0)
+        self._slots: list[WorkerSlot | None] = list(claim.slots) or [None] * max(claim.limit, 0)
         self._rounds = 0
         self._bid: _Bid | None = None
         self._taken: list[tuple[tuple[int, int], Job]] = []
         self.reserve = Reserve()
-        self.is_done = not self._types or not self._berths
+        self.is_done = not self._types or not self._slots
 
     @property
     def jobs(self) -> list[Job]:
@@ -49,23 +49,23 @@ class Claiming:
             self._bid = bid  # until its answer is there
             self._taken += await bid.made(connection)
             self._bid = None
-            self._berths = bid.berths_left
-            self._crowd.note(bids=bid.count, losses=bid.losses)
+            self._slots = bid.slots_left
+            self._contention.note(bids=bid.count, losses=bid.losses)
             is_end = bid.is_end and not bid.losses
             is_held_up = bid.is_restrained and (is_end or not bid.count)
-            self.is_done = not self._berths or (is_end and not bid.is_restrained)
+            self.is_done = not self._slots or (is_end and not bid.is_restrained)
 
     async def _next_bid(self, connection: Connection) -> _Bid:
         """Look at the queue, and bid for what is there."""
-        wanted = min(len(self._berths), MOST_JOBS)
+        wanted = min(len(self._slots), MOST_JOBS)
         below = self.reserve.first_made_ready
-        skip = self._crowd.place(wanted) if not self._rounds else 0
+        skip = self._contention.place(wanted) if not self._rounds else 0
         view = partial(look, connection.newest_jobs, self._types, wanted, below=below)
         seen = await connection.patiently(partial(view, skip=skip))
         if skip and len(seen) < wanted:
             seen = await connection.patiently(partial(view, skip=0))
         free = [document for document in seen if document["_id"] not in self.reserve.replaced]
-        bid = _Bid(self._claim, self._berths, stamp=f"{self._stamp}.{self._rounds}")
+        bid = _Bid(self._claim, self._slots, stamp=f"{self._stamp}.{self._rounds}")
         are_in = [bid.add(document) for document in free]
         bid.is_end = len(seen) < wanted and all(are_in)
         bid.is_restrained = below is not None or len(free) < len(seen)
@@ -74,13 +74,13 @@ class Claiming:
 
 
 class _Bid:
-    """An attempt to take jobs that were seen in the queue, one for each berth.
+    """An attempt to take jobs that were seen in the queue, one for each slot.
 
-    A berth of None is none: the job is claimed and not started. `is_end` says that there is
+    A slot of None is none: the job is claimed and not started. `is_end` says that there is
     nothing behind these jobs, and `is_restrained` that this may not be so for everybody.
     """
 
-    def __init__(self, claim: Claim, berths: list[Berth | None], *, stamp: str) -> None:
+    def __init__(self, claim: Claim, slots: list[WorkerSlot | None], *, stamp: str) -> None:
         self._dispatch = Dispatch(claim.dispatcher_id, claim.now, claim.expiry)
         self._stamp = stamp
         self._places: dict[str, tuple[int, int]] = {}
@@ -88,7 +88,7 @@ class _Bid:
         self._found: dict[str, Found] = {}
         self._documents: dict[str, RawBSONDocument] = {}
         self._size = 0
-        self.berths_left = berths
+        self.slots_left = slots
         self.losses = 0
         self.is_end = False
         self.is_restrained = False
@@ -104,7 +104,7 @@ class _Bid:
         self._seen.append(document["stamp"])
         self._places[document["_id"]] = place_of(document)
         queued, apart = job_of(document)
-        job = self._taken(queued, self.berths_left[len(self._found)])
+        job = self._taken(queued, self.slots_left[len(self._found)])
         new = replacing(job, stamp=self._stamp, result=None)
         self._found[job.id] = job, apart
         self._documents[job.id] = new
@@ -128,13 +128,13 @@ class _Bid:
             )
         )
         jobs = await filled(connection, [it for name, it in self._found.items() if name in taken])
-        berths = zip(self._found, self.berths_left, strict=False)
-        lost = [berth for name, berth in berths if name not in taken]
+        slots = zip(self._found, self.slots_left, strict=False)
+        lost = [slot for name, slot in slots if name not in taken]
         self.losses = len(lost)
-        self.berths_left = lost + self.berths_left[len(self._found) :]
+        self.slots_left = lost + self.slots_left[len(self._found) :]
         return [(self._places[job.id], job) for job in jobs]
 
-    def _taken(self, queued: Job, berth: Berth | None) -> Job:
+    def _taken(self, queued: Job, slot: WorkerSlot | None) -> Job:
         job = replace(
             queued,
             status=Status.DISPATCHING,
@@ -142,4 +142,4 @@ class _Bid:
             updated=self._dispatch.date,
             dispatcher=self._dispatch,
         )
-        return job if berth is None else started_at_once(job, berth)
+        return job if slot is None else started_at_once(job, slot)

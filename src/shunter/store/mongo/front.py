@@ -31,7 +31,7 @@ HALF_LIFE = 2.0
 ORDER = [("ready", 1), ("seq", 1)]
 
 
-class Crowd:
+class Contention:
     """How many others seem to claim at the same time, by what was lost to them of late."""
 
     def __init__(self) -> None:

@@ -3,7 +3,7 @@
 Writes of one client go one batch after the other, so that what is asked first counts first; reads
 don't wait for them. Between clients the server decides, by compare-and-swap.
 A batch that failed is kept for a while: offered again, it goes on where it stopped and knows
-what it has written (`errand.py`).
+what it has written (`batch_write.py`).
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from shunter.model.job import Job
 from shunter.model.presence import Presence
 from shunter.model.worker import Worker
 from shunter.store.mongo import purging, reads, waking
+from shunter.store.mongo.batch_write import BatchWrite
 from shunter.store.mongo.connection import Connection, public_name
-from shunter.store.mongo.errand import Errand
-from shunter.store.mongo.front import Crowd
+from shunter.store.mongo.front import Contention
 from shunter.store.mongo.listing import WorkerListing
 from shunter.store.mongo.presences import meet
 from shunter.store.mongo.workers import remove_workers, swap_workers
@@ -48,15 +48,15 @@ class MongoStore:
         self._users = 0
         self._seqs = _rising()
         self._numbers = count()
-        self._crowd = Crowd()
+        self._contention = Contention()
         self._listing = WorkerListing()
-        self._failed: deque[Errand] = deque(maxlen=MOST_FAILED)
+        self._failed: deque[BatchWrite] = deque(maxlen=MOST_FAILED)
 
     async def open(self) -> None:
         async with self._opening:
             if self._connection is None:
                 connection = await Connection.open(self._url, patience=self._patience)
-                self._herald = waking.Herald(connection, self.client_id)
+                self._herald = waking.WakeNotifier(connection, self.client_id)
                 self._connection = connection
 
     async def close(self) -> None:
@@ -74,13 +74,13 @@ class MongoStore:
 
     async def commit(self, batch: Batch) -> Committed:
         async with self._use() as connection, self._writing:
-            errand = self._errand(batch)
+            write = self._batch_write(batch)
             try:
-                committed = await errand.perform(connection)
+                committed = await write.perform(connection)
             except StoreError:
-                self._failed.append(errand)
+                self._failed.append(write)
                 raise
-            if errand.made_ready:
+            if write.made_ready:
                 self._herald.tell()
             return committed
 
@@ -197,13 +197,13 @@ class MongoStore:
             raise StoreError(f"store {self.name} is not open; call open() first, close() last")
         return self._connection
 
-    def _errand(self, batch: Batch) -> Errand:
-        """Take up the errand of a batch that is offered again, or begin one."""
-        for errand in self._failed:
-            if errand.batch is batch:
-                self._failed.remove(errand)
-                return errand
-        return Errand(batch, self._crowd, stamp=self._next_stamp(), seqs=self._seqs)
+    def _batch_write(self, batch: Batch) -> BatchWrite:
+        """Take up the write of a batch that is offered again, or begin one."""
+        for write in self._failed:
+            if write.batch is batch:
+                self._failed.remove(write)
+                return write
+        return BatchWrite(batch, self._contention, stamp=self._next_stamp(), seqs=self._seqs)
 
     def _next_stamp(self) -> str:
         return f"{self.client_id}-{next(self._numbers)}"

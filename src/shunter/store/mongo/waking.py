@@ -41,7 +41,7 @@ _BROKEN = frozenset({43, 136, 175, 222, 237, 280, 286})
 _RAW: CodecOptions[RawBSONDocument] = CodecOptions(document_class=RawBSONDocument)
 
 
-class Herald:
+class WakeNotifier:
     """Leaves notes for the other clients, one for all that came in a while."""
 
     def __init__(self, connection: Connection, client_id: str) -> None:

@@ -59,8 +59,8 @@ def claim(connection: sqlite3.Connection, wish: Claim) -> list[Job]:
     jobs = reads.jobs(
         connection, statements.NUMBERED, listed, order="rank, jobs.seq", payload=True, claim=made
     )
-    if jobs and wish.berths:
-        jobs = [started_at_once(job, berth) for job, berth in zip(jobs, wish.berths, strict=False)]
+    if jobs and wish.slots:
+        jobs = [started_at_once(job, slot) for job, slot in zip(jobs, wish.slots, strict=False)]
         rows = [replaced(job) for job in jobs]
         assert all(replace(connection, rows, secrets.randbits(48)))
     elif jobs:

@@ -25,7 +25,7 @@ from shunter.worker.http.offers import Introduction
 from shunter.worker.http.registrar import Registrar
 from shunter.worker.http.reporter import AT_ONCE, Reporter
 from shunter.worker.http.routes import worker_app
-from shunter.worker.http.schedule import Circle
+from shunter.worker.http.schedule import DispatcherRing
 from shunter.worker.pool.process_pool import PoolSettings, ProcessPool
 from shunter.worker.pool.watchdog import lease_clock
 
@@ -96,7 +96,7 @@ class HttpHost:
         )
         port: int = listener.getsockname()[1]
         caller = Caller(at_once=AT_ONCE + 2)
-        circle = Circle(settings.dispatchers)
+        circle = DispatcherRing(settings.dispatchers)
         self._reporter = Reporter(
             caller,
             circle,
@@ -262,5 +262,5 @@ class HttpHost:
         self._log.info(
             "resigned" if is_known else "left without a dispatcher knowing",
             action="resign",
-            given_back=[run.job_id for run in undone],
+            returned_jobs=[run.job_id for run in undone],
         )

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from shunter.calling import Answer, Caller, CallFailed
 from shunter.worker.http import schedule
 from shunter.worker.http.offers import Introduction, Registered
-from shunter.worker.http.schedule import Circle
+from shunter.worker.http.schedule import DispatcherRing
 from shunter.worker.http.verdicts import SHOWN_CHARACTERS, fault_in
 
 COLLECTION = "/dispatcher/workers/"
@@ -27,7 +27,7 @@ class Registrar:
     def __init__(
         self,
         caller: Caller,
-        circle: Circle,
+        circle: DispatcherRing,
         introduction: Introduction,
         *,
         spread: Callable[[], float],

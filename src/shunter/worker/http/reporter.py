@@ -17,8 +17,8 @@ from shunter.web.bodies import aside
 from shunter.wire.messages import Held, Report
 from shunter.worker.http import schedule
 from shunter.worker.http.offers import result_document
-from shunter.worker.http.postbag import Letter, Postbag
-from shunter.worker.http.schedule import Circle
+from shunter.worker.http.pending_reports import PendingReport, PendingReports
+from shunter.worker.http.schedule import DispatcherRing
 from shunter.worker.http.verdicts import (
     SHOWN_CHARACTERS,
     Fault,
@@ -43,7 +43,7 @@ class Reporter:
     def __init__(
         self,
         caller: Caller,
-        circle: Circle,
+        circle: DispatcherRing,
         *,
         spread: Callable[[], float],
         on_settled: Callable[[Held], None],
@@ -51,7 +51,7 @@ class Reporter:
     ) -> None:
         self._caller, self._circle, self._spread = caller, circle, spread
         self._on_settled, self._on_unknown = on_settled, on_unknown
-        self._postbag = Postbag()
+        self._postbag = PendingReports()
         self._news = asyncio.Event()
         self._is_failing = False
         self._log = structlog.get_logger("shunter.worker")
@@ -87,7 +87,7 @@ class Reporter:
             except TimeoutError:
                 pass
 
-    async def _deliver(self, letter: Letter) -> None:
+    async def _deliver(self, letter: PendingReport) -> None:
         place, report = self._circle.current, letter.report
         if not letter.written:
             size = len(report.result or b"")
@@ -101,7 +101,7 @@ class Reporter:
         else:
             self._settle(letter, place, answer)
 
-    def _settle(self, letter: Letter, place: str, answer: Answer) -> None:
+    def _settle(self, letter: PendingReport, place: str, answer: Answer) -> None:
         fault = Fault() if answer.is_success else fault_in(answer.body)
         found = f"{answer.status} {fault.message[:SHOWN_CHARACTERS]}".rstrip()
         match verdict_on(letter.report, answer.status, fault):
@@ -121,18 +121,18 @@ class Reporter:
             case Verdict.AGAIN:
                 self._postpone(letter, place, found)
 
-    def _drop(self, letter: Letter, place: str, found: str) -> None:
+    def _drop(self, letter: PendingReport, place: str, found: str) -> None:
         self._note("a report was refused and is dropped", letter, found, dispatcher=place)
         self._remove(letter)
 
-    def _remove(self, letter: Letter) -> None:
+    def _remove(self, letter: PendingReport) -> None:
         if self._is_failing:
             self._is_failing = False
             self._log.info("reports arrive again", action="report_again")
         if self._postbag.remove(letter):
             self._on_settled(letter.run)
 
-    def _postpone(self, letter: Letter, place: str, found: str) -> None:
+    def _postpone(self, letter: PendingReport, place: str, found: str) -> None:
         """Try again: at once with the next dispatcher, or after a pause when all have failed."""
         if not self._is_failing:
             self._is_failing = True
@@ -143,7 +143,7 @@ class Reporter:
         self._postbag.put_back(letter, due=monotonic() + wait)
         self._news.set()
 
-    def _note(self, what: str, letter: Letter, found: str, **about: str) -> None:
+    def _note(self, what: str, letter: PendingReport, found: str, **about: str) -> None:
         run = letter.run
         self._log.warning(
             what, action="report", job=run.job_id, attempt=run.attempt, found=found, **about

@@ -24,7 +24,7 @@ def pause(failures: int, places: int, *, spread: float) -> float:
     )
 
 
-class Circle:
+class DispatcherRing:
     """The dispatchers, and which of them to ask."""
 
     def __init__(self, places: Sequence[str]) -> None:

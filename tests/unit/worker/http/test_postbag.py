@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from shunter.wire.messages import Held, Report
-from shunter.worker.http.postbag import Postbag
+from shunter.worker.http.pending_reports import PendingReports
 
 
-def bag(*names: str, now: float = 0.0) -> Postbag:
-    made = Postbag()
+def bag(*names: str, now: float = 0.0) -> PendingReports:
+    made = PendingReports()
     for name in names:
         made.add(Report(name, 1, result=b"\x01"), "w", now=now)
     return made

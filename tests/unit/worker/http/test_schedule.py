@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from shunter.worker.http.schedule import FIRST_SECONDS, LONGEST_SECONDS, Circle, pause
+from shunter.worker.http.schedule import FIRST_SECONDS, LONGEST_SECONDS, DispatcherRing, pause
 
 
 def test_no_dispatcher_is_waited_for_while_another_has_not_been_asked() -> None:
@@ -30,7 +30,7 @@ def test_a_part_of_each_pause_is_random(spread: float) -> None:
 
 
 def test_the_circle_moves_on_once_for_all_who_failed_at_the_same_place() -> None:
-    circle = Circle(["http://a/", "http://b", "http://c"])
+    circle = DispatcherRing(["http://a/", "http://b", "http://c"])
     place = circle.current
 
     circle.failed(place)
@@ -40,7 +40,7 @@ def test_the_circle_moves_on_once_for_all_who_failed_at_the_same_place() -> None
 
 
 def test_the_circle_closes() -> None:
-    circle = Circle(["http://a", "http://b"])
+    circle = DispatcherRing(["http://a", "http://b"])
     for _ in range(2):
         circle.failed(circle.current)
 

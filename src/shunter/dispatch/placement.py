@@ -17,7 +17,7 @@ from shunter.dispatch.state import DispatcherState
 from shunter.errors import JobRefused
 from shunter.model import lifecycle
 from shunter.model.job import Job, ReplyTo
-from shunter.model.lifecycle import Berth
+from shunter.model.lifecycle import WorkerSlot
 from shunter.store.port import Claim
 from shunter.wire.messages import Receipt, Submission
 
@@ -29,7 +29,7 @@ COOLED_PATIENCE_SECONDS = 4.0
 It is less than the 5 s after which a claim expires."""
 
 
-class Placing:
+class Placement:
     """Places jobs for one dispatcher."""
 
     def __init__(self, state: DispatcherState) -> None:
@@ -48,7 +48,7 @@ class Placing:
                 continue
             worker_id = self._state.roster.place(job.type, job.id)
             if worker_id is not None:
-                started = lifecycle.started(job, self._berth(worker_id, job.id), now=plan.now)
+                started = lifecycle.started(job, self._slot(worker_id, job.id), now=plan.now)
                 plan.changes[job.id] = Change(started, claimed=job)
             elif plan.now > ripe_at + patience:
                 plan.changes[job.id] = Change(lifecycle.released(job, now=plan.now))
@@ -65,23 +65,23 @@ class Placing:
     def insert(self, submitted: Submitted, plan: Plan) -> None:
         """Admit what was submitted, and start it at once where there is room."""
         insertion = Insertion([], [], submitted.answer, submitted.on_stored)
-        for wish, reply_to in zip(submitted.wishes, submitted.replies, strict=True):
+        for submission, reply_to in zip(submitted.submissions, submitted.replies, strict=True):
             try:
-                job = self._admit(wish, reply_to, plan.now)
+                job = self._admit(submission, reply_to, plan.now)
             except JobRefused as refusal:
                 self._counters["submissions_refused"] += 1
-                insertion.receipts.append(Receipt(wish.id, refusal.field, str(refusal)))
+                insertion.receipts.append(Receipt(submission.id, refusal.field, str(refusal)))
             else:
                 insertion.jobs.append(job)
                 insertion.receipts.append(None)
         plan.insertions.append(insertion)
 
-    def _admit(self, wish: Submission, reply_to: ReplyTo | None, now: float) -> Job:
+    def _admit(self, submission: Submission, reply_to: ReplyTo | None, now: float) -> Job:
         roster = self._state.roster
         job = admit(
-            wish,
+            submission,
             rules=self._rules.intake,
-            handler=roster.handler(wish.type),
+            handler=roster.handler(submission.type),
             known_types=roster.types() if self._rules.intake.refuse_unknown_types else set(),
             reply_to=reply_to,
             now=now,
@@ -96,32 +96,32 @@ class Placing:
         if seat.is_shared:
             return mine
         roster.hold(seat.worker_id, job.id)
-        return lifecycle.started(mine, self._berth(seat.worker_id, job.id), now=now)
+        return lifecycle.started(mine, self._slot(seat.worker_id, job.id), now=now)
 
     def claims(self, now: float) -> Iterable[Claim]:
         """Ask for waiting jobs, to be started at once unless something lies between."""
         expiry = lifecycle.claim_expiry(now, self._rules.cooldown)
         for opening, types in list(self._state.wanted()):
             limit = min(opening.free, self._rules.claim_limit)
-            berths: tuple[Berth, ...] = ()
+            slots: tuple[WorkerSlot, ...] = ()
             if not self._rules.cooldown and not opening.is_shared:
                 seats = self._state.roster.reserve(opening.types, limit)
-                berths = tuple(map(self._berth, seats))
-                limit = len(berths)
+                slots = tuple(map(self._slot, seats))
+                limit = len(slots)
             yield Claim(
                 dispatcher_id=self._id,
                 types=self._state.by_turn(types),
                 limit=limit,
                 now=now,
                 expiry=expiry,
-                berths=berths,
+                slots=slots,
             )
 
-    def _berth(self, worker_id: str, job_id: str | None = None) -> Berth:
+    def _slot(self, worker_id: str, job_id: str | None = None) -> WorkerSlot:
         kind = self._state.members[worker_id].worker.kind
         if kind.traits.is_shared:
             assert job_id is not None
-            return Berth(worker_id, place=self._state.roster.number(worker_id, job_id))
+            return WorkerSlot(worker_id, place=self._state.roster.number(worker_id, job_id))
         if kind.traits.lists_jobs:
-            return Berth(worker_id, expiry_grace=self._rules.expiry_grace)
-        return Berth(worker_id, presumed_dead_after=self._rules.presumed_dead_after(kind))
+            return WorkerSlot(worker_id, expiry_grace=self._rules.expiry_grace)
+        return WorkerSlot(worker_id, presumed_dead_after=self._rules.presumed_dead_after(kind))

@@ -4,7 +4,7 @@ It is no transaction: each write is a compare-and-swap of its own, harmless when
 means nothing to the others. A dispatcher that dies in between leaves some of them done, which
 is what it would have left by dying between two batches.
 A part that is done is remembered; a part whose answer was lost is done again under the same
-stamp, by which it knows its own writes. So an errand that failed may be performed again, and goes
+stamp, by which it knows its own writes. So a write that failed may be performed again, and goes
 on where it stopped.
 Parts that don't need each other are under way at the same time, and share the wait for the
 journals: that wait is what a batch costs. A claim leaves alone what its batch is about to
@@ -23,7 +23,7 @@ from shunter.model.queueing import alarm, rank
 from shunter.store.mongo.claiming import Claiming
 from shunter.store.mongo.connection import Connection
 from shunter.store.mongo.delivering import Deliveries
-from shunter.store.mongo.front import Crowd, Reserve
+from shunter.store.mongo.front import Contention, Reserve
 from shunter.store.mongo.inserting import Insertions
 from shunter.store.mongo.replacing import Replacements
 from shunter.store.mongo.workers import WorkerWrites
@@ -39,17 +39,20 @@ class Part(Protocol):
         """Do what is not done yet, and keep the answers."""
 
 
-class Errand:
-    """All that one batch wants written. `stamp` is this errand's alone."""
+class BatchWrite:
+    """All that one batch wants written. `stamp` is this write's alone."""
 
-    def __init__(self, batch: Batch, crowd: Crowd, *, stamp: str, seqs: Iterator[int]) -> None:
+    def __init__(
+        self, batch: Batch, contention: Contention, *, stamp: str, seqs: Iterator[int]
+    ) -> None:
         self.batch = batch
         self._workers = WorkerWrites(batch.workers, batch.renewed, now=batch.now)
         self._replacements = Replacements(batch.replacements, stamp=f"{stamp}.r")
         self._deliveries = Deliveries(batch.deliveries, stamp=f"{stamp}.d")
         self._insertions = Insertions(batch.inserts, stamp=f"{stamp}.i", seqs=seqs)
         self._claims = [
-            Claiming(claim, crowd, stamp=f"{stamp}.c{at}") for at, claim in enumerate(batch.claims)
+            Claiming(claim, contention, stamp=f"{stamp}.c{at}")
+            for at, claim in enumerate(batch.claims)
         ]
 
     async def perform(self, connection: Connection) -> Committed:

@@ -12,7 +12,7 @@ from msgspec import Struct
 from shunter.wire.messages import Held, Report
 
 
-class Letter(Struct, eq=False):
+class PendingReport(Struct, eq=False):
     """One report: what it says, and how often it was tried in vain.
 
     `written` is the report as it is sent, once it has been written.
@@ -30,20 +30,20 @@ class Letter(Struct, eq=False):
         return Held(self.report.job_id, self.report.attempt)
 
 
-class Postbag:
+class PendingReports:
     """All reports that no dispatcher has taken."""
 
     def __init__(self) -> None:
-        self._letters: dict[Held, Letter] = {}
+        self._letters: dict[Held, PendingReport] = {}
 
     def __len__(self) -> int:
         return len(self._letters)
 
     def add(self, report: Report, worker_id: str, *, now: float) -> None:
-        letter = Letter(report, worker_id, now)
+        letter = PendingReport(report, worker_id, now)
         self._letters[letter.run] = letter
 
-    def take(self, *, now: float) -> Letter | None:
+    def take(self, *, now: float) -> PendingReport | None:
         """Return the letter that is due longest; it is out from now on."""
         due = [letter for letter in self._waiting() if letter.due <= now]
         if not due:
@@ -56,11 +56,11 @@ class Postbag:
         """Return when there is something to take."""
         return min((letter.due for letter in self._waiting()), default=None)
 
-    def put_back(self, letter: Letter, *, due: float) -> None:
+    def put_back(self, letter: PendingReport, *, due: float) -> None:
         """It came back; try again at that time."""
         letter.is_out, letter.due = False, due
 
-    def remove(self, letter: Letter) -> bool:
+    def remove(self, letter: PendingReport) -> bool:
         """It is settled; tell whether anybody still waited for that."""
         is_here = self._letters.get(letter.run) is letter
         if is_here:
@@ -70,5 +70,5 @@ class Postbag:
     def clear(self) -> None:
         self._letters.clear()
 
-    def _waiting(self) -> Iterator[Letter]:
+    def _waiting(self) -> Iterator[PendingReport]:
         return (letter for letter in self._letters.values() if not letter.is_out)

@@ -20,7 +20,7 @@ FIRST_ASK_SECONDS = 0.25
 ASKED_AT_ONCE = 500
 
 
-class Awaited:
+class PendingOutcomes:
     """The handles of one client, and all its views."""
 
     def __init__(
@@ -98,4 +98,4 @@ class Awaited:
         self.settle(answer.outcomes)
         for job_id in answer.unknown:
             if job := self._wanted.pop(job_id, None):
-                job.is_lost()
+                job.mark_lost()
