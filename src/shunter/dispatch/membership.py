@@ -120,6 +120,8 @@ class Membership:
         member = state.members.get(worker_id)
         if member is None:
             return
+        if _ends_silence(state, member, arrival):
+            member.lists_from = arrival.received + state.rules.forgotten_after
         member.heard_at = arrival.received
         state.roster.adjust(worker_id, is_open=True)
         plan.renewed.add(worker_id)
@@ -181,7 +183,16 @@ class Membership:
 
 
 def missing_from(state: DispatcherState, arrival: HeartbeatReceived) -> set[str]:
-    """Return the jobs that the worker should have listed: it has had them long enough."""
+    """Return the jobs that the worker should have listed: it has had them long enough.
+
+    What comes first after a silence was sent before it, perhaps: it may have been stuck on a
+    connection that the worker has closed since. Nothing is missing from such a list.
+    """
+    member = state.members.get(arrival.worker_id)
+    if member is not None and (
+        arrival.received < member.lists_from or _ends_silence(state, member, arrival)
+    ):
+        return set()
     has = {held.job_id for held in arrival.held}
     sent_before = arrival.received - state.rules.forgotten_after
     return {
@@ -189,6 +200,10 @@ def missing_from(state: DispatcherState, arrival: HeartbeatReceived) -> set[str]
         for job_id in state.roster.held(arrival.worker_id) - has
         if (job := state.running.get(job_id)) is None or state.known_since(job) <= sent_before
     }
+
+
+def _ends_silence(state: DispatcherState, member: Member, arrival: HeartbeatReceived) -> bool:
+    return arrival.received - member.heard_at >= state.rules.silent_after
 
 
 def strangers_in(state: DispatcherState, arrival: HeartbeatReceived) -> set[Held]:

@@ -31,6 +31,7 @@ class Member(Struct):
     worker: Worker
     link: WorkerLink
     heard_at: float
+    lists_from: float = 0.0  # before that, its lists of jobs may be old news
     full_until: float = 0.0
     unreachable_since: float | None = None
     strange: dict[Held, float] = {}  # runs it has that we don't know of, and since when it says so

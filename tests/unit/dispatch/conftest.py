@@ -104,6 +104,12 @@ class Scene:
         (at or self.dispatcher).beat(HeartbeatReceived(worker_id, frozenset(held), window, 9))
         self.turns(at)
 
+    def beat_for(self, seconds: int, worker_id: str, *held: Held, **how: Any) -> None:
+        """Let time pass in which a worker says every second what it has."""
+        for _ in range(seconds):
+            self.clock.advance(1.0)
+            self.beat(worker_id, *held, **how)
+
     def survey(self, at: Dispatcher | None = None) -> None:
         """Look at all workers of the store, as a dispatcher does every second."""
         finish(sweep.survey(at or self.dispatcher, self.said))

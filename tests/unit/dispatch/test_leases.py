@@ -62,8 +62,7 @@ def test_a_job_that_its_worker_does_not_know_of_is_queued_again(scene: Any) -> N
     scene.beat("w-1")
     assert scene.job("j-1").attempt == 1, "it may still be on its way"
 
-    scene.clock.advance(3.0)
-    scene.beat("w-1")
+    scene.beat_for(3, "w-1")
 
     assert scene.job("j-1").attempt == 2
 
@@ -85,8 +84,7 @@ def test_a_new_dispatcher_adopts_what_a_worker_still_has(scene: Any) -> None:
     successor = scene.another_dispatcher("d-2")
 
     scene.worker("w-1", slots=2, held=[J1], at=successor)
-    scene.clock.advance(3.0)
-    scene.beat("w-1", J1, window=2, at=successor)
+    scene.beat_for(3, "w-1", J1, window=2, at=successor)
     scene.report("w-1", Report("j-1", 1, result=b"\x01"), at=successor)
 
     assert scene.job("j-1").status is Status.COMPLETED
@@ -127,8 +125,7 @@ def test_a_job_that_ended_elsewhere_is_quietly_forgotten(scene: Any) -> None:
     scene.worker("w-1", held=[J1], at=other)
     scene.report("w-1", Report("j-1", 1, result=b"\x01"), at=other)
 
-    scene.clock.advance(3.0)
-    scene.beat("w-1")
+    scene.beat_for(3, "w-1")
 
     assert scene.job("j-1").status is Status.COMPLETED
     assert scene.dispatcher.counters["jobs_lost"] == 0
@@ -336,3 +333,18 @@ def test_a_start_counts_from_when_it_was_written(scene: Any) -> None:
     scene.submit("j-1")
 
     assert scene.job("j-1").attempt == 1
+
+
+def test_the_first_word_after_a_silence_may_be_an_old_one(scene: Any) -> None:
+    """It was stuck on a connection that its worker has closed since; a READY is on its way."""
+    scene.worker("w-1")
+    scene.clock.advance(1.0)
+    scene.submit("j-1")
+    scene.clock.advance(7.0)
+
+    scene.beat("w-1")
+    scene.beat("w-1")
+
+    assert scene.job("j-1").attempt == 1
+    scene.beat_for(3, "w-1")
+    assert scene.job("j-1").attempt == 2, "by now it knows nothing of it for sure"

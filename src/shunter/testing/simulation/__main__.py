@@ -22,7 +22,7 @@ from shunter.testing.simulation.campaign import (
     restart_reproducibly,
     try_all,
 )
-from shunter.testing.simulation.generator import PROMISED, scenario_of
+from shunter.testing.simulation.generator import scenario_of
 from shunter.testing.simulation.scenario import FaultKind, Scenario
 from shunter.testing.simulation.shrinking import shrunk
 from shunter.testing.simulation.simulator import SimulationResult, simulate
@@ -66,8 +66,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--scenario", metavar="FILE", help="run a scenario that was written down")
     parser.add_argument(
         "--faults",
-        default="promised",
-        help=f"promised, all, or kinds separated by commas: {', '.join(FaultKind)}",
+        default="all",
+        help=f"all, or kinds separated by commas: {', '.join(FaultKind)}",
     )
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 2)
     parser.add_argument("--json", action="store_true", help="print the summary as JSON")
@@ -75,8 +75,6 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _kinds(text: str) -> tuple[FaultKind, ...]:
-    if text == "promised":
-        return PROMISED
     return tuple(FaultKind) if text == "all" else tuple(map(FaultKind, text.split(",")))
 
 
@@ -107,7 +105,7 @@ def _run(
         return try_all(seeds, kinds, processes=processes, progress=show)
 
 
-def _tell(result: SimulationResult, *, whole: bool, faults: str = "promised") -> int:
+def _tell(result: SimulationResult, *, whole: bool, faults: str = "all") -> int:
     """Print the story of a run, shrunk if it failed; return the exit code."""
     if result.violation is None:
         sys.stdout.write(story(result) + "\n")
@@ -115,7 +113,7 @@ def _tell(result: SimulationResult, *, whole: bool, faults: str = "promised") ->
     smallest = result if whole else shrunk(result)
     path = Path(gettempdir()) / f"shunter-simulation-{result.scenario.seed}.json"
     path.write_bytes(msgspec.json.encode(smallest.scenario))
-    option = "" if faults == "promised" else f" --faults {faults!r}"
+    option = "" if faults == "all" else f" --faults {faults!r}"
     sys.stdout.write(
         f"\n{story(smallest, original=result.scenario)}\n\n"
         f"Replay it:        {COMMAND} --replay {result.scenario.seed}{option}\n"

@@ -19,7 +19,7 @@ from msgspec import Struct, field
 
 from shunter.model.job import Status
 from shunter.model.lifecycle import TRANSITIONS, Event
-from shunter.testing.simulation.generator import PROMISED, scenario_of
+from shunter.testing.simulation.generator import scenario_of
 from shunter.testing.simulation.judge import Violation
 from shunter.testing.simulation.scenario import FaultKind
 from shunter.testing.simulation.simulator import simulate
@@ -71,7 +71,7 @@ def be_quiet() -> None:
     )
 
 
-def try_seeds(seeds: Iterable[int], kinds: Collection[FaultKind] = PROMISED) -> Findings:
+def try_seeds(seeds: Iterable[int], kinds: Collection[FaultKind] = tuple(FaultKind)) -> Findings:
     """Run these seeds here, one after the other."""
     found = Findings()
     for seed in seeds:
@@ -89,7 +89,7 @@ def try_seeds(seeds: Iterable[int], kinds: Collection[FaultKind] = PROMISED) -> 
 
 def try_all(
     seeds: Sequence[int],
-    kinds: Collection[FaultKind] = PROMISED,
+    kinds: Collection[FaultKind] = tuple(FaultKind),
     *,
     processes: int,
     progress: Callable[[Findings], None] = lambda findings: None,
