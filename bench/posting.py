@@ -22,7 +22,7 @@ from starlette.routing import Route
 
 from bench.stage import Dispatcher, Stage, await_answer, conclude, free_ports, say, sizes
 from shunter import AsyncClient
-from shunter.web.server import bound_listener, http_server
+from shunter.net.web.server import bound_listener, http_server
 
 PATH = "/dispatcher/jobs/"
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from shunter.calling import KEPT_BYTES, Answer, Caller, CallFailed, CallForbidden
 from shunter.model.callback_hosts import allowed_hosts
+from shunter.net.calling import KEPT_BYTES, Answer, Caller, CallFailed, CallForbidden
 from system.receiver import Receiver
 from system.yard import free_port
 

@@ -11,7 +11,7 @@ from typing import Any, ParamSpec
 import pytest
 
 from shunter import datagrams
-from shunter.datagrams import Batch, DatagramSocket
+from shunter.net.datagrams import Batch, DatagramSocket
 
 P = ParamSpec("P")
 

@@ -10,7 +10,7 @@ from random import Random
 
 import pytest
 
-from shunter.udp_endpoint import Batch, UdpEndpoint
+from shunter.net.udp_endpoint import Batch, UdpEndpoint
 from shunter.wire.udp.methods import AddTask
 from shunter.wire.udp.pacing import MAX_RESENDS_AT_ONCE, RESENDS_PER_SECOND
 from shunter.wire.udp.packets import Command, Confirmation, request

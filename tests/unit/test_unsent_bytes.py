@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from shunter.transport import (
+from shunter.net.transport import (
     UNSENT_BYTES_PER_PEER,
     UNSENT_WHOLE_BYTES,
     WHOLE_BYTES,

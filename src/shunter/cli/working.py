@@ -13,7 +13,7 @@ from shunter.settings import Settings
 from shunter.settings_sources import shown
 from shunter.worker.pool.process_pool import PoolSettings
 from shunter.worker.procfs import die_with_parent
-from shunter.worker.zmq_worker import ZmqWorker, ZmqWorkerSettings
+from shunter.worker.zmq.zmq_worker import ZmqWorker, ZmqWorkerSettings
 
 if TYPE_CHECKING:
     from shunter.worker.http.host import HttpHostSettings

@@ -21,12 +21,12 @@ from shunter.client.handle import AsyncJob, raise_refusal
 from shunter.client.pending_outcomes import PendingOutcomes
 from shunter.client.session import DispatcherSession, OpenSession, Session
 from shunter.context import current_context
-from shunter.environment import REAL, Environment
 from shunter.errors import JobNotFound, JobRefused, ResultTimeout
 from shunter.model.identity import timed_id
 from shunter.model.job import Callback, Job
 from shunter.model.retry import Retry
 from shunter.model.worker import Worker
+from shunter.net.environment import REAL, Environment
 from shunter.wire.batching import batches
 from shunter.wire.messages import (
     Accepted,

@@ -12,7 +12,7 @@ import weakref
 from collections.abc import Awaitable, Callable, Iterable
 
 from shunter.client.handle import AsyncJob
-from shunter.environment import REAL, Environment
+from shunter.net.environment import REAL, Environment
 from shunter.wire.messages import Fetched, Outcome
 
 ASK_SECONDS = 1.0

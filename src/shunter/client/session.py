@@ -17,10 +17,10 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from shunter.environment import REAL, Environment
 from shunter.errors import ProtocolError, ShunterError, StoreUnavailable, Unreachable
-from shunter.parted import PART_KINDS, Body, PartedMessages, Release
-from shunter.transport import LoopSocket
+from shunter.net.environment import REAL, Environment
+from shunter.net.parted import PART_KINDS, Body, PartedMessages, Release
+from shunter.net.transport import LoopSocket
 from shunter.wire import frames
 from shunter.wire.frames import Full, full
 from shunter.wire.messages import (

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from shunter.app import JobFunction
 from shunter.client.tasks import TaskName
 from shunter.client.udp_client import AsyncTask, AsyncUdpClient, task_value
-from shunter.dialogue import DEFAULT_DISPATCHER
+from shunter.net.dialogue import DEFAULT_DISPATCHER
 from shunter.wire.messages import Outcome
 from shunter.wire.udp.packets import MAX_PACKET_BYTES
 from shunter.wire.udp.signing import Secret

@@ -17,14 +17,6 @@ import msgspec
 
 from shunter.app import JobFunction, payload_of
 from shunter.client.tasks import TaskName, Tasks, Verdict, outcome_of
-from shunter.dialogue import (
-    DEFAULT_DISPATCHER,
-    Dialogue,
-    peer_name,
-    place_to_bind,
-    resolved,
-    unguessable_id,
-)
 from shunter.errors import (
     DispatcherBusy,
     JobError,
@@ -36,8 +28,16 @@ from shunter.errors import (
     Unreachable,
 )
 from shunter.model.job import ErrorKind, Status
+from shunter.net.dialogue import (
+    DEFAULT_DISPATCHER,
+    Dialogue,
+    peer_name,
+    place_to_bind,
+    resolved,
+    unguessable_id,
+)
+from shunter.net.udp_endpoint import Seal
 from shunter.payload import result_of
-from shunter.udp_endpoint import Seal
 from shunter.wire.messages import Outcome
 from shunter.wire.udp.methods import AddTask, NotifyTask, Packed
 from shunter.wire.udp.packets import (

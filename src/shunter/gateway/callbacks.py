@@ -15,14 +15,14 @@ import msgspec
 import structlog
 from msgspec.structs import replace
 
-from shunter.calling import Answer, CallFailed, CallForbidden
 from shunter.dispatch.dispatcher import Dispatcher
-from shunter.environment import REAL, Environment
 from shunter.errors import StoreError
 from shunter.gateway.udp.clients import UdpClients
 from shunter.model.callback_hosts import SETTING
 from shunter.model.job import Job
-from shunter.web.bodies import aside
+from shunter.net.calling import Answer, CallFailed, CallForbidden
+from shunter.net.environment import REAL, Environment
+from shunter.net.web.bodies import aside
 from shunter.wire.documents import job_document
 from shunter.wire.udp.naming import SCHEME
 

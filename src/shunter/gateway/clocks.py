@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from shunter.environment import REAL, Environment
 from shunter.model.presence import HostClock
+from shunter.net.environment import REAL, Environment
 
 
 class SteadyClock:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from shunter.environment import REAL, Environment
 from shunter.model.identity import timed_id
+from shunter.net.environment import REAL, Environment
 
 RANDOM_BYTES = 10
 NUMBERS_AT_ONCE = 400

@@ -19,27 +19,27 @@ from shunter.dispatch.alarm_clock import AlarmClock
 from shunter.dispatch.dispatcher import Dispatcher, heed_cancellation
 from shunter.dispatch.intake import IntakeRules
 from shunter.dispatch.rules import CALLBACK_FACTOR, CallbackRules, Rules
-from shunter.environment import REAL, Environment
 from shunter.errors import JobError, SettingsError, StoreError
-from shunter.gateway.backend import Backend
 from shunter.gateway.callbacks import CallbackCaller
 from shunter.gateway.clocks import SteadyClock, host_clock
-from shunter.gateway.frontend import Frontend
-from shunter.gateway.http_workers import HttpWorkers
+from shunter.gateway.http.application import http_app
+from shunter.gateway.http.worker_calls import HttpWorkers
 from shunter.gateway.ids import Ids
 from shunter.gateway.udp.gateway import UdpGateway, UdpRules
-from shunter.gateway.web.application import http_app
+from shunter.gateway.zmq.backend import Backend
+from shunter.gateway.zmq.frontend import Frontend
 from shunter.model.callback_hosts import allowed_hosts
 from shunter.model.health import HealthRules
 from shunter.model.presence import Skews
 from shunter.model.retry import Retry
+from shunter.net.environment import REAL, Environment
+from shunter.net.transport import ZmqContext
+from shunter.net.udp_endpoint import Seal
+from shunter.net.web.server import bound_listener, http_server
 from shunter.refusal_log import RefusalLog
 from shunter.settings import Settings
 from shunter.store.port import Store
 from shunter.store.registry import store_mark
-from shunter.transport import ZmqContext
-from shunter.udp_endpoint import Seal
-from shunter.web.server import bound_listener, http_server
 from shunter.wire.udp.signing import Secret
 
 ALARM_SECONDS = 0.1

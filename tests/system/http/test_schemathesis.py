@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from schemathesis import GenerationMode
 from schemathesis.specs.openapi.checks import positive_data_acceptance
 
-from shunter.gateway.web.openapi import OPERATIONS, Operation
+from shunter.gateway.http.openapi import OPERATIONS, Operation
 from system.http.conftest import Web
 
 EXAMPLES = 40

@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from shunter.web.server import bound_listener, http_server
+from shunter.net.web.server import bound_listener, http_server
 from system.yard import PATIENCE, free_port, until
 
 LEASE = 30.0

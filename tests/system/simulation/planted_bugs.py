@@ -24,7 +24,7 @@ from shunter.dispatch.dispatcher import Dispatcher
 from shunter.dispatch.membership import Membership
 from shunter.dispatch.planner import Planner
 from shunter.gateway import service
-from shunter.gateway.backend import Backend
+from shunter.gateway.zmq.backend import Backend
 from shunter.model import lifecycle
 from shunter.model.job import Status
 from shunter.model.lease import LeaseTerms, WorkerLease
@@ -35,9 +35,9 @@ from shunter.testing.simulation.shrinking import shrunk
 from shunter.testing.simulation.simulator import simulate
 from shunter.testing.simulation.story import story
 from shunter.wire.messages import Receipt
-from shunter.worker.credits import Credits
-from shunter.worker.outbox import Outbox
-from shunter.worker.zmq_worker import ZmqWorker
+from shunter.worker.zmq.credits import Credits
+from shunter.worker.zmq.outbox import Outbox
+from shunter.worker.zmq.zmq_worker import ZmqWorker
 
 MOST_SEEDS = 600
 DOCUMENT = Path(__file__).parents[3] / "docs" / "simulation.md"

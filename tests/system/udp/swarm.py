@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 
-from shunter.dialogue import Dialogue
+from shunter.net.dialogue import Dialogue
 from shunter.wire.udp.methods import CompletedTask, Heartbeat, PerformTask
 from shunter.wire.udp.packets import Command, Confirmation
 from shunter.wire.udp.transmissions import Peer

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from shunter.dispatch import sweep
-from shunter.gateway.backend import Backend
+from shunter.gateway.zmq.backend import Backend
 from shunter.model.job import Status
 from shunter.refusal_log import RefusalLog
 from shunter.testing.finish import finish

@@ -6,7 +6,7 @@ from typing import Any
 
 from shunter.dispatch.dispatcher import Dispatcher
 from shunter.dispatch.rules import Rules
-from shunter.gateway.backend import Backend
+from shunter.gateway.zmq.backend import Backend
 from shunter.model.worker import Handler
 from shunter.refusal_log import RefusalLog
 from shunter.testing import MemoryStore, VirtualClock

@@ -5,7 +5,7 @@ from __future__ import annotations
 from prometheus_client.parser import text_string_to_metric_families
 
 from shunter.dispatch.timings import Timings
-from shunter.gateway.web.metrics import COUNTERS, Standing, as_text
+from shunter.gateway.http.metrics import COUNTERS, Standing, as_text
 from shunter.model.job import Execution, Job, Status
 from shunter.model.worker import Worker, WorkerKind
 from shunter.store.port import Backlog

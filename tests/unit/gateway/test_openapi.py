@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from shunter.gateway.web.openapi import OPERATIONS, Operation, openapi_document
-from shunter.web.refusals import CODES, CONFLICTS
+from shunter.gateway.http.openapi import OPERATIONS, Operation, openapi_document
+from shunter.net.web.refusals import CODES, CONFLICTS
 from shunter.wire.documents import JobDocument
 
 DOCUMENT: dict[str, Any] = json.loads(json.dumps(openapi_document("1")))

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pytest
 
 from shunter.errors import StoreError
-from shunter.gateway.web.reading import Reading
+from shunter.gateway.http.reading import Reading
 from shunter.model.job import Job
 from shunter.testing import MemoryStore
 

@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from shunter.errors import InvalidTransition, JobError, JobFinal, LeaseLost, StaleAttempt
-from shunter.gateway.web import reports
+from shunter.gateway.http import reports
 from shunter.model import lifecycle
 from shunter.model.job import ErrorKind, Execution, Failure, Job, Status
 from shunter.model.retry import Retry

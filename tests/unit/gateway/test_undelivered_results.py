@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from shunter.gateway.undelivered_results import KEPT_SECONDS, MAX_KEPT_BYTES, UndeliveredResults
+from shunter.gateway.zmq.undelivered_results import KEPT_SECONDS, MAX_KEPT_BYTES, UndeliveredResults
 
 RESULT = [b"client", b"", b"42"]
 

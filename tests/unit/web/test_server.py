@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 
-from shunter.web.server import bound_listener
+from shunter.net.web.server import bound_listener
 
 
 def test_answers_are_sent_without_delay() -> None:

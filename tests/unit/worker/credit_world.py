@@ -12,9 +12,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import count
 
-from shunter.worker.account import Account
-from shunter.worker.credits import Credits
-from shunter.worker.origins import Origins
+from shunter.worker.zmq.account import Account
+from shunter.worker.zmq.credits import Credits
+from shunter.worker.zmq.origins import Origins
 
 HEARTBEAT = 1.0
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shunter.worker.account import Account
-from shunter.worker.shares import PLENTY, Carriers, Shares
+from shunter.worker.zmq.account import Account
+from shunter.worker.zmq.shares import PLENTY, Carriers, Shares
 from unit.worker.credit_world import HEARTBEAT, World
 
 MANY = 10**6

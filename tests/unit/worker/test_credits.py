@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from shunter.worker.account import Account
-from shunter.worker.credits import Credits
+from shunter.worker.zmq.account import Account
+from shunter.worker.zmq.credits import Credits
 from unit.worker.credit_world import Said, World
 
 MANY = 10**6

@@ -11,7 +11,7 @@ from hypothesis.stateful import (
     rule,
 )
 
-from shunter.worker.shares import PLENTY
+from shunter.worker.zmq.shares import PLENTY
 from unit.worker.credit_world import HEARTBEAT, World
 
 PLACES = st.integers(0, 2)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from shunter.worker.account import Account
-from shunter.worker.origins import Origins
+from shunter.worker.zmq.account import Account
+from shunter.worker.zmq.origins import Origins
 
 
 def account(dispatcher_id: str, store: str = "s") -> Account:

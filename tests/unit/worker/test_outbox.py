@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from shunter.wire.batching import BATCH_BYTES
 from shunter.wire.messages import Held, Report
-from shunter.worker.outbox import RESEND_SECONDS, Outbox
+from shunter.worker.zmq.outbox import RESEND_SECONDS, Outbox
 
 ONE, TWO = Report("j-1", 1, result=b"\x01"), Report("j-2", 3, result=b"\x02")
 

@@ -11,8 +11,8 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
+from shunter.net.udp_endpoint import UdpEndpoint
 from shunter.refusal_log import RefusalLog
-from shunter.udp_endpoint import UdpEndpoint
 from shunter.wire.udp.packets import AnswerError, Confirmation
 from shunter.wire.udp.transmissions import Peer
 

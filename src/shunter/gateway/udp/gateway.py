@@ -14,13 +14,13 @@ from typing import TypeAlias, cast
 from msgspec import Struct
 
 from shunter.dispatch.dispatcher import Dispatcher
-from shunter.environment import REAL, Environment
 from shunter.gateway.udp.clients import UdpClients
 from shunter.gateway.udp.exchange import Exchange, PendingRequest
 from shunter.gateway.udp.quota import Quota
 from shunter.gateway.udp.workers import UdpWorkers
+from shunter.net.environment import REAL, Environment
+from shunter.net.udp_endpoint import Seal, UdpEndpoint
 from shunter.refusal_log import RefusalLog
-from shunter.udp_endpoint import Seal, UdpEndpoint
 from shunter.wire.udp import naming, packets
 from shunter.wire.udp.calculators import Address
 from shunter.wire.udp.methods import AddTask, CompletedTask, Heartbeat, Params

@@ -35,7 +35,7 @@ from shunter.testing.simulation.scenario import PlannedJob, PlannedWorker
 from shunter.testing.simulation.truth import FaultyStore, StoreFaults, Truth
 from shunter.testing.simulation.witness import Witness
 from shunter.worker.pool.process_pool import PoolSettings, ProcessPool
-from shunter.worker.zmq_worker import ZmqWorker, ZmqWorkerSettings
+from shunter.worker.zmq.zmq_worker import ZmqWorker, ZmqWorkerSettings
 
 GRACE_SECONDS = 3.0
 """How long what runs on a worker that resigns may go on."""

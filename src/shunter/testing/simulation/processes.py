@@ -10,10 +10,10 @@ from random import Random
 from typing import cast
 from zlib import crc32
 
-from shunter.environment import Environment
+from shunter.net.environment import Environment
+from shunter.net.transport import LoopSocket, Receive, ZmqContext
 from shunter.testing.simulation.loop import ProcessLoop, VirtualTime
 from shunter.testing.simulation.sockets import ZmqNetwork
-from shunter.transport import LoopSocket, Receive, ZmqContext
 
 EPOCH = 1_700_000_000.0
 """What the wall clocks say when a run begins."""

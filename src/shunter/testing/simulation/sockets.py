@@ -11,9 +11,9 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Protocol
 
+from shunter.net.transport import MESSAGES_AT_ONCE, LoopSocket, Receive
 from shunter.testing.simulation.links import Frames, Lane, Wires
 from shunter.testing.simulation.loop import ProcessLoop
-from shunter.transport import MESSAGES_AT_ONCE, LoopSocket, Receive
 
 RECONNECT_SECONDS = 0.05
 MAX_RECONNECT_SECONDS = 1.0

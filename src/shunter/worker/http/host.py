@@ -15,9 +15,9 @@ import structlog
 from msgspec import Struct
 
 from shunter.app import App
-from shunter.calling import Caller
-from shunter.web.answering import max_body_bytes
-from shunter.web.server import bound_listener, http_server
+from shunter.net.calling import Caller
+from shunter.net.web.answering import max_body_bytes
+from shunter.net.web.server import bound_listener, http_server
 from shunter.wire.messages import Assignment, Held
 from shunter.worker.http.holdings import Holdings
 from shunter.worker.http.http_lease import HttpLease

@@ -11,7 +11,7 @@ import msgspec
 import structlog
 from msgspec.structs import replace
 
-from shunter.calling import Answer, Caller, CallFailed
+from shunter.net.calling import Answer, Caller, CallFailed
 from shunter.worker.http import schedule
 from shunter.worker.http.offers import Introduction, Registered
 from shunter.worker.http.schedule import DispatcherRing

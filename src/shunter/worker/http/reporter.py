@@ -12,8 +12,8 @@ from urllib.parse import quote
 
 import structlog
 
-from shunter.calling import Answer, Caller, CallFailed
-from shunter.web.bodies import aside
+from shunter.net.calling import Answer, Caller, CallFailed
+from shunter.net.web.bodies import aside
 from shunter.wire.messages import Held, Report
 from shunter.worker.http import schedule
 from shunter.worker.http.offers import result_document

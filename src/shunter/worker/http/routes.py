@@ -10,10 +10,10 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from shunter.model.identity import is_name
+from shunter.net.web.answering import application
+from shunter.net.web.bodies import aside, read_body
+from shunter.net.web.refusals import HttpRefusal, JsonAnswer
 from shunter.refusal_log import RefusalLog
-from shunter.web.answering import application
-from shunter.web.bodies import aside, read_body
-from shunter.web.refusals import HttpRefusal, JsonAnswer
 from shunter.wire.checking import parsed
 from shunter.wire.documents import MAX_ATTEMPT
 from shunter.wire.messages import Assignment, Held

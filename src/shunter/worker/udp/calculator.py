@@ -15,15 +15,15 @@ import structlog
 from msgspec import Struct
 
 from shunter.app import App
-from shunter.dialogue import (
+from shunter.errors import AppError
+from shunter.net.dialogue import (
     DEFAULT_DISPATCHER,
     Dialogue,
     peer_name,
     place_to_bind,
     resolved,
 )
-from shunter.errors import AppError
-from shunter.udp_endpoint import Seal
+from shunter.net.udp_endpoint import Seal
 from shunter.wire.messages import Held, Report
 from shunter.wire.udp.methods import CompletedTask, Heartbeat, PerformTask
 from shunter.wire.udp.packets import (

@@ -17,9 +17,9 @@ import structlog
 from msgspec import Struct
 
 from shunter.app import App
-from shunter.environment import REAL, Environment
 from shunter.model.lease import LeaseTerms, WorkerLease
-from shunter.transport import ZmqContext
+from shunter.net.environment import REAL, Environment
+from shunter.net.transport import ZmqContext
 from shunter.wire.messages import (
     Advance,
     Advances,
@@ -41,12 +41,12 @@ from shunter.wire.messages import (
     decode,
 )
 from shunter.wire.pingpong import BrokerWatch
-from shunter.worker.account import Account
-from shunter.worker.connection import Connection
-from shunter.worker.credits import Credits
-from shunter.worker.origins import Origins
-from shunter.worker.outbox import Outbox, within_limit
 from shunter.worker.pool.process_pool import PoolSettings, ProcessPool
+from shunter.worker.zmq.account import Account
+from shunter.worker.zmq.connection import Connection
+from shunter.worker.zmq.credits import Credits
+from shunter.worker.zmq.origins import Origins
+from shunter.worker.zmq.outbox import Outbox, within_limit
 
 Of = TypeVar("Of", Advance, Held, Report)
 """What is about one job."""

@@ -16,9 +16,9 @@ import socket
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
-from shunter.datagrams import PACKETS_AT_ONCE, DatagramSocket
 from shunter.errors import SettingsError
-from shunter.udp_endpoint import STRAY, Batch, Seal, UdpEndpoint
+from shunter.net.datagrams import PACKETS_AT_ONCE, DatagramSocket
+from shunter.net.udp_endpoint import STRAY, Batch, Seal, UdpEndpoint
 from shunter.wire.udp.methods import Packed, Params
 from shunter.wire.udp.packets import (
     MAX_PACKET_BYTES,

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from shunter.worker.account import Account
+from shunter.worker.zmq.account import Account
 
 
 class Origin(Struct, frozen=True, eq=False):

@@ -10,14 +10,14 @@ from collections.abc import Callable, Iterator, Sequence
 
 from shunter.dispatch.arrivals import HeartbeatReceived, UnattributedResult, WorkerRegistered
 from shunter.dispatch.dispatcher import Dispatcher
-from shunter.environment import REAL, Environment
 from shunter.errors import ProtocolError
-from shunter.gateway.large_messages import LargeMessages
+from shunter.gateway.zmq.large_messages import LargeMessages
 from shunter.model.job import DEFAULT_TYPE, ErrorKind, Failure, Job
 from shunter.model.worker import PLAIN_PREFIX, Handler, Worker, WorkerKind
-from shunter.parted import PART_KINDS, Body
+from shunter.net.environment import REAL, Environment
+from shunter.net.parted import PART_KINDS, Body
+from shunter.net.transport import LoopSocket
 from shunter.refusal_log import RefusalLog, peer_name
-from shunter.transport import LoopSocket
 from shunter.wire import frames
 from shunter.wire.batching import batches
 from shunter.wire.frames import Full, Plain, bytes_of, document_of, full

@@ -14,8 +14,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from shunter.worker.account import Account
-from shunter.worker.shares import Shares
+from shunter.worker.zmq.account import Account
+from shunter.worker.zmq.shares import Shares
 
 
 class Credits:

@@ -19,9 +19,9 @@ from pathlib import Path
 
 import zmq
 
-from shunter.calling import Caller
-from shunter.datagrams import PACKETS_AT_ONCE, Batch, DatagramSocket
-from shunter.transport import LoopSocket, Receive, ZmqContext, bound_router, connected_dealer
+from shunter.net.calling import Caller
+from shunter.net.datagrams import PACKETS_AT_ONCE, Batch, DatagramSocket
+from shunter.net.transport import LoopSocket, Receive, ZmqContext, bound_router, connected_dealer
 
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 

@@ -19,13 +19,12 @@ from starlette.responses import Response
 from shunter.dispatch.arrivals import Receipts, Stored
 from shunter.dispatch.dispatcher import Dispatcher
 from shunter.errors import JobError, JobFinal
-from shunter.gateway.web import reports
-from shunter.gateway.web.reading import Reading
+from shunter.gateway.http import reports
+from shunter.gateway.http.reading import Reading
 from shunter.model.identity import is_name
 from shunter.model.job import Job
-from shunter.store.port import JobQuery
-from shunter.web.bodies import aside, read_body
-from shunter.web.refusals import (
+from shunter.net.web.bodies import aside, read_body
+from shunter.net.web.refusals import (
     CONFLICTS,
     HttpRefusal,
     JsonAnswer,
@@ -33,6 +32,7 @@ from shunter.web.refusals import (
     refusal_of,
     unavailable,
 )
+from shunter.store.port import JobQuery
 from shunter.wire.checking import checked, parsed
 from shunter.wire.documents import (
     JobPage,

@@ -9,9 +9,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from shunter.dispatch.dispatcher import Dispatcher
-from shunter.gateway.web.metrics import CONTENT_TYPE, Standing, as_text
-from shunter.gateway.web.openapi import Readiness
-from shunter.web.refusals import JsonAnswer, unavailable
+from shunter.gateway.http.metrics import CONTENT_TYPE, Standing, as_text
+from shunter.gateway.http.openapi import Readiness
+from shunter.net.web.refusals import JsonAnswer, unavailable
 
 STORE_SECONDS = 1.0
 """A store that takes longer for a cheap read is not ready."""

@@ -78,7 +78,7 @@ class Caller:
         """Return the answer, whatever its status, or raise CallFailed."""
         import aiohttp
 
-        from shunter.checked_names import Forbidden
+        from shunter.net.checked_names import Forbidden
 
         session = self._open()
         self._check(url)
@@ -125,7 +125,7 @@ class Caller:
     def _open(self) -> aiohttp.ClientSession:
         import aiohttp
 
-        from shunter.checked_names import CheckedNames
+        from shunter.net.checked_names import CheckedNames
 
         if self._session is None:
             connector = aiohttp.TCPConnector(

@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from starlette.requests import Request
 
-from shunter.web.refusals import HttpRefusal
+from shunter.net.web.refusals import HttpRefusal
 
 BODY_SECONDS = 30.0
 LARGE_BYTES = 64 * 1024

@@ -12,15 +12,15 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, TypeVar
 
 from shunter.dispatch.dispatcher import Dispatcher
-from shunter.environment import REAL, Environment
 from shunter.errors import ProtocolError, StoreError
-from shunter.gateway.backend import PONG_IS_NO_JOB
-from shunter.gateway.undelivered_results import UndeliveredResults
+from shunter.gateway.zmq.backend import PONG_IS_NO_JOB
+from shunter.gateway.zmq.undelivered_results import UndeliveredResults
 from shunter.model.job import DEFAULT_TYPE, Job, ReplyTo, Status
-from shunter.parted import PART_KINDS, Body, PartedMessages, Release
+from shunter.net.environment import REAL, Environment
+from shunter.net.parted import PART_KINDS, Body, PartedMessages, Release
+from shunter.net.transport import LoopSocket
 from shunter.refusal_log import RefusalLog, peer_name
 from shunter.store.port import JobQuery
-from shunter.transport import LoopSocket
 from shunter.wire import frames
 from shunter.wire.batching import BATCH_BYTES, batches
 from shunter.wire.frames import Full, Plain, bytes_of, document_of, full, plain_error

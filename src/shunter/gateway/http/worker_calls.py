@@ -17,19 +17,19 @@ import msgspec
 import structlog
 from msgspec.structs import replace
 
-from shunter.calling import Answer, CallFailed
 from shunter.dispatch import sweep
 from shunter.dispatch.dispatcher import Dispatcher
 from shunter.dispatch.registry import Decision, change_workers
 from shunter.dispatch.verdict import is_run_of
-from shunter.environment import REAL, Environment
 from shunter.errors import StoreError
 from shunter.model import health
 from shunter.model.health import HealthRules
 from shunter.model.job import Job
 from shunter.model.watch import Watch
 from shunter.model.worker import Worker
-from shunter.web.bodies import aside
+from shunter.net.calling import Answer, CallFailed
+from shunter.net.environment import REAL, Environment
+from shunter.net.web.bodies import aside
 from shunter.wire.documents import job_document
 from shunter.wire.messages import Held
 

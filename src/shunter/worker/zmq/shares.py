@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from shunter.worker.account import Account
+from shunter.worker.zmq.account import Account
 
 SETTLE = 0.25
 """How long a dispatcher that knows of its credit has to use it, in heartbeats."""

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Sequence
 
 from shunter.dispatch.dispatcher import Dispatcher
-from shunter.environment import REAL, Environment
 from shunter.errors import ProtocolError
-from shunter.parted import Body, PartedMessages, Release
+from shunter.net.environment import REAL, Environment
+from shunter.net.parted import Body, PartedMessages, Release
 from shunter.wire.frames import DELIMITER
 from shunter.wire.messages import Assignments, CancelOrders, Held, Kind, Reports, decode, encode
 from shunter.wire.parts import FLOOR_BYTES_PER_SECOND, WHOLE_BYTES, ByteBudget

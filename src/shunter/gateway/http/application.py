@@ -11,14 +11,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from shunter.dispatch.dispatcher import Dispatcher
-from shunter.gateway.http_workers import HttpWorkers
-from shunter.gateway.web.jobs import JobRoutes
-from shunter.gateway.web.openapi import OPERATIONS, Operation, openapi_document
-from shunter.gateway.web.probes import Probes
-from shunter.gateway.web.workers import WorkerRoutes
+from shunter.gateway.http.jobs import JobRoutes
+from shunter.gateway.http.openapi import OPERATIONS, Operation, openapi_document
+from shunter.gateway.http.probes import Probes
+from shunter.gateway.http.worker_calls import HttpWorkers
+from shunter.gateway.http.workers import WorkerRoutes
+from shunter.net.web.answering import Handler, application, max_body_bytes
+from shunter.net.web.refusals import HttpRefusal, JsonAnswer
 from shunter.refusal_log import RefusalLog
-from shunter.web.answering import Handler, application, max_body_bytes
-from shunter.web.refusals import HttpRefusal, JsonAnswer
 
 
 def http_app(

@@ -9,7 +9,7 @@ from typing import Any, get_type_hints
 import msgspec
 from msgspec import Struct
 
-from shunter.web.refusals import ErrorDocument
+from shunter.net.web.refusals import ErrorDocument
 from shunter.wire.documents import JobDocument, JobPage, JobRequest, JobsWish, ResultWish
 from shunter.wire.worker_documents import WorkerDocument, WorkerList, WorkerRequest
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
 
-from shunter.environment import REAL, Environment
+from shunter.net.environment import REAL, Environment
 from shunter.wire.frames import DELIMITER, full
 from shunter.wire.messages import Decline, Grant, Kind, Offer, Part, decode
 from shunter.wire.parts import (

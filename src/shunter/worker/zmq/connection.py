@@ -11,16 +11,16 @@ from collections.abc import Callable, Sequence
 
 from msgspec.structs import replace
 
-from shunter.environment import REAL, Environment
 from shunter.errors import ProtocolError
-from shunter.parted import PART_KINDS, Body, PartedMessages, Release
-from shunter.transport import LoopSocket, ZmqContext
+from shunter.net.environment import REAL, Environment
+from shunter.net.parted import PART_KINDS, Body, PartedMessages, Release
+from shunter.net.transport import LoopSocket, ZmqContext
 from shunter.wire import frames
 from shunter.wire.frames import Full, full
 from shunter.wire.messages import Hello, Kind, Message, Reports
 from shunter.wire.parts import WHOLE_BYTES, ByteBudget
 from shunter.wire.pingpong import BrokerWatch, Reopen, SendPing
-from shunter.worker.account import Account
+from shunter.worker.zmq.account import Account
 
 INCOMING_BYTES = 64 * 1024 * 1024
 MAX_INCOMING_BYTES = 1 << 30

@@ -12,7 +12,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from shunter.errors import StoreError
-from shunter.web.refusals import CODES, HttpRefusal, error_answer, refusal_of, unavailable
+from shunter.net.web.refusals import CODES, HttpRefusal, error_answer, refusal_of, unavailable
 from shunter.wire.tagging import BadDocument
 
 Handler = Callable[[Request], Awaitable[Response]]

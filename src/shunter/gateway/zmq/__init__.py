@@ -1,0 +1,1 @@
+"""The ZeroMQ gateway: clients at the frontend, workers at the backend."""

@@ -1,0 +1,1 @@
+"""Transports: sockets on the event loop, calls over HTTP, either end of the UDP dialogue."""

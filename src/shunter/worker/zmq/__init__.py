@@ -1,0 +1,1 @@
+"""A worker that is connected by ZeroMQ, and how its window is divided among dispatchers."""
