@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from shunter.flow.arrow import arrow
 from shunter.flow.runners.spark.batch.envelopes import COLUMNS, ORDER, EnvelopeRow, Rows, rows_in
 from shunter.flow.runners.spark.session.kinds import pyspark
 
@@ -59,10 +58,9 @@ class FewRows:
         context = TaskContext.get()
         is_first = context is not None and context.partitionId() < FEW_PARTITIONS
         room = self.few_bytes if is_first else self.few_bytes // FEW_PARTITIONS
-        held, size, compute = [], 0, arrow("pyarrow.compute")
+        held, size = [], 0
         for batch in batches:
-            lengths = compute.binary_length(batch.column("body"))
-            size += compute.sum(lengths).as_py() or 0
+            size += batch.nbytes
             if size <= room:
                 held.append(batch)
             else:
