@@ -17,7 +17,7 @@ from bench.stage import Stage, conclude, listen, say, sizes
 from shunter.testing.spark_cluster import LocalSparkCluster
 
 SMALL_HEAP = "512m"
-SECONDS = 400.0
+SECONDS = 600.0
 
 
 def _alone(folder: Path, master: str, heap: str, chosen: Figures) -> Figures:

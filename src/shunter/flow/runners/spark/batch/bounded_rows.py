@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from shunter.flow.runners.spark.batch.envelopes import COLUMNS, ORDER, EnvelopeRow, Rows, rows_in
-from shunter.flow.runners.spark.session.kinds import pyspark
+from shunter.flow.runners.spark.session.kinds import is_connect, pyspark
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -39,11 +39,24 @@ def bounded_rows(frame: DataFrame, check: Callable[[], None]) -> Iterator[Envelo
         pieces = -(-(many + few) // PIECE_BYTES)
         del found, table
         placed = kept.repartitionByRange(max(1, pieces), "node", *ORDER)
-        for row in placed.sortWithinPartitions("node", *ORDER).toLocalIterator(True):
+        for row in _piece_by_piece(placed.sortWithinPartitions("node", *ORDER)):
             check()
             yield EnvelopeRow(*row)
     finally:
         kept.unpersist()
+
+
+def _piece_by_piece(frame: DataFrame) -> Iterator[Any]:
+    """Yield rows of one partition after the other, each fetched by a job of its own.
+
+    `toLocalIterator` does the same, but the driver's Java keeps all that it has ever brought.
+    """
+    if is_connect(frame.sparkSession):
+        yield from frame.toLocalIterator(True)
+        return
+    rows = frame.rdd
+    for piece in range(rows.getNumPartitions()):
+        yield from frame.sparkSession.sparkContext.runJob(rows, iter, [piece])
 
 
 @dataclass
