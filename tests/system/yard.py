@@ -148,11 +148,19 @@ class Station:
             **settings,
         }
         self.process: Process
+        self._clock: Path | None = None
+
+    def set_clock(self, *, ahead: float) -> None:
+        """Move the time of day as the dispatcher sees it; before it starts, or while it runs."""
+        self._clock = self._yard.folder / f"{self.name}.clock"
+        beside = self._clock.with_suffix(".new")
+        beside.write_text(str(ahead))
+        beside.rename(self._clock)
 
     def start(self) -> Station:
         config = self._yard.config(self.name, self.settings)
         words = ("dispatcher", "--config", str(config))
-        self.process = self._yard.process(words, self.name)
+        self.process = self._yard.process(words, self.name, clock=self._clock)
         until(lambda: self.health() == 200 or not self.process.is_alive, what="healthz")
         assert self.process.is_alive, self.process.said()
         return self
@@ -200,17 +208,34 @@ class Yard:
         path.write_text("".join(lines))
         return path
 
-    def process(self, words: Sequence[str], name: str, *, inside: Sequence[str] = ()) -> Process:
+    def process(
+        self,
+        words: Sequence[str],
+        name: str,
+        *,
+        inside: Sequence[str] = (),
+        clock: Path | None = None,
+    ) -> Process:
         """Start one of our commands; `inside` are words that run it somewhere else."""
         env = {"SHUNTER_WITNESS": str(self.witness)}
+        if clock is not None:
+            env["SHUNTER_TEST_CLOCK"] = str(clock)
+            env["PYTHONPATH"] = os.pathsep.join(
+                [str(Path(__file__).parent / "skewed"), os.environ.get("PYTHONPATH", "")]
+            )
         process = Process(words, self.folder, name, env, inside=inside)
         self._processes.append(process)
         return process
 
-    def dispatcher(self, name: str = "dispatcher", **settings: Any) -> Station:
+    def dispatcher(
+        self, name: str = "dispatcher", *, clock_ahead: float | None = None, **settings: Any
+    ) -> Station:
         """Start a dispatcher; settings are dotted keys with `__` for the dot."""
         dotted = {key.replace("__", "."): value for key, value in settings.items()}
-        return Station(self, name, dotted).start()
+        station = Station(self, name, dotted)
+        if clock_ahead is not None:
+            station.set_clock(ahead=clock_ahead)
+        return station.start()
 
     def worker(
         self,

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from msgspec import Struct
 
 from shunter.model.job import Failure, Job, ReplyTo
+from shunter.model.presence import Company
 from shunter.model.worker import Worker
 from shunter.wire.messages import Advance, Held, Receipt, Report, Submission
 from shunter.wire.udp.calculators import TaskId
@@ -69,22 +70,40 @@ class Submitted(Struct, frozen=True):
 
 
 class Introduced(Struct, frozen=True):
-    """A worker came, or came back; `held` is all that it still has."""
+    """A worker came, or came back; `held` is all that it still had when this was `received`."""
 
     worker: Worker
     link: WorkerLink
     held: frozenset[Held]
     window: int
     beat: int | None
+    received: float = 0.0
+
+
+class WorkerLeft(Struct, frozen=True):
+    """Its gateway has lost the worker, or it resigned: it gets nothing more."""
+
+    worker_id: str
+
+
+class WorkerShut(Struct, frozen=True):
+    """The worker gets nothing `until` then, or until it is heard from again."""
+
+    worker_id: str
+    until: float | None = None
 
 
 class Beaten(Struct, frozen=True):
-    """A heartbeat; `held` is all that the worker has, from whichever dispatcher."""
+    """A heartbeat; `held` is all that the worker had when it was `received`.
+
+    Whichever dispatcher the jobs came from.
+    """
 
     worker_id: str
     held: frozenset[Held]
     window: int
     beat: int
+    received: float = 0.0
 
 
 class Answers:
@@ -147,6 +166,10 @@ class Survey(Struct, frozen=True):
     link: WorkerLink
 
 
+Membership = Introduced | WorkerLeft | WorkerShut
+"""What changes who may be given jobs, in the order in which it happened."""
+
+
 class CalledBack(Struct, frozen=True):
     """A call was made; `error` says why it did not succeed, None that it did.
 
@@ -159,6 +182,13 @@ class CalledBack(Struct, frozen=True):
     is_disputed: bool = False
 
 
+class StoredJobs(Struct, frozen=True):
+    """What the store said, after all arrivals were in, of jobs by id and of jobs by worker."""
+
+    jobs: Mapping[str, Job] = {}
+    held_by: Mapping[str, Sequence[Job]] = {}
+
+
 class Arrivals:
     """One turn's worth of work."""
 
@@ -168,7 +198,8 @@ class Arrivals:
         self.batches: defaultdict[str, list[int]] = defaultdict(list)
         self.given_back: list[GivenBack] = []
         self.advanced: list[tuple[str, Advance]] = []
-        self.introduced: list[Introduced] = []
+        self.membership: list[Membership] = []
+        self.windows: dict[str, int] = {}  # the last word, since the worker came
         self.beaten: dict[str, Beaten] = {}
         self.unasked: list[Unasked] = []
         self.heard: set[str] = set()
@@ -179,10 +210,15 @@ class Arrivals:
         self.unplaced: list[Job] = []
         self.surveyed: list[Survey] = []
         self.called_back: list[CalledBack] = []
-        self.held_in_store: dict[str, list[Job]] = {}
+        self.is_queue_changed = False
+        self.company: Company | None = None
 
     def __bool__(self) -> bool:
         return any(vars(self).values())
+
+    def introduced(self) -> Iterator[Introduced]:
+        """Yield the workers that came."""
+        return (event for event in self.membership if isinstance(event, Introduced))
 
     def mentioned(self) -> set[str]:
         """Return the ids of the jobs that workers and clients speak of."""

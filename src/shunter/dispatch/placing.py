@@ -8,19 +8,16 @@ dispatchers that take the same place one is refused by the store, and looks for 
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
-from shunter.dispatch.arrivals import Submitted
-from shunter.dispatch.desk import Desk
+from shunter.dispatch.arrivals import StoredJobs, Submitted
 from shunter.dispatch.intake import admit
 from shunter.dispatch.plan import Change, Insertion, Plan
-from shunter.dispatch.rules import Rules
+from shunter.dispatch.state import DispatcherState
 from shunter.errors import JobRefused
 from shunter.model import lifecycle
 from shunter.model.job import Job, ReplyTo
 from shunter.model.lifecycle import Berth
-from shunter.model.worker import WorkerKind
 from shunter.store.port import Claim
 from shunter.wire.messages import Receipt, Submission
 
@@ -31,22 +28,20 @@ PATIENCE_SECONDS = 1.0
 class Placing:
     """Places jobs for one dispatcher."""
 
-    def __init__(
-        self, dispatcher_id: str, desk: Desk, rules: Rules, *, counters: Counter[str]
-    ) -> None:
-        self._id = dispatcher_id
-        self._desk = desk
-        self._rules = rules
-        self._counters = counters
+    def __init__(self, state: DispatcherState) -> None:
+        self._id = state.id
+        self._state = state
+        self._rules = state.rules
+        self._counters = state.counters
 
     def start_claimed(self, plan: Plan) -> None:
         """Seat the jobs that were claimed, once their cooldown is over."""
-        for job in list(self._desk.claimed.values()):
+        for job in list(self._state.claimed.values()):
             assert job.dispatcher is not None
             ripe_at = job.dispatcher.date + self._rules.cooldown
             if plan.now < ripe_at or job.id in plan.changes:
                 continue
-            worker_id = self._desk.roster.place(job.type, job.id)
+            worker_id = self._state.roster.place(job.type, job.id)
             if worker_id is not None:
                 started = lifecycle.started(job, self._berth(worker_id, job.id), now=plan.now)
                 plan.changes[job.id] = Change(started, claimed=job)
@@ -54,13 +49,13 @@ class Placing:
                 plan.changes[job.id] = Change(lifecycle.released(job, now=plan.now))
             else:
                 continue
-            del self._desk.claimed[job.id]
+            del self._state.claimed[job.id]
 
-    def take_again(self, claimed: Job, stored: Mapping[str, Job]) -> None:
+    def take_again(self, claimed: Job, stored: StoredJobs) -> None:
         """Keep a claimed job whose start was refused, if it is still ours to start."""
-        now = stored.get(claimed.id)
+        now = stored.jobs.get(claimed.id)
         if now is not None and now.revision == claimed.revision:
-            self._desk.claimed[claimed.id] = claimed
+            self._state.claimed[claimed.id] = claimed
 
     def insert(self, submitted: Submitted, plan: Plan) -> None:
         """Admit what was submitted, and start it at once where there is room."""
@@ -77,7 +72,7 @@ class Placing:
         plan.insertions.append(insertion)
 
     def _admit(self, wish: Submission, reply_to: ReplyTo | None, now: float) -> Job:
-        roster = self._desk.roster
+        roster = self._state.roster
         job = admit(
             wish,
             rules=self._rules.intake,
@@ -86,11 +81,11 @@ class Placing:
             reply_to=reply_to,
             now=now,
         )
-        if job.wait_until is not None or job.type in self._desk.waiting:
+        if job.wait_until is not None or job.type in self._state.waiting:
             return job
         seat = None if self._rules.cooldown else roster.freest(job.type)
         if seat is None:
-            self._desk.waiting.add(job.type)
+            self._state.waiting.add(job.type)
             return job
         mine = lifecycle.claimed(job, dispatcher_id=self._id, now=now)
         if seat.is_shared:
@@ -101,16 +96,16 @@ class Placing:
     def claims(self, now: float) -> Iterable[Claim]:
         """Ask for waiting jobs, to be started at once unless something lies between."""
         expiry = lifecycle.claim_expiry(now, self._rules.cooldown)
-        for opening, types in list(self._desk.wanted()):
+        for opening, types in list(self._state.wanted()):
             limit = min(opening.free, self._rules.claim_limit)
             berths: tuple[Berth, ...] = ()
             if not self._rules.cooldown and not opening.is_shared:
-                seats = self._desk.roster.reserve(opening.types, limit)
+                seats = self._state.roster.reserve(opening.types, limit)
                 berths = tuple(map(self._berth, seats))
                 limit = len(berths)
             yield Claim(
                 dispatcher_id=self._id,
-                types=tuple(sorted(types)),
+                types=self._state.by_turn(types),
                 limit=limit,
                 now=now,
                 expiry=expiry,
@@ -118,13 +113,10 @@ class Placing:
             )
 
     def _berth(self, worker_id: str, job_id: str | None = None) -> Berth:
-        match self._desk.members[worker_id].worker.kind:
-            case WorkerKind.PLAIN:
-                return Berth(worker_id, presumed_dead_after=self._rules.resend_after)
-            case WorkerKind.UDP:
-                return Berth(worker_id, presumed_dead_after=self._rules.task_timeout)
-            case WorkerKind.HTTP:
-                assert job_id is not None
-                return Berth(worker_id, place=self._desk.roster.number(worker_id, job_id))
-            case WorkerKind.FULL:
-                return Berth(worker_id, expiry_grace=self._rules.expiry_grace)
+        kind = self._state.members[worker_id].worker.kind
+        if kind.traits.is_shared:
+            assert job_id is not None
+            return Berth(worker_id, place=self._state.roster.number(worker_id, job_id))
+        if kind.traits.lists_jobs:
+            return Berth(worker_id, expiry_grace=self._rules.expiry_grace)
+        return Berth(worker_id, presumed_dead_after=self._rules.presumed_dead_after(kind))

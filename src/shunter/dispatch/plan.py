@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 
 from msgspec import Struct
 
 from shunter.dispatch.arrivals import (
+    Arrivals,
     CalledBack,
     CancelAsked,
     GivenBack,
@@ -15,6 +17,7 @@ from shunter.dispatch.arrivals import (
     Reported,
     WorkerLink,
 )
+from shunter.dispatch.effects import NoteRefusal
 from shunter.errors import UniqueKeyTaken
 from shunter.model.job import Job
 from shunter.model.worker import Worker
@@ -50,9 +53,10 @@ class Insertion(Struct):
 
 
 class Plan:
-    """Filled by the planner, committed and performed by the dispatcher."""
+    """Filled by the planner, committed by the dispatcher, then settled."""
 
-    def __init__(self, now: float) -> None:
+    def __init__(self, arrivals: Arrivals, now: float) -> None:
+        self.arrivals = arrivals
         self.now = now
         self.changes: dict[str, Change] = {}
         self.deliveries: list[Delivery] = []
@@ -63,6 +67,13 @@ class Plan:
         self.pongs: list[tuple[WorkerLink, str, int]] = []
         self.cancels: defaultdict[str, list[Held]] = defaultdict(list)
         self.cancelled: list[tuple[CancelAsked, Receipt]] = []
+        self.refusals: list[NoteRefusal] = []
+
+    @property
+    def is_written(self) -> bool:
+        """True if there is anything for the store."""
+        jobs = self.changes or self.insertions or self.claims or self.deliveries
+        return bool(jobs or self.workers or self.renewed)
 
     def batch(self) -> Batch:
         """Return what is to be written."""
@@ -76,7 +87,9 @@ class Plan:
             renewed=tuple(self.renewed),
         )
 
-    def outcome_of(self, insertion: Insertion, stored: list[Job | UniqueKeyTaken]) -> list[Receipt]:
+    def outcome_of(
+        self, insertion: Insertion, stored: Sequence[Job | UniqueKeyTaken]
+    ) -> list[Receipt]:
         """Write the receipts of one submission, in the order of its wishes."""
         answers = iter(stored)
         receipts = []

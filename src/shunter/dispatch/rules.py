@@ -7,6 +7,7 @@ from msgspec import Struct
 from shunter.dispatch.intake import IntakeRules
 from shunter.model.lease import LeaseTerms
 from shunter.model.retry import Retry
+from shunter.model.worker import WorkerKind
 
 CALLBACK_FACTOR = 3.0
 """Each wait between two calls is so many times as long as the one before: ten tries last two hours
@@ -38,3 +39,12 @@ class Rules(Struct, frozen=True, kw_only=True):
     retention: float = 7 * 86400.0
     claim_limit: int = 512
     intake_limit: int = 1024
+
+    @property
+    def sent_within(self) -> float:
+        """How soon a job that was started must be on its way, before others may miss it."""
+        return self.forgotten_after - self.lease.heartbeat
+
+    def presumed_dead_after(self, kind: WorkerKind) -> float:
+        """Return after how long a worker that is silent while it works is taken for dead."""
+        return self.task_timeout if kind is WorkerKind.UDP else self.resend_after

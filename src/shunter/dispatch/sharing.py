@@ -7,67 +7,67 @@ as its record says that it is there, and learns from the record what the others 
 from __future__ import annotations
 
 from shunter.dispatch.arrivals import Survey
-from shunter.dispatch.desk import Desk, Member
-from shunter.model.worker import Worker, WorkerKind
+from shunter.dispatch.state import DispatcherState, Member
+from shunter.model.worker import Worker
 
 
-def take_survey(desk: Desk, survey: Survey, *, now: float) -> None:
+def take_survey(state: DispatcherState, survey: Survey, *, now: float) -> None:
     """Bring the roster up to date with the records."""
     usable = {
         worker.id: worker
         for worker in survey.workers
-        if worker.kind is WorkerKind.HTTP and not worker.is_dead and not worker.is_resigned
+        if worker.kind.traits.is_shared and not worker.is_dead and not worker.is_resigned
     }
     shared = [
         worker_id
-        for worker_id, member in desk.members.items()
-        if member.worker.kind is WorkerKind.HTTP
+        for worker_id, member in state.members.items()
+        if member.worker.kind.traits.is_shared
     ]
     for worker_id in shared:
         if worker_id not in usable:
-            desk.remove(worker_id)
+            state.remove(worker_id)
     for worker in usable.values():
-        known = desk.members.get(worker.id)
-        if known is None or known.worker != worker or not _is_at_rest(desk, known):
-            _sit_down(desk, worker, survey, now=now)
-            _compare(desk, worker, as_of=survey.as_of)
+        known = state.members.get(worker.id)
+        if known is None or known.worker != worker or not _is_at_rest(state, known):
+            _sit_down(state, worker, survey, now=now)
+            _compare(state, worker, as_of=survey.as_of)
 
 
-def _is_at_rest(desk: Desk, member: Member) -> bool:
+def _is_at_rest(state: DispatcherState, member: Member) -> bool:
     """Tell whether there is nothing to compare: of a thousand workers most are so, most times."""
-    seat = desk.roster.seat(member.worker.id)
+    seat = state.roster.seat(member.worker.id)
     return seat is not None and seat.is_open and not seat.held and not seat.blocked
 
 
-def _sit_down(desk: Desk, worker: Worker, survey: Survey, *, now: float) -> None:
-    known = desk.members.get(worker.id)
+def _sit_down(state: DispatcherState, worker: Worker, survey: Survey, *, now: float) -> None:
+    known = state.members.get(worker.id)
     is_new = known is None or (known.worker.handlers, known.worker.max_jobs) != (
         worker.handlers,
         worker.max_jobs,
     )
     if is_new:
-        desk.members[worker.id] = Member(worker, survey.link, now)
-        desk.roster.enlist(worker.id, worker.handlers, worker.max_jobs, is_shared=True)
-        desk.waiting |= {handler.type for handler in worker.handlers}
+        state.members[worker.id] = Member(worker, survey.link, now)
+        state.roster.enlist(worker.id, worker.handlers, worker.max_jobs, is_shared=True)
+        state.waiting |= {handler.type for handler in worker.handlers}
         return
     assert known is not None
     known.worker = worker
     if not is_shut(known, now=now):
-        desk.roster.adjust(worker.id, is_open=True)
+        state.roster.adjust(worker.id, is_open=True)
 
 
-def _compare(desk: Desk, worker: Worker, *, as_of: float) -> None:
+def _compare(state: DispatcherState, worker: Worker, *, as_of: float) -> None:
     """Take over which jobs and places the worker has, but for what we did since then."""
     listed = set(worker.jobs)
-    for job_id in list(desk.roster.held(worker.id)):
-        job = desk.running.get(job_id)
+    for job_id in list(state.roster.held(worker.id)):
+        job = state.running.get(job_id)
         started = None if job is None else job.execution.started
         if job_id not in listed and (started is None or started < as_of):
-            desk.forget(job_id)
-            desk.roster.drop(worker.id, job_id)
-    for job_id in listed - desk.roster.held(worker.id):
-        desk.roster.hold(worker.id, job_id)
-    desk.roster.block(worker.id, worker.places)
+            state.forget(job_id)
+            state.roster.drop(worker.id, job_id)
+    for job_id in listed - state.roster.held(worker.id):
+        state.roster.hold(worker.id, job_id)
+    state.roster.block(worker.id, worker.places)
 
 
 def is_shut(member: Member, *, now: float) -> bool:

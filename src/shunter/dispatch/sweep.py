@@ -7,15 +7,12 @@ where decisions are made and one where they are written.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
-from msgspec.structs import replace
-
 from shunter.dispatch.alarm_clock import AlarmClock
+from shunter.dispatch.arrivals import Survey, WorkerLink
 from shunter.dispatch.dispatcher import Dispatcher
 from shunter.model.job import Job, Status
-from shunter.model.lease import has_lapsed
-from shunter.model.worker import Worker, WorkerKind
+from shunter.model.presence import Company, HostClock, Presence, Skews
+from shunter.model.worker import Worker
 from shunter.store.port import JobQuery
 from shunter.wire.messages import Held
 
@@ -50,45 +47,22 @@ async def ring_alarms(dispatcher: Dispatcher) -> int:
     return len(jobs)
 
 
-def suspend_silent(dispatcher: Dispatcher) -> None:
-    """Give no new jobs to full workers that were silent for a while; forget lapsed ones."""
-    now, rules, desk = dispatcher.now(), dispatcher.rules, dispatcher.desk
-    for worker_id, member in list(desk.members.items()):
-        if member.worker.kind is not WorkerKind.FULL:
-            continue
-        if has_lapsed(member.heard_at, rules.lease, now=now):
-            desk.remove(worker_id)
-        elif now - member.heard_at >= rules.silent_after:
-            desk.roster.adjust(worker_id, is_open=False)
+async def survey(dispatcher: Dispatcher, link: WorkerLink) -> list[Worker]:
+    """Look at all workers; `link` reaches those that all dispatchers share."""
+    as_of = dispatcher.now()
+    workers = await dispatcher.store.workers()
+    dispatcher.survey(Survey(workers, as_of, link))
+    return workers
 
 
-async def bury_dead(dispatcher: Dispatcher, workers: Iterable[Worker]) -> None:
-    """Declare workers dead whose lease has lapsed, and take back what they held."""
-    now, terms = dispatcher.now(), dispatcher.rules.lease
-    dead: list[Worker] = []
-    for worker in workers:
-        if worker.kind is not WorkerKind.FULL:
-            continue
-        silent_for = now - worker.last_pinged
-        if has_lapsed(worker.last_pinged, terms, now=now) and not worker.is_dead:
-            if not worker.is_resigned:
-                error = f"silent for {silent_for:.1f} s, its lease has lapsed"
-                dead.append(replace(worker, is_dead=True, last_error=error, jobs=()))
-                dispatcher.desk.remove(worker.id)
-            await _take_back_all(dispatcher, worker, silent_for)
-        elif worker.is_dead and worker.jobs:
-            await _take_back_all(dispatcher, worker, silent_for)
-    if dead:
-        dispatcher.counters["workers_died"] += len(dead)
-        await dispatcher.store.put_workers(dead)
-
-
-async def _take_back_all(dispatcher: Dispatcher, worker: Worker, silent_for: float) -> None:
-    if worker.jobs:
-        jobs = await dispatcher.store.held_by([worker.id])
-        reason = f"worker {worker.id} was silent for {silent_for:.1f} s, its lease has lapsed"
-        held = [Held(job.id, job.attempt) for job in jobs]
-        dispatcher.give_back(worker.id, held, reason, blame=True)
+async def meet_others(dispatcher: Dispatcher, skews: Skews, host: HostClock) -> Company:
+    """Show the others our clock, and find out by how much theirs differ from it."""
+    now = dispatcher.now()
+    own = Presence(dispatcher_id=dispatcher.id, clock=now, host=host.id, uptime=host.uptime())
+    others = await dispatcher.store.meet(own)
+    company = skews.look(own, others, now=dispatcher.now())
+    dispatcher.meet(company)
+    return company
 
 
 async def catch_up(dispatcher: Dispatcher) -> None:
@@ -96,8 +70,8 @@ async def catch_up(dispatcher: Dispatcher) -> None:
     since = dispatcher.now() - FRESH_SECONDS
     known = {
         job_id: job.revision
-        for job_id, job in dispatcher.desk.running.items()
-        if job.execution.started is not None and job.execution.started < since
+        for job_id, job in dispatcher.state.running.items()
+        if dispatcher.state.known_since(job) < since
     }
     if known:
         stored = await dispatcher.store.revisions(list(known))
@@ -139,8 +113,8 @@ async def forget_gone(dispatcher: Dispatcher) -> None:
         worker
         for worker in await dispatcher.store.workers()
         if now - worker.last_pinged > GONE_WORKER_KEPT_SECONDS
-        and worker.id not in dispatcher.desk.members
-        and (worker.kind is not WorkerKind.HTTP or worker.is_resigned)
+        and worker.id not in dispatcher.state.members
+        and (not worker.kind.traits.is_shared or worker.is_resigned)
         and not worker.jobs
     ]
     if gone:

@@ -50,6 +50,9 @@ from shunter.wire.pingpong import (
 
 PLAIN_HANDLERS = (Handler(DEFAULT_TYPE),)
 
+FORGOTTEN_AFTER_SECONDS = 60.0
+"""A worker that was silent for so long has to say READY again."""
+
 
 class Backend:
     """All workers that are connected by ZeroMQ. It is the WorkerLink of each of them."""
@@ -69,8 +72,9 @@ class Backend:
         self._complaints = complaints
         self._plain = PlainWorkers(expire_after=worker_expire_seconds)
         self._identities: dict[str, bytes] = {}
-        self._absent: set[str] = set()
         self._workers: dict[bytes, str] = {}
+        self._heard_at: dict[str, float] = {}  # workers of the full level
+        self._joined: set[str] = set()  # plain workers that the dispatcher knows
         self._answers: dict[Kind, Callable[[str, bytes], None]] = {
             Kind.PING: self._beat,
             Kind.RESULTS: self._reports,
@@ -101,14 +105,11 @@ class Backend:
         self._perform(self._plain.tick(now=now))
 
     def forget_gone(self) -> None:
-        """Drop the addresses of workers that were not on the dispatcher's desk this time and last.
-
-        One that has just come is not there yet.
-        """
-        absent = self._identities.keys() - self._dispatcher.desk.members.keys()
-        for worker_id in absent & self._absent:
+        """Drop the addresses of workers that have been silent for long."""
+        since = self._dispatcher.now() - FORGOTTEN_AFTER_SECONDS
+        for worker_id in [w for w, heard_at in self._heard_at.items() if heard_at < since]:
+            del self._heard_at[worker_id]
             self._workers.pop(self._identities.pop(worker_id), None)
-        self._absent = absent & self._identities.keys()
 
     def plain_worker_ids(self) -> Iterator[str]:
         return (_plain_id(identity) for identity in self._plain.present())
@@ -129,6 +130,7 @@ class Backend:
             unknown = Refusal(0, reason, RefusalCode.UNKNOWN_WORKER)
             self.socket.send([identity, *full(Kind.ERROR, unknown)])
             return
+        self._heard_at[worker_id] = self._dispatcher.now()
         answer = self._answers.get(kind)
         if answer is None:
             raise ProtocolError(f"{kind} is not for a worker to send")
@@ -145,6 +147,7 @@ class Backend:
             self._workers.pop(previous, None)
         self._identities[hello.worker_id] = identity
         self._workers[identity] = hello.worker_id
+        self._heard_at[hello.worker_id] = now
         worker = Worker(
             id=hello.worker_id,
             kind=WorkerKind.FULL,
@@ -195,7 +198,7 @@ class Backend:
                 case JoinedQueue(identity):
                     self._join(identity)
                 case LeftQueue(identity):
-                    dispatcher.desk.remove(_plain_id(identity))
+                    self._leave(_plain_id(identity))
                 case ResultArrived(identity, held, result):
                     dispatcher.report(_plain_id(identity), [self._plain_report(held, result)])
                 case JobForgotten(identity, held, reason):
@@ -220,9 +223,10 @@ class Backend:
 
     def _join(self, identity: bytes) -> None:
         worker_id = _plain_id(identity)
-        if worker_id in self._dispatcher.desk.members:
+        if worker_id in self._joined:
             self._dispatcher.resize(worker_id, 1)
             return
+        self._joined.add(worker_id)
         now = self._dispatcher.now()
         worker = Worker(
             id=worker_id,
@@ -237,6 +241,11 @@ class Backend:
         self._identities[worker_id] = identity
         self._dispatcher.introduce(Introduced(worker, self, frozenset(), 1, None))
 
+    def _leave(self, worker_id: str) -> None:
+        self._joined.discard(worker_id)
+        self._identities.pop(worker_id, None)
+        self._dispatcher.leave(worker_id)
+
     # ---- WorkerLink
 
     def send_jobs(self, worker_id: str, jobs: Sequence[Job]) -> None:
@@ -250,14 +259,14 @@ class Backend:
             if not self.socket.send([identity, *full(Kind.JOBS, message)]):
                 held = [Held(job.id, job.attempt) for job in batch]
                 self._dispatcher.give_back(worker_id, held, "its worker could not be reached")
-                self._dispatcher.desk.roster.adjust(worker_id, is_open=False)
+                self._dispatcher.shut(worker_id)
 
     def send_cancels(self, worker_id: str, jobs: Sequence[Held]) -> None:
         identity = self._identities.get(worker_id, b"")
         if worker_id.startswith(PLAIN_PREFIX):
             for held in jobs:
                 if self._plain.gave_up(identity, held):
-                    self._dispatcher.desk.remove(worker_id)
+                    self._leave(worker_id)
                 elif self._plain.is_ready(identity):  # it has spoken meanwhile
                     self._dispatcher.resize(worker_id, 1)
         else:
@@ -274,9 +283,11 @@ class Backend:
 
     def _send_plain(self, worker_id: str, job: Job) -> None:
         assert job.payload is not None
-        identity, held = self._identities[worker_id], Held(job.id, job.attempt)
+        identity, held = self._identities.get(worker_id, b""), Held(job.id, job.attempt)
         body = bytes_of(job.payload)
-        if body == frames.PONG:
+        if not self._plain.is_ready(identity):
+            self._dispatcher.give_back(worker_id, [held], "its worker left before it could be sent")
+        elif body == frames.PONG:
             error = Failure(ErrorKind.REFUSED, PONG_IS_NO_JOB)
             self._dispatcher.report(worker_id, [Report(job.id, job.attempt, error=error)])
         elif self.socket.send([identity, frames.DELIMITER, body]):
@@ -284,7 +295,7 @@ class Backend:
         else:
             self._plain.unsent(identity)
             self._dispatcher.give_back(worker_id, [held], "its worker could not be reached")
-            self._dispatcher.desk.remove(worker_id)
+            self._leave(worker_id)
 
 
 PONG_IS_NO_JOB = (

@@ -122,7 +122,7 @@ class Frontend:
             self._refuse(identity, 0, str(error))
 
     def _submit(self, identity: bytes, submit: Submit) -> None:
-        served = self._dispatcher.desk.roster.types()
+        served = self._dispatcher.served_types()
         unserved = tuple(sorted({wish.type for wish in submit.jobs} - served))
 
         def answer(receipts: list[Receipt]) -> None:

@@ -15,9 +15,10 @@ from urllib.parse import quote
 
 import msgspec
 import structlog
+from msgspec.structs import replace
 
 from shunter.calling import Answer, Caller, CallFailed
-from shunter.dispatch.arrivals import Survey
+from shunter.dispatch import sweep
 from shunter.dispatch.dispatcher import Dispatcher
 from shunter.dispatch.registry import Decision, change_workers
 from shunter.dispatch.verdict import is_run_of
@@ -25,7 +26,8 @@ from shunter.errors import StoreError
 from shunter.model import health
 from shunter.model.health import HealthRules
 from shunter.model.job import Job
-from shunter.model.worker import Worker, WorkerKind
+from shunter.model.watch import Watch
+from shunter.model.worker import Worker
 from shunter.web.bodies import aside
 from shunter.wire.documents import job_document
 from shunter.wire.messages import Held
@@ -43,6 +45,8 @@ CALLS_AT_ONCE = 512
 CHECKS_AT_ONCE = 500
 """How many workers one sweep takes on to check; the next one comes a second later."""
 
+_WATCHED = ("last_pinged", "verified")
+
 FULL = (HTTPStatus.CONFLICT, HTTPStatus.SERVICE_UNAVAILABLE)
 
 
@@ -59,6 +63,9 @@ class HttpWorkers:
         self._stopping: set[Held] = set()
         self._probed: set[str] = set()
         self._outcomes: dict[str, Decision] = {}
+        self._times = Watch()  # of health checks and verifications, as others wrote them
+        self._runs = Watch()  # of other dispatchers, on workers that we verify
+        self._records: dict[str, Worker] = {}  # those that may be given jobs, as last seen
 
     async def close(self) -> None:
         """Leave calls where they are: what they were about, the next sweep of anybody finds."""
@@ -165,17 +172,22 @@ class HttpWorkers:
 
     # ---- workers
 
-    async def sweep(self, workers: Sequence[Worker], *, as_of: float) -> None:
+    async def sweep(self, workers: Sequence[Worker]) -> None:
         """Look at all workers as the store lists them: who is to be checked, who has gone."""
         now = self._dispatcher.now()
-        shared = [worker for worker in workers if worker.kind is WorkerKind.HTTP]
-        self._dispatcher.survey(Survey(shared, as_of, self))
+        shared = self._note(workers)
+        self._runs.keep_only({job_id for worker in shared for job_id in worker.jobs})
         gone = [worker for worker in shared if worker.jobs and _is_gone(worker)]
         if gone:
             await self.take_back(gone)
-        due = [worker for worker in shared if health.is_due(worker, self._rules, now=now)]
+        self._times.keep_only({f"{kind} {w.id}" for w in shared for kind in _WATCHED})
+        due = [
+            self._asked(worker, local, now=now)
+            for worker in shared
+            if health.is_due(local := self._in_our_time(worker, now=now), self._rules, now=now)
+        ]
         to_verify = []
-        for worker in await self._taken_on([health.taken_on(w, self._rules, now=now) for w in due]):
+        for worker in await self._taken_on(due):
             if worker.last_pinged == now:
                 self._spawn(self._check(worker))
             if worker.verified == now:
@@ -185,9 +197,13 @@ class HttpWorkers:
 
     async def survey(self) -> None:
         """Look at all workers now: one has just come."""
-        as_of = self._dispatcher.now()
-        workers = await self._dispatcher.store.workers()
-        self._dispatcher.survey(Survey(workers, as_of, self))
+        self._note(await sweep.survey(self._dispatcher, self))
+
+    def _note(self, workers: Sequence[Worker]) -> list[Worker]:
+        """Remember where workers are; return all that are called over HTTP."""
+        shared = [worker for worker in workers if worker.kind.traits.is_shared]
+        self._records = {worker.id: worker for worker in shared if not _is_gone(worker)}
+        return shared
 
     async def take_back(self, workers: Sequence[Worker]) -> None:
         """Put the jobs of workers that resigned or died back into the queue."""
@@ -212,6 +228,23 @@ class HttpWorkers:
         """Ask a worker that has just come whether it is there."""
         self._spawn(self._check(worker))
 
+    def _in_our_time(self, worker: Worker, *, now: float) -> Worker:
+        """Return the record with the times at which we first saw what others wrote."""
+        times = {}
+        for kind in _WATCHED:
+            if written := getattr(worker, kind):  # 0 where that never happened
+                seen_for = self._times.unchanged_for(f"{kind} {worker.id}", written, now=now)
+                times[kind] = now - seen_for
+        return replace(worker, **times)
+
+    def _asked(self, worker: Worker, local: Worker, *, now: float) -> Worker:
+        """Return the record as it is once we have taken it on to ask what is due."""
+        taken = health.taken_on(local, self._rules, now=now)
+        times = {
+            kind: now if getattr(taken, kind) == now else getattr(worker, kind) for kind in _WATCHED
+        }
+        return replace(taken, **times)
+
     async def _taken_on(self, wanted: Sequence[Worker]) -> list[Worker]:
         """Write that we are the one who asks; return the workers that are ours to ask."""
         some = wanted[:CHECKS_AT_ONCE]
@@ -223,17 +256,17 @@ class HttpWorkers:
     async def _verify_jobs(self, worker_ids: Sequence[str]) -> None:
         now = self._dispatcher.now()
         for job in await self._dispatcher.store.held_by(worker_ids):
-            held, started = Held(job.id, job.attempt), job.execution.started
+            held = Held(job.id, job.attempt)
             assert job.execution.worker_id is not None
-            assert started is not None
             is_ours = job.dispatcher is not None and job.dispatcher.id == self._dispatcher.id
-            is_offered = held in self._offered if is_ours else now - started < CALL_SECONDS
+            seen_for = self._runs.unchanged_for(job.id, job.attempt, now=now)
+            is_offered = held in self._offered if is_ours else seen_for < CALL_SECONDS
             if not is_offered:
                 self._spawn(self._verify(job.execution.worker_id, held))
 
     async def _check(self, worker: Worker) -> None:
         now, rules = self._dispatcher.now, self._rules
-        lease = health.lease(worker, rules, now=now())
+        lease = health.lease(worker, rules)
         error = await self._error_of(worker, {"Shunter-Lease": f"{lease:.3f}"})
         if error is None:
             self._record(worker.id, _if_there(lambda known: health.answered(known, now=now())))
@@ -268,7 +301,8 @@ class HttpWorkers:
             self._log.info("forgot dead workers", action="forget", workers=[w.id for w in hopeless])
         died = [w for w in written if w.is_dead and w.failed_ping_count == self._rules.max_retries]
         for worker in died:
-            self._dispatcher.desk.remove(worker.id)
+            self._dispatcher.leave(worker.id)
+            self._records.pop(worker.id, None)
             self._dispatcher.counters["workers_died"] += 1
             self._log.warning(
                 "worker is dead", action="bury", worker=worker.id, error=worker.last_error
@@ -279,18 +313,14 @@ class HttpWorkers:
     # ---- those that can't be given jobs just now
 
     def _leave_alone(self, worker_id: str) -> None:
-        if member := self._dispatcher.desk.members.get(worker_id):
-            member.full_until = self._dispatcher.now() + AGAIN_SECONDS
-            self._dispatcher.desk.roster.adjust(worker_id, is_open=False)
+        self._dispatcher.shut(worker_id, until=self._dispatcher.now() + AGAIN_SECONDS)
 
     def _shut(self, worker_id: str) -> None:
         """Give a worker nothing until it has answered, and ask it every second."""
-        if member := self._dispatcher.desk.members.get(worker_id):
-            member.unreachable_since = self._dispatcher.now()
-            self._dispatcher.desk.roster.adjust(worker_id, is_open=False)
-            if worker_id not in self._probed:
-                self._probed.add(worker_id)
-                self._spawn(self._probe(worker_id))
+        self._dispatcher.shut(worker_id)
+        if worker_id in self._records and worker_id not in self._probed:
+            self._probed.add(worker_id)
+            self._spawn(self._probe(worker_id))
 
     async def _probe(self, worker_id: str) -> None:
         """Only an answer is recorded: failures are counted at the interval that all share.
@@ -325,8 +355,7 @@ class HttpWorkers:
         )
 
     def _worker(self, worker_id: str) -> Worker | None:
-        member = self._dispatcher.desk.members.get(worker_id)
-        return None if member is None else member.worker
+        return self._records.get(worker_id)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(self._guarded(work))

@@ -28,6 +28,7 @@ from shunter.dispatch.rules import CALLBACK_FACTOR, CallbackRules, Rules
 from shunter.errors import JobError, SettingsError, StoreError
 from shunter.gateway.backend import Backend
 from shunter.gateway.callbacks import Messenger
+from shunter.gateway.clocks import SteadyClock, host_clock
 from shunter.gateway.complaints import Complaints
 from shunter.gateway.frontend import Frontend
 from shunter.gateway.http_workers import HttpWorkers
@@ -37,6 +38,7 @@ from shunter.gateway.udp.gateway import UdpGateway, UdpRules
 from shunter.gateway.web.application import http_app
 from shunter.model.callback_hosts import allowed_hosts
 from shunter.model.health import HealthRules
+from shunter.model.presence import Skews
 from shunter.model.retry import Retry
 from shunter.settings import Settings
 from shunter.store.port import Store
@@ -48,6 +50,9 @@ ALARM_SECONDS = 0.1
 CATCH_UP_SECONDS = 0.5
 SWEEP_SECONDS = 1.0
 HOUSEKEEPING_SECONDS = 60.0
+PRESENCE_SECONDS = 5.0
+FAR_OFF_SECONDS = 2.0
+"""From here on a difference between clocks is worth a word."""
 PURGE_PAUSE_SECONDS = 0.05
 SWITCH_SECONDS = 0.0002
 """The loop and the store's threads take turns this often; Python's default, 5 ms, is what a
@@ -73,11 +78,14 @@ class Service:
         self.ready = asyncio.Event()
         self.before_stop: Callable[[], Awaitable[None]] | None = None
         self._new_id = Ids().new
+        self._clock = SteadyClock()
+        self._host_clock, self._skews = host_clock(), Skews()
+        self._told_skews: set[str] = set()
         self.dispatcher = Dispatcher(
             store,
             dispatcher_id=f"d-{self._new_id()}",
             rules=rules_of(settings),
-            now=time.time,
+            now=self._clock,
             spread=random.random,
             on_refused=self._refused,
             on_store_error=self._store_failed,
@@ -145,6 +153,7 @@ class Service:
                 group.create_task(self._every(ALARM_SECONDS, self._ring_alarms)),
                 group.create_task(self._every(CATCH_UP_SECONDS, self._catch_up)),
                 group.create_task(self._every(SWEEP_SECONDS, self._sweep)),
+                group.create_task(self._every(PRESENCE_SECONDS, self._meet_others)),
                 group.create_task(self._every(self._verification_seconds, self._verify)),
                 group.create_task(self._every(HOUSEKEEPING_SECONDS, self._keep_house)),
                 group.create_task(self._frontend.answer_questions()),
@@ -267,17 +276,31 @@ class Service:
         await sweep.watch_the_clock(self.dispatcher, self._alarm_clock)
 
     async def _sweep(self) -> None:
-        sweep.suspend_silent(self.dispatcher)
         self.dispatcher.expect_waiting()
         self.dispatcher.heard([*self._backend.plain_worker_ids(), *self._udp.worker_ids()])
-        as_of = self.dispatcher.now()
-        workers = await self._store.workers()
-        await sweep.bury_dead(self.dispatcher, workers)
-        await self._http_workers.sweep(workers, as_of=as_of)
+        workers = await sweep.survey(self.dispatcher, self._http_workers)
+        await self._http_workers.sweep(workers)
 
     async def _catch_up(self) -> None:
         await sweep.catch_up(self.dispatcher)
         await sweep.give_up_waiting(self.dispatcher)
+
+    async def _meet_others(self) -> None:
+        """Compare clocks, and say once of each that is far off."""
+        company = await sweep.meet_others(self.dispatcher, self._skews, self._host_clock)
+        known = dict(company.skews)
+        if abs(jump := self._clock.jumped_by) >= FAR_OFF_SECONDS:
+            known[f"{self.dispatcher.id} (the time of day, set anew)"] = -jump
+        for name, skew in known.items():
+            if abs(skew) >= FAR_OFF_SECONDS and name not in self._told_skews:
+                self._told_skews.add(name)
+                self._log.warning(
+                    "clocks differ; delayed jobs start early or late by as much",
+                    action="clock",
+                    other=name,
+                    ahead_by=round(skew, 1),
+                    remedy="synchronise the hosts' clocks (NTP), then restart what is off",
+                )
 
     async def _verify(self) -> None:
         await sweep.find_orphans(self.dispatcher)

@@ -80,15 +80,16 @@ def resigned(worker: Worker, *, now: float) -> Worker:
     return _changed(worker, is_resigned=True, last_pinged=now)
 
 
-def lease(worker: Worker, rules: HealthRules, *, now: float) -> float:
+def lease(worker: Worker, rules: HealthRules) -> float:
     """Return how long a worker may go on with its jobs if it hears nothing more after now.
 
-    It counts from the last answer that we had, not from this check: where the worker hears us but
-    its answers are lost, it must stop all the same. A healthy worker gets enough to reach the
-    next check, also where the settings leave too little time to stop before others take over.
+    It counts by the checks that may fail from here on, this one included: where the worker hears
+    us but its answers are lost, it must stop all the same before it is declared dead. A healthy
+    worker gets enough to reach the next check, also where the settings leave too little time to
+    stop before others take over.
     """
-    last_word = max(worker.registered, worker.answered or 0.0)
-    left = last_word + rules.takes_over_after - rules.kill_within - MARGIN_SECONDS - now
+    checks_left = max(1, rules.max_retries) - worker.failed_ping_count - 1
+    left = checks_left * rules.ping_interval - rules.kill_within - MARGIN_SECONDS
     if worker.failed_ping_count:
         return max(0.0, left)
     return max(left, 1.5 * rules.ping_interval + SLACK_SECONDS)

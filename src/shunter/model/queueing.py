@@ -3,9 +3,14 @@
 One number orders the queue: the time of creation, moved back by a fixed span for each step of
 priority. Jobs of one priority leave first in, first out; a higher priority goes first; and
 since a span is finite, nothing starves: a waiting job overtakes any newcomer in the end.
+Between types of one priority a claim is fair: each gets a turn, however many jobs another has.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from msgspec import Struct
 
 from shunter.model.job import Job, Status
 
@@ -18,6 +23,25 @@ PRIORITY_LIMIT = 1000
 def rank(job: Job) -> int:
     """Return the job's place in the queue of its type, in microseconds; lower goes first."""
     return round(job.created * 1e6) - job.priority * PRIORITY_SPAN_SECONDS * 1_000_000
+
+
+class Head(Struct, frozen=True):
+    """The first job in the queue of a type; `seq` tells it from others of its rank."""
+
+    type: str
+    rank: int
+    seq: int
+    priority: int
+
+
+def favoured(heads: Iterable[Head], types: Sequence[str]) -> list[Head]:
+    """Return whose turn it is before all others, in the order in which a claim names types.
+
+    These are the first jobs of all types, as far as they have the priority of the very first.
+    """
+    found = sorted(heads, key=lambda head: (head.rank, head.seq))
+    mine = {head.type: head for head in found if head.priority == found[0].priority}
+    return [mine[kind] for kind in dict.fromkeys(types) if kind in mine]
 
 
 def place(job: Job) -> str | None:

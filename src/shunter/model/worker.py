@@ -19,6 +19,19 @@ UDP_PREFIX = "udp:"
 """Ids of calculators begin so; they can't be told to stop either."""
 
 
+class Traits(Struct, frozen=True):
+    """What can be expected of workers of one kind.
+
+    `can_stop`: they can be asked to stop a job. `is_shared`: all dispatchers give them jobs,
+    without a connection, so a job needs one of the worker's places. `lists_jobs`: their
+    heartbeats renew a lease and say what they have.
+    """
+
+    can_stop: bool = False
+    is_shared: bool = False
+    lists_jobs: bool = False
+
+
 class WorkerKind(StrEnum):
     """Which dialogue the worker speaks."""
 
@@ -28,9 +41,22 @@ class WorkerKind(StrEnum):
     UDP = "udp"
 
     @property
-    def is_told_to_stop(self) -> bool:
-        """Tell whether workers of this kind can be asked to stop a job."""
-        return self in (WorkerKind.FULL, WorkerKind.HTTP)
+    def traits(self) -> Traits:
+        return TRAITS[self]
+
+
+TRAITS = {
+    WorkerKind.FULL: Traits(can_stop=True, lists_jobs=True),
+    WorkerKind.PLAIN: Traits(),
+    WorkerKind.HTTP: Traits(can_stop=True, is_shared=True),
+    WorkerKind.UDP: Traits(),
+}
+
+
+def kind_of(worker_id: str) -> WorkerKind:
+    """Guess the kind of a worker of which only the id is known; unprefixed ids can be stopped."""
+    prefixes = {PLAIN_PREFIX: WorkerKind.PLAIN, UDP_PREFIX: WorkerKind.UDP}
+    return next((k for p, k in prefixes.items() if worker_id.startswith(p)), WorkerKind.FULL)
 
 
 class Handler(Struct, frozen=True, omit_defaults=True):

@@ -16,7 +16,8 @@ from msgspec.structs import replace
 from shunter.errors import StoreError, UniqueKeyTaken
 from shunter.model.job import Dispatch, Job, Status
 from shunter.model.lifecycle import started_at_once
-from shunter.model.queueing import alarm, deadline, place, rank
+from shunter.model.presence import KEPT_SECONDS, Presence
+from shunter.model.queueing import Head, alarm, deadline, favoured, place, rank
 from shunter.model.worker import Worker
 from shunter.store.port import Backlog, Batch, Claim, Committed, JobQuery
 
@@ -34,6 +35,7 @@ class MemoryStore:
         self._places: dict[str, str] = {}
         self._ready: dict[str, list[tuple[int, int, str]]] = {}  # by type: rank, seq, id
         self._workers: dict[str, Worker] = {}
+        self._dispatchers: dict[str, Presence] = {}
 
     async def open(self) -> None:
         self._is_open = True
@@ -56,8 +58,17 @@ class MemoryStore:
 
     async def claim(self, claim: Claim) -> list[Job]:
         self._check_open()
-        fronts = [self._ready.get(kind, [])[: max(claim.limit, 0)] for kind in set(claim.types)]
-        first = sorted(place for front in fronts for place in front)[: max(claim.limit, 0)]
+        limit = max(claim.limit, 0)
+        fronts = {kind: self._ready.get(kind, [])[:limit] for kind in claim.types}
+        heads = [
+            Head(kind, rank, seq, self._jobs[job_id].priority)
+            for kind, front in fronts.items()
+            for rank, seq, job_id in front[:1]
+        ]
+        turns = {head.seq: at for at, head in enumerate(favoured(heads, claim.types))}
+        waiting = sorted(place for front in fronts.values() for place in front)
+        chosen = sorted(waiting, key=lambda place: turns.get(place[1], len(turns)))
+        first = sorted(chosen[:limit])
         dispatch = Dispatch(claim.dispatcher_id, claim.now, claim.expiry)
         taken = []
         for at, (_, _, job_id) in enumerate(first):
@@ -204,6 +215,13 @@ class MemoryStore:
             stored = self._workers.get(worker.id)
             if stored is not None and stored.revision == worker.revision:
                 del self._workers[worker.id]
+
+    async def meet(self, presence: Presence) -> list[Presence]:
+        self._check_open()
+        since = presence.clock - KEPT_SECONDS
+        self._dispatchers[presence.dispatcher_id] = presence
+        self._dispatchers = {k: p for k, p in self._dispatchers.items() if p.clock >= since}
+        return list(self._dispatchers.values())
 
     async def watch(self, notify: Callable[[], None]) -> None:
         """Nobody else can write here."""

@@ -16,6 +16,7 @@ from msgspec import Struct
 from shunter.errors import UniqueKeyTaken
 from shunter.model.job import Job, Status
 from shunter.model.lifecycle import Berth
+from shunter.model.presence import Presence
 from shunter.model.worker import Worker
 
 
@@ -100,8 +101,10 @@ class Store(Protocol):
         """
 
     async def claim(self, claim: Claim) -> list[Job]:
-        """Move up to `limit` queued jobs to dispatching, in the order of their rank.
+        """Move up to `limit` queued jobs to dispatching, and return them in the order of rank.
 
+        They are the first by rank, but each type has a turn before any has a second one
+        (`model.queueing.favoured`), in the order in which the claim names them.
         No two claims ever get the same job. Jobs come with their payloads. With `berths` they
         move on to in progress, the n-th on the n-th berth.
         """
@@ -181,6 +184,9 @@ class Store(Protocol):
 
     async def remove_workers(self, workers: Sequence[Worker]) -> None:
         """Forget these workers, except those whose revision is another by now."""
+
+    async def meet(self, presence: Presence) -> list[Presence]:
+        """Write that a dispatcher is here, and return all that were here in the last day."""
 
     async def watch(self, notify: Callable[[], None]) -> None:
         """Call `notify` whenever others may have queued jobs, until cancelled.

@@ -68,6 +68,28 @@ def test_a_claim_merges_its_types_by_rank(run, store):
     assert [it.id for it in taken] == expected[:12]
 
 
+def test_a_type_that_fills_the_queue_leaves_others_their_turn(run, store):
+    flood = [replace(it, type="flood") for it in jobs(50)]
+    late = [job(f"late-{n}", type="late", created=NOW + 100.0 + n) for n in range(3)]
+    run(store.insert([*flood, *late]))
+
+    first = run(store.claim(claim("late", "flood", limit=1)))
+    second = run(store.claim(claim("flood", "late", limit=1)))
+    several = run(store.claim(claim("flood", "late", limit=4)))
+
+    assert [it.id for it in (*first, *second)] == ["late-0", flood[0].id]
+    assert [it.id for it in several] == [*(it.id for it in flood[1:4]), "late-1"]
+
+
+def test_a_higher_priority_goes_before_another_types_turn(run, store):
+    urgent = [job(f"urgent-{n}", type="urgent", priority=1) for n in range(3)]
+    run(store.insert([job("old", type="plain", created=NOW - 100.0), *urgent]))
+
+    taken = run(store.claim(claim("plain", "urgent", limit=3)))
+
+    assert [it.id for it in taken] == [it.id for it in urgent]
+
+
 def test_a_claim_may_name_a_thousand_types(run, store):
     types = tuple(f"kind-{number}" for number in range(1000))
     run(store.insert([job("first", type="kind-0"), job("last", type="kind-999")]))

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from shunter.dispatch import sweep
 from shunter.dispatch.arrivals import Beaten, Introduced
 from shunter.dispatch.dispatcher import Dispatcher
 from shunter.dispatch.rules import Rules
@@ -57,12 +58,14 @@ class Scene:
         self.said = Recorder()
         self.dispatcher = self.another_dispatcher("d-1")
 
-    def another_dispatcher(self, name: str, **rules: Any) -> Dispatcher:
+    def another_dispatcher(
+        self, name: str, *, clock_ahead: float = 0.0, **rules: Any
+    ) -> Dispatcher:
         dispatcher = Dispatcher(
             self.store,
             dispatcher_id=name,
             rules=Rules(**rules),
-            now=self.clock,
+            now=lambda: self.clock() + clock_ahead,
             spread=lambda: 0.5,
             on_refused=lambda worker_id, error: self.refused.append(error),
         )
@@ -78,17 +81,8 @@ class Scene:
         held: Iterable[Held] = (),
         at: Dispatcher | None = None,
     ) -> None:
-        now = self.clock()
-        worker = Worker(
-            id=name,
-            kind=kind,
-            hostname="",
-            port=0,
-            handlers=tuple(Handler(t) for t in types or ("t",)),
-            max_jobs=slots,
-            registered=now,
-            last_pinged=now,
-        )
+        now = (at or self.dispatcher).now()
+        worker = a_worker(name, *types, slots=slots, kind=kind, now=now)
         arrival = Introduced(worker, self.said, frozenset(held), slots, 1)
         (at or self.dispatcher).introduce(arrival)
         self.turns(at)
@@ -104,9 +98,16 @@ class Scene:
         (at or self.dispatcher).report(worker_id, reports, batch=1)
         self.turns(at)
 
-    def beat(self, worker_id: str, *held: Held, window: int = 1) -> None:
-        self.dispatcher.beat(Beaten(worker_id, frozenset(held), window, 9))
-        self.turns()
+    def beat(
+        self, worker_id: str, *held: Held, window: int = 1, at: Dispatcher | None = None
+    ) -> None:
+        (at or self.dispatcher).beat(Beaten(worker_id, frozenset(held), window, 9))
+        self.turns(at)
+
+    def survey(self, at: Dispatcher | None = None) -> None:
+        """Look at all workers of the store, as a dispatcher does every second."""
+        finish(sweep.survey(at or self.dispatcher, self.said))
+        self.turns(at)
 
     def turns(self, at: Dispatcher | None = None) -> None:
         """Take turns until nothing is left to do."""
@@ -124,6 +125,25 @@ class Scene:
     def runs(self) -> list[tuple[str, str]]:
         """Return which jobs were sent to whom, in order."""
         return [(worker_id, job.id) for worker_id, job in self.said.jobs]
+
+
+def a_worker(
+    name: str,
+    *types: str,
+    slots: int = 1,
+    kind: WorkerKind = WorkerKind.FULL,
+    now: float = 0.0,
+) -> Worker:
+    return Worker(
+        id=name,
+        kind=kind,
+        hostname="",
+        port=0,
+        handlers=tuple(Handler(t) for t in types or ("t",)),
+        max_jobs=slots,
+        registered=now,
+        last_pinged=now,
+    )
 
 
 @pytest.fixture

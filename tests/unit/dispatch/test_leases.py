@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+from tests.unit.dispatch.conftest import a_worker
+
 from shunter.dispatch import sweep
+from shunter.dispatch.arrivals import Beaten, Introduced
 from shunter.model.job import Status
 from shunter.testing.sandbox import _finish as finish
 from shunter.wire.messages import Held, Report
 
 J1 = Held("j-1", 1)
-
-
-def bury(scene: Any) -> None:
-    finish(sweep.bury_dead(scene.dispatcher, finish(scene.store.workers())))
-    scene.turns()
 
 
 def test_a_heartbeat_is_answered_after_the_lease_is_stored(scene: Any) -> None:
@@ -31,13 +30,14 @@ def test_a_heartbeat_is_answered_after_the_lease_is_stored(scene: Any) -> None:
 def test_a_worker_whose_lease_has_lapsed_loses_its_jobs_to_another(scene: Any) -> None:
     scene.worker("w-1")
     scene.submit("j-1")
+    scene.survey()
     scene.clock.advance(9.9)
     scene.worker("w-2")
-    bury(scene)
+    scene.survey()
     assert scene.runs() == [("w-1", "j-1")]
 
     scene.clock.advance(0.1)
-    bury(scene)
+    scene.survey()
 
     assert scene.runs() == [("w-1", "j-1"), ("w-2", "j-1")]
     dead = {worker.id: worker.is_dead for worker in finish(scene.store.workers())}
@@ -47,7 +47,7 @@ def test_a_worker_whose_lease_has_lapsed_loses_its_jobs_to_another(scene: Any) -
 def test_a_silent_worker_is_given_nothing_new_until_it_beats_again(scene: Any) -> None:
     scene.worker("w-1")
     scene.clock.advance(3.0)
-    sweep.suspend_silent(scene.dispatcher)
+    scene.survey()
 
     scene.submit("j-1")
     assert scene.runs() == []
@@ -84,13 +84,14 @@ def test_a_new_dispatcher_adopts_what_a_worker_still_has(scene: Any) -> None:
     scene.submit("j-1", "j-2")
     successor = scene.another_dispatcher("d-2")
 
-    scene.clock.advance(3.0)
     scene.worker("w-1", slots=2, held=[J1], at=successor)
+    scene.clock.advance(3.0)
+    scene.beat("w-1", J1, window=2, at=successor)
     scene.report("w-1", Report("j-1", 1, result=b"\x01"), at=successor)
 
     assert scene.job("j-1").status is Status.COMPLETED
     assert scene.job("j-1").attempt == 1
-    assert scene.job("j-2").attempt == 2, "the worker came without it, so it was handed out anew"
+    assert scene.job("j-2").attempt == 2, "the worker never had it, so it was handed out anew"
     assert scene.said.cancels == []
 
 
@@ -108,9 +109,10 @@ def test_a_job_on_its_way_from_another_dispatcher_is_left_alone(scene: Any) -> N
 def test_a_worker_that_comes_back_with_a_stale_run_is_told_to_stop_it(scene: Any) -> None:
     scene.worker("w-1")
     scene.submit("j-1")
+    scene.survey()
     scene.clock.advance(10.0)
     scene.worker("w-2")
-    bury(scene)
+    scene.survey()
 
     scene.worker("w-1", held=[J1])
 
@@ -175,3 +177,129 @@ def test_ended_jobs_are_purged_after_their_retention_a_few_at_a_time(scene: Any)
 
     assert finish(sweep.purge(scene.dispatcher)) == sweep.PURGED_AT_ONCE
     assert finish(sweep.purge(scene.dispatcher)) == 250 - sweep.PURGED_AT_ONCE
+
+
+def test_a_list_that_is_older_than_a_run_says_nothing_about_it(scene: Any) -> None:
+    """The store stalled: what the worker said before is read when others have gone on."""
+    other = scene.another_dispatcher("d-2")
+    scene.worker("w-1", at=other)
+    stale = Introduced(a_worker("w-1"), scene.said, frozenset(), 1, 1)
+    scene.dispatcher.introduce(stale)
+    scene.clock.advance(60.0)
+    scene.submit("j-1", at=other)
+    scene.clock.advance(5.0)
+
+    scene.turns()
+
+    assert scene.job("j-1").attempt == 1
+    assert scene.dispatcher.counters["jobs_lost"] == 0
+
+
+def test_a_heartbeat_that_waited_is_compared_with_what_was_known_when_it_came(scene: Any) -> None:
+    scene.worker("w-1")
+    scene.submit("j-1")
+    scene.dispatcher.beat(Beaten("w-1", frozenset(), 1, 2))
+    scene.clock.advance(60.0)
+
+    scene.turns()
+
+    assert scene.job("j-1").attempt == 1
+
+
+def test_clocks_that_differ_take_no_job_from_a_worker(scene: Any) -> None:
+    """A heartbeat that another dispatcher stored is watched, not compared with our clock."""
+    ahead = scene.another_dispatcher("d-2", clock_ahead=3600.0)
+    scene.worker("w-1")
+    scene.submit("j-1", timeout=100.0)
+
+    for _ in range(20):
+        scene.clock.advance(1.0)
+        scene.beat("w-1", J1)
+        scene.survey(ahead)
+        finish(sweep.ring_alarms(ahead))
+        scene.turns(ahead)
+
+    assert scene.job("j-1").attempt == 1
+    (worker,) = finish(scene.store.workers())
+    assert not worker.is_dead
+
+
+def test_a_worker_that_falls_silent_is_found_dead_by_a_clock_that_is_behind(scene: Any) -> None:
+    behind = scene.another_dispatcher("d-2", clock_ahead=-3600.0)
+    scene.worker("w-1")
+    scene.submit("j-1")
+    scene.worker("w-2", at=behind)
+
+    for _ in range(11):
+        scene.beat("w-2", at=behind)
+        scene.survey(behind)
+        scene.clock.advance(1.0)
+    scene.survey(behind)
+
+    assert scene.runs() == [("w-1", "j-1"), ("w-2", "j-1")]
+
+
+def test_nothing_is_decided_on_a_survey_that_waited(scene: Any) -> None:
+    other = scene.another_dispatcher("d-2")
+    scene.worker("w-1", at=other)
+    scene.submit("j-1", at=other)
+    scene.survey()
+    scene.clock.advance(10.0)
+    finish(sweep.survey(scene.dispatcher, scene.said))
+    scene.beat("w-1", J1, at=other)
+    scene.clock.advance(10.0)
+
+    scene.turns()
+
+    assert scene.job("j-1").attempt == 1
+
+
+def test_a_run_of_another_dispatcher_is_timed_by_watching_it(scene: Any) -> None:
+    other = scene.another_dispatcher("d-2")
+    scene.worker("w-1")
+    scene.submit("a", timeout=1.0)
+    scene.clock.advance(6.5)
+    finish(sweep.ring_alarms(other))
+    scene.turns(other)
+    assert scene.job("a").status is Status.IN_PROGRESS, "its clock may be ahead of ours"
+
+    scene.clock.advance(6.5)
+    finish(sweep.ring_alarms(other))
+    scene.turns(other)
+
+    assert scene.job("a").status is Status.FAILED
+
+
+def test_a_run_of_another_dispatcher_whose_clock_is_known_ends_in_time(scene: Any) -> None:
+    other = scene.another_dispatcher("d-2", clock_ahead=30.0)
+    other.state.skews["d-1"] = 30.0
+    scene.worker("w-1")
+    scene.submit("a", timeout=1.0)
+
+    for seconds, status in ((5.0, Status.IN_PROGRESS), (1.5, Status.FAILED)):
+        scene.clock.advance(seconds)
+        finish(sweep.ring_alarms(other))
+        scene.turns(other)
+        assert scene.job("a").status is status
+
+
+@pytest.mark.parametrize(("others", "attempt"), [(frozenset(), 1), (frozenset({"d-2"}), 2)])
+def test_a_start_that_took_the_store_too_long_is_not_sent_where_others_may_have_missed_it(
+    scene: Any, others: frozenset[str], attempt: int
+) -> None:
+    scene.worker("w-1")
+    scene.dispatcher.state.others = others
+    commit, delays = scene.store.commit, iter([2.0])
+
+    async def slow_commit(batch: Any) -> Any:
+        committed = await commit(batch)
+        scene.clock.advance(next(delays, 0.0))
+        return committed
+
+    scene.store.commit = slow_commit
+    scene.submit("j-1")
+
+    assert [(worker, job.id, job.attempt) for worker, job in scene.said.jobs] == [
+        ("w-1", "j-1", attempt)
+    ]
+    assert scene.job("j-1").losses == 0

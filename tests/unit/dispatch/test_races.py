@@ -118,7 +118,7 @@ def test_an_alarm_that_is_behind_what_the_dispatcher_knows_is_ignored(scene: Any
     scene.turns()
 
     assert scene.job("j-1").status is Status.IN_PROGRESS
-    assert set(scene.dispatcher.desk.running) == {"j-1"}
+    assert set(scene.dispatcher.state.running) == {"j-1"}
 
 
 @pytest.mark.parametrize("how", ["presumed dead", "cancelled"])
@@ -147,9 +147,9 @@ def test_a_worker_that_resigned_and_left_is_forgotten(scene: Any) -> None:
     scene.turns()
 
     scene.clock.advance(10.0)
-    sweep.suspend_silent(scene.dispatcher)
+    scene.survey()
 
-    assert scene.dispatcher.desk.roster.types() == set()
+    assert scene.dispatcher.state.roster.types() == set()
     scene.clock.advance(4000.0)
     finish(sweep.forget_gone(scene.dispatcher))
     assert finish(scene.store.workers()) == []

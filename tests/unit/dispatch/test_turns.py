@@ -257,9 +257,10 @@ def test_a_claim_whose_dispatcher_died_goes_back_to_the_queue(scene: Any) -> Non
     assert scene.job("j-1").status is Status.DISPATCHING
 
     scene.worker("w-1")
-    scene.clock.advance(106.0)
-    finish(sweep.ring_alarms(scene.dispatcher))
-    scene.turns()
+    for seconds in (106.0, 60.0):  # for so long it is watched
+        scene.clock.advance(seconds)
+        finish(sweep.ring_alarms(scene.dispatcher))
+        scene.turns()
 
     assert scene.runs() == [("w-1", "j-1")]
 
@@ -297,7 +298,7 @@ def test_a_job_whose_worker_was_lost_has_its_time_for_another_again(scene: Any) 
     scene.worker("w-1", "t")
     scene.submit("a", place_within=5.0)
     scene.clock.advance(60.0)
-    scene.dispatcher.desk.remove("w-1")
+    scene.dispatcher.leave("w-1")
     scene.dispatcher.give_back("w-1", [Held("a", 1)], "gone", blame=True)
     scene.turns()
     assert scene.job("a").place_by == scene.clock() + 5.0
@@ -305,3 +306,17 @@ def test_a_job_whose_worker_was_lost_has_its_time_for_another_again(scene: Any) 
     finish(sweep.give_up_waiting(scene.dispatcher))
     scene.turns()
     assert scene.job("a").status is Status.QUEUED
+
+
+def test_one_type_can_not_keep_another_waiting(scene: Any) -> None:
+    scene.worker("w-1", "flood", "late")
+    scene.submit(*(f"f-{n}" for n in range(20)), type="flood")
+    scene.clock.advance(1.0)
+    scene.submit("l-1", "l-2", type="late")
+
+    for _ in range(5):
+        _, job = scene.said.jobs[-1]
+        scene.report("w-1", Report(job.id, job.attempt, result=b"\x01"))
+
+    ids = [job for _, job in scene.runs()]
+    assert ids == ["f-0", "f-1", "l-1", "f-2", "l-2", "f-3"]

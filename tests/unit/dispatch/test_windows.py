@@ -8,8 +8,8 @@ import pytest
 from msgspec.structs import replace
 
 from shunter.dispatch.arrivals import Beaten, Introduced
-from shunter.dispatch.desk import Member
 from shunter.dispatch.roster import Roster
+from shunter.dispatch.state import Member
 from shunter.model.job import Job
 from shunter.model.worker import Handler, Worker, WorkerKind
 from shunter.wire.messages import Held, Report
@@ -57,7 +57,7 @@ def test_a_job_from_another_dispatcher_takes_nothing_from_our_part_of_the_window
     scene.submit("ours", "too much")
 
     assert scene.runs() == [("w-1", "theirs"), ("w-1", "ours")]
-    assert set(scene.dispatcher.desk.roster.held("w-1")) == {"theirs", "ours"}
+    assert set(scene.dispatcher.state.roster.held("w-1")) == {"theirs", "ours"}
 
 
 def test_a_job_from_another_dispatcher_that_a_beat_shows_takes_nothing_either(
@@ -73,14 +73,14 @@ def test_a_job_from_another_dispatcher_that_a_beat_shows_takes_nothing_either(
 
     scene.submit("ours")
 
-    assert "ours" in scene.dispatcher.desk.running
-    assert "theirs" in scene.dispatcher.desk.running
+    assert "ours" in scene.dispatcher.state.running
+    assert "theirs" in scene.dispatcher.state.running
 
 
 def test_our_own_job_counts_though_we_learn_of_it_anew(scene: Scene) -> None:
     scene.worker("w-1")
     scene.submit("ours")
-    scene.dispatcher.desk.remove("w-1")
+    scene.dispatcher.leave("w-1")
 
     scene.worker("w-1", held=[Held("ours", 1)])
     scene.submit("more")
@@ -95,13 +95,13 @@ def test_workers_that_do_not_divide_their_window_have_all_jobs_counted(
     other = scene.another_dispatcher("d-2")
     scene.worker("w-1", at=other)
     scene.submit("theirs", at=other)
-    desk = scene.dispatcher.desk
-    desk.members["w-1"] = Member(replace(worker(), kind=kind), scene.said, 0.0)
-    desk.roster.enlist("w-1", (Handler("t"),), 1)
+    state = scene.dispatcher.state
+    state.members["w-1"] = Member(replace(worker(), kind=kind), scene.said, 0.0)
+    state.roster.enlist("w-1", (Handler("t"),), 1)
 
-    desk.adopt(scene.job("theirs"))
+    state.adopt(scene.job("theirs"), now=scene.clock())
 
-    assert desk.roster.freest("t") is None
+    assert state.roster.freest("t") is None
 
 
 def test_the_answer_to_a_beat_goes_before_the_jobs_that_follow_from_it(scene: Scene) -> None:

@@ -8,9 +8,12 @@ from shunter.dispatch.dispatcher import Dispatcher
 from shunter.dispatch.rules import Rules
 from shunter.gateway.backend import Backend
 from shunter.gateway.complaints import Complaints
+from shunter.model.worker import Handler
 from shunter.testing import MemoryStore, VirtualClock
 from shunter.testing.sandbox import _finish as finish
 from shunter.wire import frames
+from shunter.wire.frames import full
+from shunter.wire.messages import Hello, Kind
 
 
 class Deaf:
@@ -20,12 +23,10 @@ class Deaf:
         return True
 
 
-def test_a_worker_that_has_just_come_is_not_forgotten_before_its_first_turn() -> None:
-    store = MemoryStore()
+def test_a_worker_is_forgotten_when_it_has_been_silent_for_long() -> None:
+    store, clock = MemoryStore(), VirtualClock()
     finish(store.open())
-    dispatcher = Dispatcher(
-        store, dispatcher_id="d", rules=Rules(), now=VirtualClock(), spread=lambda: 0.5
-    )
+    dispatcher = Dispatcher(store, dispatcher_id="d", rules=Rules(), now=clock, spread=lambda: 0.5)
     backend = Backend(
         dispatcher,
         Complaints(dispatcher.counters),
@@ -34,12 +35,16 @@ def test_a_worker_that_has_just_come_is_not_forgotten_before_its_first_turn() ->
         store="s",
     )
     backend.socket = Deaf()  # type: ignore[assignment]
+    hello = Hello("w-1", 1, (Handler("t"),), 1, 1)
 
     backend.receive([[b"plain", frames.DELIMITER, frames.READY]])
+    backend.receive([[b"full", *full(Kind.READY, hello)]])
+    clock.advance(2.0)
+    backend.forget_gone()
+    assert sorted(backend._identities.values()) == [b"full", b"plain"]
+
+    clock.advance(60.0)
+    backend.tick()
     backend.forget_gone()
 
-    assert list(backend._identities.values()) == [b"plain"]
-    for worker_id in list(dispatcher.desk.members):
-        dispatcher.desk.remove(worker_id)
-    backend.forget_gone()
     assert backend._identities == {}

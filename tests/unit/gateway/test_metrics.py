@@ -28,6 +28,7 @@ def read(counters: dict[str, int], *backlog: Backlog) -> dict[tuple[str, ...], f
         counters=counters,
         timings=timings,
         connected=3,
+        skews={"d-2": 29.5},
         now=100.0,
     )
     text = as_text(standing).decode()
@@ -80,3 +81,7 @@ def test_the_oldest_job_and_how_long_jobs_waited_and_ran_are_shown() -> None:
     assert shown["shunter_run_seconds_bucket", "1", "b"] == 0
     assert shown["shunter_run_seconds_bucket", "3", "b"] == 1
     assert shown["shunter_run_seconds_bucket", "+Inf", "b"] == 1
+
+
+def test_clocks_that_differ_are_shown() -> None:
+    assert read({})["shunter_clock_ahead_seconds", "d-2"] == 29.5

@@ -52,6 +52,7 @@ class UdpWorkers:
             heartbeat_timeout=heartbeat_timeout, default_handlers=(DEFAULT_TYPE,)
         )
         self._performing: dict[Address, int] = {}
+        self._introduced: dict[str, tuple[Handler, ...]] = {}  # whom the dispatcher knows, as what
         self._unconfirmed: dict[int, Callable[[], None]] = {}
         self._following: dict[type[Effect], Callable[[Any], None]] = {
             Joined: self._joined,
@@ -134,8 +135,6 @@ class UdpWorkers:
             )
             error = Failure(ErrorKind.REFUSED, message)
             self._dispatcher.report(worker_id, [Report(job.id, job.attempt, error=error)])
-        elif _has_declined(job, worker_id) and self._is_another_free(worker_id, job.type):
-            self._dispatcher.give_back(worker_id, [held], "another calculator is free for it")
         elif self._calculators.offered(address, held, task_id):
             self._performing[address] = number
             asked = Asked(
@@ -145,18 +144,14 @@ class UdpWorkers:
             self._exchange.ask(address, number, packet, asked, give_up_after=self._confirm_timeout)
         else:
             # It said busy before the dispatcher knew that it was ready.
-            self._dispatcher.desk.remove(worker_id)
             self._dispatcher.give_back(worker_id, [held], "its calculator is not free any more")
+            self._leave(worker_id)
 
     def _answered(self, address: Address, held: Held, error: AnswerError | None) -> None:
         if error is None:
             self._calculators.confirmed(address, held, now=self._exchange.now())
         else:
             self._follow(self._calculators.unconfirmed(address, held, is_refused=True))
-
-    def _is_another_free(self, worker_id: str, job_type: str) -> bool:
-        seat = self._dispatcher.desk.roster.freest(job_type)
-        return seat is not None and seat.worker_id != worker_id
 
     def _stop_asking(self, address: Address) -> None:
         if (number := self._performing.pop(address, None)) is not None:
@@ -173,7 +168,11 @@ class UdpWorkers:
             self._following[type(effect)](effect)
 
     def _left(self, left: Left) -> None:
-        self._dispatcher.desk.remove(naming.worker_id(left.address))
+        self._leave(naming.worker_id(left.address))
+
+    def _leave(self, worker_id: str) -> None:
+        self._introduced.pop(worker_id, None)
+        self._dispatcher.leave(worker_id)
 
     def _not_taken(self, effect: NotTaken) -> None:
         self._dispatcher.give_back(naming.worker_id(effect.address), [effect.job], NOT_CONFIRMED)
@@ -185,10 +184,10 @@ class UdpWorkers:
     def _joined(self, joined: Joined) -> None:
         worker_id = naming.worker_id(joined.address)
         wanted = _handlers(joined.handlers)
-        member = self._dispatcher.desk.members.get(worker_id)
-        if member is not None and member.worker.handlers == wanted:
+        if self._introduced.get(worker_id) == wanted:
             self._dispatcher.resize(worker_id, 1)
             return
+        self._introduced[worker_id] = wanted
         now = self._exchange.now()
         worker = Worker(
             id=worker_id,
@@ -225,10 +224,3 @@ def _outcome(params: CompletedTask) -> tuple[bytes | None, Failure | None]:
     if params.error is not None:
         return None, Failure(ErrorKind.EXCEPTION, params.error)
     return bytes(params.result) if params.result is not None else NIL, None
-
-
-def _has_declined(job: Job, worker_id: str) -> bool:
-    """Tell whether this calculator did not confirm this task before."""
-    return bool(job.history) and any(
-        past.worker_id == worker_id and past.message == NOT_CONFIRMED for past in job.history
-    )

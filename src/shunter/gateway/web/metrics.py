@@ -59,6 +59,7 @@ class Standing(Struct, frozen=True, kw_only=True):
     counters: Mapping[str, int]
     timings: Timings
     connected: int
+    skews: Mapping[str, float]
     now: float
 
 
@@ -75,6 +76,7 @@ class _Shown(Collector):
         it = self._standing
         yield from _jobs(list(it.backlog), it.oldest, it.now)
         yield from _workers(it.workers, it.connected)
+        yield _clocks(it.skews)
         yield _histogram(
             "shunter_dispatch_seconds",
             "From when a job could first run until it was started, by this dispatcher.",
@@ -120,6 +122,17 @@ def _workers(workers: Iterable[Worker], connected: int) -> Iterator[Metric]:
         "Workers that this dispatcher can give jobs to.",
         value=connected,
     )
+
+
+def _clocks(skews: Mapping[str, float]) -> Metric:
+    family = GaugeMetricFamily(
+        "shunter_clock_ahead_seconds",
+        "By how much this dispatcher's clock is ahead of another's.",
+        labels=["dispatcher"],
+    )
+    for dispatcher_id, skew in skews.items():
+        family.add_metric([dispatcher_id], skew)
+    return family
 
 
 def _histogram(name: str, meaning: str, by_type: Mapping[str, Histogram]) -> Metric:

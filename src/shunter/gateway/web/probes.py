@@ -58,7 +58,8 @@ class Probes:
             workers=workers,
             counters=self._dispatcher.counters,
             timings=self._dispatcher.timings,
-            connected=len(self._dispatcher.desk.members),
+            connected=self._dispatcher.connected,
+            skews=self._dispatcher.skews,
             now=self._dispatcher.now(),
         )
         return Response(as_text(standing), media_type=CONTENT_TYPE)

@@ -91,7 +91,7 @@ class WorkerRoutes:
             return
         held = [Held(job.id, job.attempt) for job in jobs]
         self._http_workers.send_cancels(worker_id, held)
-        self._dispatcher.desk.remove(worker_id)
+        self._dispatcher.leave(worker_id)
         self._dispatcher.give_back(worker_id, held, f"worker {worker_id} resigned")
         committed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._dispatcher.submit([], None, lambda _: committed.set_result(None))

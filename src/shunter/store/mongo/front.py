@@ -15,11 +15,15 @@ from time import monotonic
 
 from msgspec import Struct
 
+from shunter.model.queueing import Head, favoured
 from shunter.store.mongo.connection import Collection
 from shunter.store.mongo.documents import LOWEST, Document
 
 MOST_TYPES = 100
 """How many types one query names. The server merges up to 200 sorted lists; beyond, it sorts."""
+
+MOST_HEADS = 16
+"""How many types are asked whose turn it is: those that waited longest for one."""
 
 MOST_RIVALS = 8.0
 HALF_LIFE = 2.0
@@ -64,13 +68,44 @@ class Reserve(Struct, frozen=True):
 async def look(
     jobs: Collection, types: Sequence[str], wanted: int, *, skip: int, below: int | None
 ) -> list[Document]:
-    """The first jobs of these types behind the first `skip`, in the order of the queue."""
+    """The jobs of these types to claim next, behind the first `skip`, in the order of the queue.
+
+    The first by rank, but each type has a turn before any has a second one.
+    """
+    front = await _first(jobs, types, wanted, skip=skip, below=below)
+    if len(types) == 1 or len(front) < wanted:
+        return front
+    heads = {document["type"]: document for document in await _heads(jobs, types, below)}
+    turns = favoured((_head(document) for document in heads.values()), types)
+    chosen = {heads[head.type]["_id"]: heads[head.type] for head in turns[:wanted]}
+    for document in front:
+        if len(chosen) < wanted:
+            chosen.setdefault(document["_id"], document)
+    return sorted(chosen.values(), key=place_of)
+
+
+async def _heads(jobs: Collection, types: Sequence[str], below: int | None) -> list[Document]:
+    """The first job of each type that has one."""
+    queries = [
+        jobs.find(waiting([kind], below)).sort(ORDER).limit(1) for kind in types[:MOST_HEADS]
+    ]
+    found = await asyncio.gather(*(query.to_list() for query in queries))
+    return [document for documents in found for document in documents]
+
+
+def _head(document: Document) -> Head:
+    return Head(document["type"], document["ready"], document["seq"], document.get("priority", 0))
+
+
+async def _first(
+    jobs: Collection, types: Sequence[str], wanted: int, *, skip: int, below: int | None
+) -> list[Document]:
     if len(types) <= MOST_TYPES:
         query = jobs.find(waiting(types, below), batch_size=wanted + 1)
         return await query.sort(ORDER).skip(skip).limit(wanted).to_list()
     chunks = [types[start : start + MOST_TYPES] for start in range(0, len(types), MOST_TYPES)]
     fronts = await asyncio.gather(
-        *(look(jobs, chunk, skip + wanted, skip=0, below=below) for chunk in chunks)
+        *(_first(jobs, chunk, skip + wanted, skip=0, below=below) for chunk in chunks)
     )
     together = [document for part in fronts for document in part]
     return sorted(together, key=place_of)[skip : skip + wanted]

@@ -18,12 +18,14 @@ from itertools import count
 
 from shunter.errors import StoreError, UniqueKeyTaken
 from shunter.model.job import Job
+from shunter.model.presence import Presence
 from shunter.model.worker import Worker
 from shunter.store.mongo import purging, reads, waking
 from shunter.store.mongo.connection import Connection, public_name
 from shunter.store.mongo.errand import Errand
 from shunter.store.mongo.front import Crowd
 from shunter.store.mongo.listing import WorkerListing
+from shunter.store.mongo.presences import meet
 from shunter.store.mongo.workers import remove_workers, swap_workers
 from shunter.store.port import Backlog, Batch, Claim, Committed, JobQuery
 
@@ -158,6 +160,10 @@ class MongoStore:
         removed = tuple(workers)
         async with self._use() as it, self._writing:
             await it.patiently(lambda: remove_workers(it, removed))
+
+    async def meet(self, presence: Presence) -> list[Presence]:
+        async with self._use() as it:
+            return await it.patiently(lambda: meet(it, presence))
 
     async def watch(self, notify: Callable[[], None]) -> None:
         """Call `notify` whenever another client may have made jobs ready, until cancelled.

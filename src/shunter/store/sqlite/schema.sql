@@ -58,3 +58,12 @@ CREATE INDEX deadlines ON jobs (deadline) WHERE deadline IS NOT NULL;
 
 -- Counts the writes of a worker's record where they are compared and swapped.
 ALTER TABLE workers ADD COLUMN revision INTEGER NOT NULL DEFAULT 0;
+
+-- version 3
+
+-- The dispatchers that were here lately, and what their clocks showed: JSON of `model.presence`.
+CREATE TABLE dispatchers (
+    id TEXT PRIMARY KEY,
+    clock REAL NOT NULL,
+    doc TEXT NOT NULL
+) STRICT, WITHOUT ROWID;

@@ -149,12 +149,16 @@ def front(types: int) -> str:
     return f"SELECT seq FROM ({selects[0]}) ORDER BY rank, seq LIMIT ?"
 
 
-@cache
-def claim_front(types: int) -> str:
-    """Takes the claim and its expiry, then what `front` takes."""
-    return f"""
-        UPDATE jobs SET status = 'd', revision = revision + 1, claim = ?, alarm = ?, deadline = NULL
-        WHERE seq IN ({front(types)})"""
+HEAD = """
+    SELECT type, rank, seq, ifnull(doc ->> '$.priority', 0) FROM jobs INDEXED BY ready
+    WHERE type = ? AND status = 'q' AND alarm IS NULL ORDER BY rank, seq LIMIT 1"""
+
+LISTED = "jobs.seq IN (SELECT value FROM json_each(?))"
+
+CLAIM_LISTED = f"""
+    UPDATE jobs SET status = 'd', revision = revision + 1, claim = ?, alarm = ?, deadline = NULL
+    WHERE {LISTED}"""
+"""Takes the claim and its expiry, then the seqs as JSON."""
 
 
 @cache
@@ -210,3 +214,10 @@ def _hexadecimal(column: str) -> str:
         WHEN {column} IS NULL THEN 'null'
         WHEN length({column}) <= {MOST_INLINE_BYTES} THEN '"' || hex({column}) || '"'
         ELSE 'true' END"""
+
+
+PUT_DISPATCHER = "INSERT OR REPLACE INTO dispatchers (id, clock, doc) VALUES (?, ?, ?)"
+
+FORGET_DISPATCHERS = "DELETE FROM dispatchers WHERE clock < ?"
+
+DISPATCHERS = "SELECT doc FROM dispatchers ORDER BY id"

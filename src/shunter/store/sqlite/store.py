@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from shunter.errors import StoreError, UniqueKeyTaken
 from shunter.model.job import Job
+from shunter.model.presence import Presence
 from shunter.model.worker import Worker
 from shunter.store.port import Backlog, Batch, Claim, Committed, JobQuery
 from shunter.store.sqlite import reads, statements, writes
@@ -153,6 +154,9 @@ class SQLiteStore:
     async def remove_workers(self, workers: Sequence[Worker]) -> None:
         removed = [(worker.id, worker.revision) for worker in workers]
         await self._write(lambda connection: writes.remove_workers(connection, removed))
+
+    async def meet(self, presence: Presence) -> list[Presence]:
+        return await self._write(lambda connection: writes.meet(connection, presence))
 
     async def watch(self, notify: Callable[[], None]) -> None:
         self._check_open()

@@ -17,6 +17,8 @@ import msgspec
 from shunter.errors import UniqueKeyTaken
 from shunter.model.job import Dispatch, Job
 from shunter.model.lifecycle import started_at_once
+from shunter.model.presence import KEPT_SECONDS, Presence
+from shunter.model.queueing import Head, favoured
 from shunter.store.port import Claim
 from shunter.store.sqlite import reads, statements
 from shunter.store.sqlite.rows import Parameters, as_json, replaced
@@ -53,18 +55,30 @@ def claim(connection: sqlite3.Connection, wish: Claim) -> list[Job]:
     if not types or wish.limit <= 0:
         return []
     made = Dispatch(wish.dispatcher_id, wish.now, wish.expiry)
-    front = (*chain.from_iterable((kind, wish.limit) for kind in types), wish.limit)
-    where = f"jobs.seq IN ({statements.front(len(types))})"
-    jobs = reads.jobs(connection, where, front, order="rank, jobs.seq", payload=True, claim=made)
+    listed = (as_json(_front(connection, types, wish.limit)),)
+    jobs = reads.jobs(
+        connection, statements.LISTED, listed, order="rank, jobs.seq", payload=True, claim=made
+    )
     if jobs and wish.berths:
         jobs = [started_at_once(job, berth) for job, berth in zip(jobs, wish.berths, strict=False)]
         rows = [replaced(job) for job in jobs]
         assert all(replace(connection, rows, secrets.randbits(48)))
     elif jobs:
-        text = statements.claim_front(len(types))
-        count = connection.execute(text, (as_json(made), wish.expiry, *front)).rowcount
+        claimed = (as_json(made), wish.expiry, *listed)
+        count = connection.execute(statements.CLAIM_LISTED, claimed).rowcount
         assert count == len(jobs)
     return jobs
+
+
+def _front(connection: sqlite3.Connection, types: Sequence[str], limit: int) -> list[int]:
+    """Return which jobs to claim: first those whose turn it is, then by rank."""
+    wanted = (*chain.from_iterable((kind, limit) for kind in types), limit)
+    front = [seq for (seq,) in connection.execute(statements.front(len(types)), wanted)]
+    if len(types) == 1 or not front:
+        return front
+    heads = [connection.execute(statements.HEAD, (kind,)).fetchone() for kind in types]
+    turns = [head.seq for head in favoured((Head(*it) for it in heads if it), types)]
+    return list(dict.fromkeys([*turns, *front]))[:limit]
 
 
 def replace(connection: sqlite3.Connection, rows: Sequence[Parameters], stamp: int) -> list[bool]:
@@ -121,6 +135,15 @@ def swap_workers(connection: sqlite3.Connection, rows: Sequence[Parameters]) -> 
 
 def remove_workers(connection: sqlite3.Connection, revisions: Iterable[tuple[str, int]]) -> None:
     connection.execute(statements.REMOVE_WORKERS, (as_json(revisions),))
+
+
+def meet(connection: sqlite3.Connection, presence: Presence) -> list[Presence]:
+    """Write that a dispatcher is here, drop those long gone, and return all that are left."""
+    connection.execute(statements.FORGET_DISPATCHERS, (presence.clock - KEPT_SECONDS,))
+    row = (presence.dispatcher_id, presence.clock, msgspec.json.encode(presence).decode())
+    connection.execute(statements.PUT_DISPATCHER, row)
+    found = connection.execute(statements.DISPATCHERS)
+    return [msgspec.json.decode(doc, type=Presence) for (doc,) in found]
 
 
 def _answers(

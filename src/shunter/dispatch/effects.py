@@ -1,0 +1,115 @@
+"""What is to be done once a turn is committed. Values; performed in their order, by the shell."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from shunter.dispatch.arrivals import (
+    CalledBack,
+    CancelAsked,
+    GivenBack,
+    OnStored,
+    Receipts,
+    Reported,
+    Stored,
+    WorkerLink,
+)
+from shunter.errors import JobError
+from shunter.model.job import Job
+from shunter.wire.messages import Held, Receipt
+
+
+class SendPong(Struct, frozen=True):
+    """Answer a heartbeat: its renewal is committed."""
+
+    link: WorkerLink
+    worker_id: str
+    beat: int
+
+
+class ConfirmReports(Struct, frozen=True):
+    """Tell a worker that these batches of reports are committed."""
+
+    link: WorkerLink
+    worker_id: str
+    batches: Sequence[int]
+
+
+class SendJobs(Struct, frozen=True):
+    """Hand over jobs that are committed as started on this worker."""
+
+    link: WorkerLink
+    worker_id: str
+    jobs: Sequence[Job]
+
+
+class StopRuns(Struct, frozen=True):
+    """Have a worker stop these runs."""
+
+    link: WorkerLink
+    worker_id: str
+    runs: Sequence[Held]
+
+
+class AnswerSubmission(Struct, frozen=True):
+    """Tell a client which of its jobs are stored."""
+
+    answer: Receipts
+    receipts: list[Receipt]
+
+
+class HandOver(Struct, frozen=True):
+    """Give a gateway jobs as they are stored; before the answer to their submission."""
+
+    on_stored: OnStored
+    stored: list[Stored]
+
+
+class AnswerCancel(Struct, frozen=True):
+    """Tell a client what became of its wish to stop a job."""
+
+    request: CancelAsked
+    receipt: Receipt
+
+
+class DeliverOutcomes(Struct, frozen=True):
+    """Tell clients of one gateway how their jobs ended."""
+
+    gateway: str
+    jobs: Sequence[Job]
+
+
+class DecideAgain(Struct, frozen=True):
+    """Put an arrival back into the inbox: what was decided on it met another write."""
+
+    arrival: Reported | GivenBack | CancelAsked | CalledBack
+
+
+class PlaceAgain(Struct, frozen=True):
+    """Put a claimed job back into the inbox: the place it was to start on was taken."""
+
+    job: Job
+
+
+class NoteRefusal(Struct, frozen=True):
+    """Log that a worker's word on a job was not taken."""
+
+    worker_id: str
+    error: JobError
+
+
+Effect = (
+    SendPong
+    | ConfirmReports
+    | SendJobs
+    | StopRuns
+    | AnswerSubmission
+    | HandOver
+    | AnswerCancel
+    | DeliverOutcomes
+    | DecideAgain
+    | PlaceAgain
+    | NoteRefusal
+)

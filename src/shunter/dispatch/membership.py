@@ -1,0 +1,233 @@
+"""Workers: who is here, what each of them has, and whose lease is over. Pure.
+
+A worker's word on what it has is as old as the moment it was received. It is compared only with
+what was known by then: a run that somebody started meanwhile is not missing from an older list.
+Times that other dispatchers wrote are watched, never compared with our own. Rules:
+docs/spec/jobs.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from msgspec.structs import replace
+
+from shunter.dispatch.arrivals import (
+    Arrivals,
+    Beaten,
+    GivenBack,
+    Introduced,
+    StoredJobs,
+    Survey,
+    WorkerLeft,
+    WorkerShut,
+)
+from shunter.dispatch.plan import Plan
+from shunter.dispatch.state import DispatcherState, Member
+from shunter.dispatch.verdict import is_run_of
+from shunter.model.job import Job
+from shunter.model.lease import has_lapsed
+from shunter.model.worker import Worker
+from shunter.wire.messages import Held
+
+Lose = Callable[[Job, GivenBack, Plan], None]
+
+
+class Membership:
+    """Decides about workers, for one dispatcher; `lose` takes a job back from one."""
+
+    def __init__(self, state: DispatcherState, lose: Lose) -> None:
+        self._state = state
+        self._lose = lose
+
+    # ---- who may be given jobs
+
+    def follow(self, arrivals: Arrivals, plan: Plan) -> None:
+        """Take over who came, who left and who is to be left alone, in that order."""
+        for event in arrivals.membership:
+            match event:
+                case Introduced():
+                    self._introduce(event, plan)
+                case WorkerLeft(worker_id):
+                    self._state.remove(worker_id)
+                case WorkerShut():
+                    self._shut(event, plan)
+        for worker_id, window in arrivals.windows.items():
+            self._state.roster.adjust(worker_id, window=window)
+
+    def _introduce(self, arrival: Introduced, plan: Plan) -> None:
+        worker, state = arrival.worker, self._state
+        state.members[worker.id] = Member(worker, arrival.link, plan.now)
+        state.roster.enlist(worker.id, worker.handlers, arrival.window)
+        state.waiting |= {handler.type for handler in worker.handlers}
+        plan.workers.append(worker)
+        if arrival.beat is not None:
+            plan.pongs.append((arrival.link, worker.id, arrival.beat))
+
+    def _shut(self, shut: WorkerShut, plan: Plan) -> None:
+        if member := self._state.members.get(shut.worker_id):
+            if shut.until is None:
+                member.unreachable_since = plan.now
+            else:
+                member.full_until = shut.until
+            self._state.roster.adjust(shut.worker_id, is_open=False)
+
+    def resign(self, worker_id: str, plan: Plan) -> None:
+        if member := self._state.members.get(worker_id):
+            member.worker = replace(member.worker, is_resigned=True, last_pinged=plan.now)
+            plan.workers.append(member.worker)
+            self._state.roster.adjust(worker_id, window=0)
+
+    # ---- what each of them has
+
+    def reconcile(self, arrival: Introduced, stored: StoredJobs, plan: Plan) -> None:
+        """Compare all that the store says the worker has with all that it has.
+
+        What we did not know of when the worker spoke may have been started since, by another
+        dispatcher: the heartbeats will tell. A worker that lists nothing has nothing.
+        """
+        worker, state = arrival.worker, self._state
+        if worker.id not in state.members:
+            return
+        believed = {job.id: job for job in stored.held_by.get(worker.id, ())}
+        for job in believed.values():
+            if job.id in plan.changes:
+                continue
+            held = Held(job.id, job.attempt)
+            if held in arrival.held or not self._is_missing(job, arrival):
+                state.adopt(job, now=plan.now)
+            else:
+                reason = f"worker {worker.id} came back without it"
+                self._lose(job, GivenBack(worker.id, held, reason, True), plan)
+        for held in arrival.held:
+            if held.job_id not in believed:
+                self._disown(held, worker.id, stored, plan)
+            elif believed[held.job_id].attempt != held.attempt:
+                plan.cancels[worker.id].append(held)
+
+    def _is_missing(self, job: Job, arrival: Introduced) -> bool:
+        """True if the run was known so long before the worker spoke that it must have had it."""
+        if not arrival.worker.kind.traits.lists_jobs:
+            return True
+        known = self._state.running.get(job.id)
+        if known is None or known.attempt != job.attempt:
+            return False
+        age = arrival.received - self._state.known_since(known)
+        return age >= self._state.rules.forgotten_after
+
+    def beat(self, arrival: Beaten, stored: StoredJobs, plan: Plan) -> None:
+        worker_id, state = arrival.worker_id, self._state
+        member = state.members.get(worker_id)
+        if member is None:
+            return
+        member.heard_at = arrival.received
+        state.roster.adjust(worker_id, is_open=True)
+        plan.renewed.add(worker_id)
+        plan.pongs.append((member.link, worker_id, arrival.beat))
+        for job_id in missing_from(state, arrival):
+            if job_id in plan.changes:
+                continue
+            job, in_store = state.running.get(job_id), stored.jobs.get(job_id)
+            if job is not None and is_run_of(in_store, worker_id, Held(job_id, job.attempt)):
+                reason = f"worker {worker_id} does not know of it"
+                held = Held(job_id, job.attempt)
+                self._lose(in_store, GivenBack(worker_id, held, reason, True), plan)
+            elif job is not None:
+                state.forget(job_id)
+        for held in arrival.held:
+            if is_run_of(state.running.get(held.job_id), worker_id, held):
+                continue
+            in_store = stored.jobs.get(held.job_id)
+            if held.job_id not in plan.changes and is_run_of(in_store, worker_id, held):
+                state.adopt(in_store, now=plan.now)
+            else:
+                self._disown(held, worker_id, stored, plan)
+
+    def _disown(self, held: Held, worker_id: str, stored: StoredJobs, plan: Plan) -> None:
+        """Have a worker stop a run that is not the job's; jobs of other stores are not ours."""
+        if held.job_id in stored.jobs and held.job_id not in plan.changes:
+            plan.cancels[worker_id].append(held)
+
+    # ---- all workers of the store
+
+    def bury(self, survey: Survey, stored: StoredJobs, plan: Plan) -> None:
+        """Declare workers dead whose lease is over, and take back what they had."""
+        state = self._state
+        self._suspend_silent(plan)
+        state.heartbeats.keep_only({worker.id for worker in survey.workers})
+        for worker in lapsed(state, survey, now=plan.now):
+            silent_for = state.heartbeats.unchanged_for(worker.id, worker.last_pinged, now=plan.now)
+            reason = f"silent for {silent_for:.1f} s, its lease has lapsed"
+            if not worker.is_dead and not worker.is_resigned:
+                plan.workers.append(replace(worker, is_dead=True, last_error=reason, jobs=()))
+                state.counters["workers_died"] += 1
+                state.remove(worker.id)
+            for job in stored.held_by.get(worker.id, ()):
+                if job.id in worker.jobs and job.id not in plan.changes:
+                    held = Held(job.id, job.attempt)
+                    text = f"worker {worker.id} was {reason}"
+                    self._lose(job, GivenBack(worker.id, held, text, True), plan)
+
+    def _suspend_silent(self, plan: Plan) -> None:
+        """Give no new jobs to workers that were silent for a while; forget lapsed ones."""
+        state, rules = self._state, self._state.rules
+        for worker_id, member in list(state.members.items()):
+            if not member.worker.kind.traits.lists_jobs:
+                continue
+            if has_lapsed(member.heard_at, rules.lease, now=plan.now):
+                state.remove(worker_id)
+            elif plan.now - member.heard_at >= rules.silent_after:
+                state.roster.adjust(worker_id, is_open=False)
+
+
+def missing_from(state: DispatcherState, arrival: Beaten) -> set[str]:
+    """Return the jobs that the worker should have listed: it has had them long enough."""
+    has = {held.job_id for held in arrival.held}
+    sent_before = arrival.received - state.rules.forgotten_after
+    return {
+        job_id
+        for job_id in state.roster.held(arrival.worker_id) - has
+        if (job := state.running.get(job_id)) is None or state.known_since(job) <= sent_before
+    }
+
+
+def strangers_in(state: DispatcherState, arrival: Beaten) -> set[Held]:
+    """Return runs on which a heartbeat and our memory have disagreed for a while.
+
+    Of most that do, nothing follows: they came from another dispatcher over this store and are
+    over before the next beat, or are still on their way to the worker.
+    """
+    running, member = state.running, state.members.get(arrival.worker_id)
+    strange = {
+        held
+        for held in arrival.held
+        if not is_run_of(running.get(held.job_id), arrival.worker_id, held)
+    }
+    if member is None:
+        return strange
+    at = arrival.received
+    member.strange = {held: member.strange.get(held, at) for held in strange}
+    since = at - state.rules.lease.heartbeat
+    return {held for held, heard_at in member.strange.items() if heard_at <= since}
+
+
+def lapsed(state: DispatcherState, survey: Survey, *, now: float) -> Iterator[Worker]:
+    """Yield workers whose jobs may be taken back: their heartbeat has not changed for so long.
+
+    Nothing is decided on a survey that is old itself.
+    """
+    terms = state.rules.lease
+    if now - survey.as_of >= terms.worker_gives_up:
+        return
+    for worker in survey.workers:
+        if not worker.kind.traits.lists_jobs:
+            continue
+        silent_for = state.heartbeats.unchanged_for(worker.id, worker.last_pinged, now=now)
+        member = state.members.get(worker.id)
+        is_heard = member is not None and not has_lapsed(member.heard_at, terms, now=now)
+        is_over = silent_for >= terms.dispatcher_takes_over and not worker.is_resigned
+        is_left_with_jobs = bool(worker.jobs) and (
+            worker.is_dead or silent_for >= terms.dispatcher_takes_over
+        )
+        if not is_heard and (is_left_with_jobs or (is_over and not worker.is_dead)):
+            yield worker

@@ -1,0 +1,227 @@
+"""What follows from a turn once the store has answered. Pure: effects are returned.
+
+The state is brought up to date with what was written. A write that lost to another one is not
+repeated: what led to it is decided again, on what the store says then.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+
+from msgspec.structs import replace
+
+from shunter.dispatch.arrivals import GivenBack, Stored
+from shunter.dispatch.effects import (
+    AnswerCancel,
+    AnswerSubmission,
+    ConfirmReports,
+    DecideAgain,
+    DeliverOutcomes,
+    Effect,
+    HandOver,
+    PlaceAgain,
+    SendJobs,
+    SendPong,
+    StopRuns,
+)
+from shunter.dispatch.plan import Change, Insertion, Plan
+from shunter.dispatch.state import DispatcherState
+from shunter.errors import UniqueKeyTaken
+from shunter.model.job import FINAL, Job, Status
+from shunter.model.lifecycle import Event
+from shunter.store.port import Claim, Committed
+from shunter.wire.messages import Held
+
+MAX_TRIES = 5
+"""How often an arrival is decided again after losing a compare-and-swap."""
+
+MOST_KEPT_BACK = 5
+"""A job that has come back so often is sent, however long its start took."""
+
+_COUNTERS = {status: f"jobs_{status.word}" for status in FINAL}
+
+
+class Settlement:
+    """One turn's results, as they are taken in."""
+
+    def __init__(self, state: DispatcherState, plan: Plan, *, now: float) -> None:
+        self._state = state
+        self._plan = plan
+        self._is_late = now - plan.now >= state.rules.sent_within and bool(state.others)
+        self._started: defaultdict[str, list[Job]] = defaultdict(list)
+        self._ended: list[Job] = []
+        self._lost_races: set[str] = set()
+        self._answers: list[Effect] = []
+        self._again: list[Effect] = []
+
+    def effects(self, committed: Committed) -> list[Effect]:
+        """Bring the state up to date, and return what is to be done, in order.
+
+        Heartbeats are answered and reports confirmed before jobs follow from them: a calculator
+        takes no job before its last report is confirmed. Then goes what has the longest way
+        before it. Receipts go before results, since a receipt may say that a job is another one,
+        long ended.
+        """
+        state, plan = self._state, self._plan
+        for change, was_written in zip(plan.changes.values(), committed.replaced, strict=True):
+            if was_written:
+                self._written(change.job)
+            else:
+                self._lost_race(change)
+        answers = iter(committed.inserted)
+        for insertion in plan.insertions:
+            self._inserted(insertion, [next(answers) for _ in insertion.jobs])
+        for claim, jobs in zip(plan.claims, committed.claimed, strict=True):
+            self._claimed(claim, jobs)
+        for delivery, was_written in zip(plan.deliveries, committed.delivered, strict=True):
+            if (again := state.callbacks.settle(delivery, was_written)) is not None:
+                self._again.append(DecideAgain(again))
+        state.callbacks.offer(self._ended, now=plan.now)
+        return [
+            *plan.refusals,
+            *self._again,
+            *(SendPong(*pong) for pong in plan.pongs),
+            *self._confirmations(),
+            *self._jobs_sent(),
+            *self._answers,
+            *self._stopped(),
+            *self._outcomes(),
+            *self._cancels_answered(),
+        ]
+
+    # ---- the state
+
+    def _written(self, job: Job) -> None:
+        """Follow a job that was written."""
+        state = self._state
+        if job.status is Status.IN_PROGRESS:
+            if job.payload is not None:
+                assert job.execution.worker_id is not None
+                self._started[job.execution.worker_id].append(job)
+                state.timings.started(job)
+            state.adopt(job, now=self._plan.now)
+            return
+        state.end(job.id)
+        if job.status is Status.QUEUED and job.wait_until is None:
+            state.waiting.add(job.type)
+        elif job.status.is_final:
+            state.counters[_COUNTERS[job.status]] += 1
+            state.timings.ended(job)
+            self._ended.append(job)
+
+    def _lost_race(self, change: Change) -> None:
+        """Another write came first: believe the store, and decide again on what was reported."""
+        state, job, cause = self._state, change.job, change.cause
+        self._lost_races.add(job.id)
+        state.counters["writes_refused"] += 1
+        state.forget(job.id)
+        if change.claimed is not None:
+            assert job.execution.worker_id is not None
+            state.roster.refuse(job.execution.worker_id, job.id)
+            self._again.append(PlaceAgain(change.claimed))
+        elif job.execution.worker_id is not None:
+            state.roster.drop(job.execution.worker_id, job.id)
+        if cause is not None and cause.tries < MAX_TRIES:
+            self._again.append(DecideAgain(replace(cause, tries=cause.tries + 1)))
+
+    def _inserted(self, insertion: Insertion, stored_now: Sequence[Job | UniqueKeyTaken]) -> None:
+        state = self._state
+        if insertion.on_stored is not None:
+            pairs = zip(insertion.jobs, stored_now, strict=True)
+            stored = [Stored(s, s is job) for job, s in pairs if isinstance(s, Job)]
+            self._answers.append(HandOver(insertion.on_stored, stored))
+        for job, now in zip(insertion.jobs, stored_now, strict=True):
+            if now is job:
+                state.counters["jobs_accepted"] += 1
+                if job.status is Status.IN_PROGRESS:
+                    self._written(job)
+                elif job.status is Status.DISPATCHING:
+                    state.claimed[job.id] = job
+                continue
+            if job.execution.worker_id is not None and job.id not in state.running:
+                state.roster.drop(job.execution.worker_id, job.id)
+            if isinstance(now, Job) and now.status.is_final:
+                self._ended.append(replace(now, reply_to=job.reply_to))
+        receipts = self._plan.outcome_of(insertion, stored_now)
+        self._answers.append(AnswerSubmission(insertion.answer, receipts))
+
+    def _claimed(self, claim: Claim, jobs: Sequence[Job]) -> None:
+        state = self._state
+        state.counters["jobs_claimed"] += len(jobs)
+        state.roster.release(berth.worker_id for berth in claim.berths)
+        for job in jobs:
+            state.had_turn(job.type)
+            if claim.berths:
+                self._written(job)
+            else:
+                state.claimed[job.id] = job
+        if len(jobs) < claim.limit:
+            state.waiting.difference_update(claim.types)
+
+    # ---- the effects
+
+    def _confirmations(self) -> Iterator[Effect]:
+        """Confirm reports, except to workers of which one must be decided again."""
+        undecided = {
+            reported.worker_id
+            for reported in self._plan.arrivals.reported
+            if reported.report.job_id in self._lost_races
+        }
+        for worker_id, batches in self._plan.arrivals.batches.items():
+            member = self._state.members.get(worker_id)
+            if member is not None and worker_id not in undecided:
+                yield ConfirmReports(member.link, worker_id, batches)
+
+    def _jobs_sent(self) -> Iterator[Effect]:
+        for worker_id, jobs in self._started.items():
+            sent = []
+            for job in jobs:
+                if reason := self._reason_to_keep(job):
+                    held = Held(job.id, job.attempt)
+                    yield DecideAgain(GivenBack(worker_id, held, reason))
+                else:
+                    sent.append(job)
+            if sent:
+                yield SendJobs(self._state.members[worker_id].link, worker_id, sent)
+
+    def _reason_to_keep(self, job: Job) -> str:
+        """Return why a job that was started is not to be sent after all; mostly nothing."""
+        if self._is_late and len(job.history) < MOST_KEPT_BACK:
+            return "the store took so long to start it that others may have taken it over"
+        if job.history and self._is_declined(job):
+            return "another worker is free for it"
+        return ""
+
+    def _is_declined(self, job: Job) -> bool:
+        """True if the worker has not taken this job before, and another might."""
+        state, worker_id = self._state, job.execution.worker_id
+        assert worker_id is not None
+        if state.members[worker_id].worker.kind.traits.lists_jobs:
+            return False
+        was_returned = any(
+            past.worker_id == worker_id and past.outcome == Event.RETURNED for past in job.history
+        )
+        other = state.roster.freest(job.type) if was_returned else None
+        return other is not None and other.worker_id != worker_id
+
+    def _stopped(self) -> Iterator[Effect]:
+        for worker_id, runs in self._plan.cancels.items():
+            if member := self._state.members.get(worker_id):
+                yield StopRuns(member.link, worker_id, runs)
+
+    def _outcomes(self) -> Iterator[Effect]:
+        by_gateway: defaultdict[str, list[Job]] = defaultdict(list)
+        for job in self._ended:
+            if job.reply_to is not None:
+                by_gateway[job.reply_to.gateway].append(job)
+        return (DeliverOutcomes(gateway, jobs) for gateway, jobs in by_gateway.items())
+
+    def _cancels_answered(self) -> Iterator[Effect]:
+        """Say what became of cancels; those that met another change are decided again."""
+        for ask, receipt in self._plan.cancelled:
+            met_another = receipt.reason and ask.job_id in self._plan.changes
+            if (met_another or ask.job_id in self._lost_races) and ask.tries < MAX_TRIES:
+                yield DecideAgain(replace(ask, tries=ask.tries + 1))
+            else:
+                yield AnswerCancel(ask, receipt)

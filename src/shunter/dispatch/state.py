@@ -1,0 +1,138 @@
+"""All that one dispatcher believes: who is connected, who runs what, which types may be waiting.
+
+Only a hint. The store is the truth, and every write that follows from this is compared with it;
+a dispatcher that loses its state loses nothing. Changed by `turn` and `settle`, by nobody else.
+Times are the dispatcher's own: what others wrote is never compared with them, only watched.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from zlib import crc32
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from shunter.dispatch.arrivals import WorkerLink
+from shunter.dispatch.callbacks import CallbackDesk
+from shunter.dispatch.roster import Opening, Roster, Types
+from shunter.dispatch.rules import Rules
+from shunter.dispatch.timings import Timings
+from shunter.model.job import Job, Status
+from shunter.model.watch import Watch
+from shunter.model.worker import Worker, WorkerKind, kind_of
+from shunter.wire.messages import Held
+
+
+class Member(Struct):
+    """A worker that is connected to this dispatcher."""
+
+    worker: Worker
+    link: WorkerLink
+    heard_at: float
+    full_until: float = 0.0
+    unreachable_since: float | None = None
+    strange: dict[Held, float] = {}  # runs it has that we don't know of, and since when it says so
+
+
+class DispatcherState:
+    """The memory of one dispatcher. Bounded by what its workers may hold."""
+
+    def __init__(self, dispatcher_id: str, rules: Rules, *, jitter: Callable[[], float]) -> None:
+        self.id = dispatcher_id
+        self.rules = rules
+        self.jitter = jitter
+        self.counters: Counter[str] = Counter()
+        self.timings = Timings()
+        self.callbacks = CallbackDesk(rules.callbacks, spread=jitter, counters=self.counters)
+        self.roster = Roster(first_place=crc32(dispatcher_id.encode()))
+        self.members: dict[str, Member] = {}
+        self.running: dict[str, Job] = {}
+        self.claimed: dict[str, Job] = {}
+        self.waiting: set[str] = set()
+        self._turns: dict[str, int] = {}  # which turn each type had last
+        self._last_turn = 0
+        self.heartbeats = Watch()  # of workers, as the store has them
+        self.expiries = Watch()  # of what other dispatchers have started or claimed
+        self.others: frozenset[str] = frozenset()  # dispatchers that were here a moment ago
+        self.skews: dict[str, float] = {}  # by how much our clock is ahead of other dispatchers'
+        self._adopted: dict[str, float] = {}  # since when runs that others started are known
+
+    def adopt(self, job: Job, *, now: float) -> None:
+        """Note a job in progress, without its payload."""
+        worker_id = job.execution.worker_id
+        assert job.status is Status.IN_PROGRESS
+        assert worker_id is not None
+        self.running[job.id] = replace(job, payload=None) if job.payload is not None else job
+        if not self.is_ours(job):
+            self._adopted.setdefault(job.id, now)
+        self.roster.hold(worker_id, job.id, is_foreign=self._is_foreign(job, worker_id))
+
+    def is_ours(self, job: Job) -> bool:
+        """True if this dispatcher started or claimed the job: its times are by our clock."""
+        return job.dispatcher is not None and job.dispatcher.id == self.id
+
+    def skew_of(self, job: Job) -> float | None:
+        """Return by how much our clock is ahead of that by which the job was started."""
+        return None if job.dispatcher is None else self.skews.get(job.dispatcher.id)
+
+    def known_since(self, job: Job) -> float:
+        """Return since when, by our clock, the run of a job in `running` has been going on."""
+        return self._adopted.get(job.id, job.execution.started or 0.0)
+
+    def _is_foreign(self, job: Job, worker_id: str) -> bool:
+        """True if a job came to a worker of ours from another dispatcher.
+
+        Such a worker divides its window, and tells each dispatcher how much of it is its own.
+        """
+        member = self.members.get(worker_id)
+        is_divided = member is not None and member.worker.kind is WorkerKind.FULL
+        return is_divided and job.dispatcher is not None and not self.is_ours(job)
+
+    def forget(self, job_id: str) -> None:
+        """Drop what is believed about a job, whoever ran it."""
+        job = self.end(job_id)
+        if job is not None and job.execution.worker_id is not None:
+            self.roster.drop(job.execution.worker_id, job_id)
+
+    def end(self, job_id: str) -> Job | None:
+        """Drop a run that is over and return it; its worker's place is not touched."""
+        if self._adopted:
+            self._adopted.pop(job_id, None)
+        return self.running.pop(job_id, None)
+
+    def remove(self, worker_id: str) -> None:
+        """Forget a worker, and with it what it ran."""
+        self.members.pop(worker_id, None)
+        for job_id in self.roster.remove(worker_id):
+            self.end(job_id)
+
+    def is_stoppable(self, worker_id: str | None) -> bool:
+        """True if a worker can be asked to stop a job."""
+        if worker_id is None:
+            return False
+        member = self.members.get(worker_id)
+        return (kind_of(worker_id) if member is None else member.worker.kind).traits.can_stop
+
+    def by_turn(self, types: Iterable[str]) -> tuple[str, ...]:
+        """Return types in the order in which it is their turn: who waited longest comes first."""
+        return tuple(sorted(types, key=lambda kind: (self._turns.get(kind, 0), kind)))
+
+    def had_turn(self, job_type: str) -> None:
+        """Note that a waiting job of this type was taken."""
+        self._last_turn += 1
+        self._turns[job_type] = self._last_turn
+
+    @property
+    def has_work(self) -> bool:
+        """True if a turn would do something though nothing arrives."""
+        return bool(self.claimed) or self.callbacks.has_work or any(self.wanted())
+
+    def wanted(self) -> Iterator[tuple[Opening, Types]]:
+        """Yield where there is room, with the types of which jobs may be waiting for it."""
+        for opening in self.roster.openings():
+            if types := opening.types & self.waiting:
+                under_way = sum(job.type in opening.types for job in self.claimed.values())
+                if opening.free > under_way:
+                    yield replace(opening, free=opening.free - under_way), types

@@ -1,0 +1,59 @@
+"""A dispatcher as a value and three functions.
+
+`reads` says what to ask the store about, `turn` decides on all that arrived and returns what to
+write, `settle` takes the store's answer in and returns what to do. Whoever calls them has the
+store, the clock and the sockets; here there are none.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from shunter.dispatch.arrivals import Arrivals, StoredJobs, WorkerLeft
+from shunter.dispatch.effects import Effect
+from shunter.dispatch.membership import lapsed, missing_from, strangers_in
+from shunter.dispatch.plan import Plan
+from shunter.dispatch.planner import Planner
+from shunter.dispatch.settlement import Settlement
+from shunter.dispatch.state import DispatcherState
+from shunter.store.port import Committed
+
+
+class Reads(Struct, frozen=True):
+    """Which jobs to ask the store about: by their ids, and by who has them."""
+
+    job_ids: frozenset[str]
+    worker_ids: frozenset[str]
+
+
+def reads(state: DispatcherState, arrivals: Arrivals, *, now: float) -> Reads:
+    """Return what must be read before a turn: what arrivals speak of and nobody here knows."""
+    left = {event.worker_id for event in arrivals.membership if isinstance(event, WorkerLeft)}
+    running = state.running
+    ids = {
+        job_id
+        for job_id in arrivals.mentioned()
+        if job_id not in running or running[job_id].execution.worker_id in left
+    }
+    workers = {arrival.worker_id for arrival in arrivals.unasked}
+    for arrival in arrivals.introduced():
+        ids.update(held.job_id for held in arrival.held)
+        workers.add(arrival.worker.id)
+    for beat in arrivals.beaten.values():
+        ids |= missing_from(state, beat)
+        ids.update(held.job_id for held in strangers_in(state, beat))
+    for survey in arrivals.surveyed:
+        workers.update(worker.id for worker in lapsed(state, survey, now=now) if worker.jobs)
+    return Reads(frozenset(ids), frozenset(workers))
+
+
+def turn(state: DispatcherState, arrivals: Arrivals, stored: StoredJobs, *, now: float) -> Plan:
+    """Decide on all that arrived; return what is to be written."""
+    plan = Planner(state).plan(arrivals, stored, now=now)
+    state.callbacks.plan(arrivals.called_back, stored.jobs, plan)
+    return plan
+
+
+def settle(state: DispatcherState, plan: Plan, committed: Committed, *, now: float) -> list[Effect]:
+    """Take in what was written by now; return what is to be done, in order."""
+    return Settlement(state, plan, now=now).effects(committed)

@@ -1,0 +1,18 @@
+"""Which dispatchers were here lately, one document each."""
+
+from __future__ import annotations
+
+import msgspec
+
+from shunter.model.presence import KEPT_SECONDS, Presence
+from shunter.store.mongo.connection import Connection
+
+
+async def meet(connection: Connection, presence: Presence) -> list[Presence]:
+    """Write that a dispatcher is here, drop those long gone, and return all that are left."""
+    document = msgspec.to_builtins(presence)
+    name = document.pop("dispatcher_id")
+    await connection.dispatchers.replace_one({"_id": name}, document, upsert=True)
+    await connection.dispatchers.delete_many({"clock": {"$lt": presence.clock - KEPT_SECONDS}})
+    found = await connection.dispatchers.find().sort("_id").to_list()
+    return [msgspec.convert({**other, "dispatcher_id": other["_id"]}, Presence) for other in found]

@@ -1,0 +1,95 @@
+"""Dispatchers whose clocks differ or jump, and one that its store leaves waiting.
+
+Nothing dies here, so nothing may be lost, timed out or run twice. The witness is a file outside
+the store.
+"""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from shunter.testing.mongod import LocalMongod
+from system.relay import Relay
+from system.witness import overlaps, runs_in
+from system.yard import PATIENCE, QUICK_LEASE, Station, Yard, until
+
+LEASE = {key.replace(".", "__"): value for key, value in QUICK_LEASE.items()}
+BLAMED = ("jobs_lost", "jobs_expired", "workers_died")
+
+
+def blamed(*stations: Station) -> dict[str, int]:
+    """Return what went wrong, by the dispatchers' own counters."""
+    counted = [station.counters() for station in stations]
+    return {name: n for name in BLAMED if (n := sum(it.get(name, 0) for it in counted))}
+
+
+@pytest.mark.parametrize("ahead", [30.0, -30.0])
+def test_clocks_that_differ_by_half_a_minute_harm_no_job(
+    yard: Yard, store_url: str, ahead: float
+) -> None:
+    one = yard.dispatcher("one", store__url=store_url, **LEASE)
+    two = yard.dispatcher("two", store__url=store_url, clock_ahead=ahead, **LEASE)
+    for _ in range(2):
+        yard.worker(one, two)
+    client, other = yard.client(one), yard.client(two)
+    jobs = client.with_options(timeout=10.0).submit_many("work", [(n, 0.1) for n in range(60)])
+    jobs += other.with_options(timeout=10.0).submit_many("work", [(n, 0.1) for n in range(60)])
+    slow = [it.with_options(timeout=20.0).submit("work", 0, 5.0) for it in (client, other)]
+
+    results = [job.result(PATIENCE) for job in (*jobs, *slow)]
+
+    assert results == [*range(60), *range(60), 0, 0]
+    assert {len(runs) for runs in runs_in(yard.witness).values()} == {1}
+    assert blamed(one, two) == {}
+
+
+def test_a_clock_that_jumps_by_an_hour_moves_nothing(yard: Yard, store_url: str) -> None:
+    one = yard.dispatcher("one", store__url=store_url, clock_ahead=0.0, **LEASE)
+    two = yard.dispatcher("two", store__url=store_url, **LEASE)
+    for _ in range(2):
+        yard.worker(one, two)
+    client = yard.client(one, two)
+    jobs = client.with_options(timeout=10.0).submit_many("work", [(n, 0.05) for n in range(120)])
+    until(lambda: len(runs_in(yard.witness)) >= 20)
+
+    one.set_clock(ahead=3600.0)
+    delayed = client.with_options(delay=1.0).submit("work", 7, 0.0)
+    submitted_at = time.monotonic()
+    assert delayed.result(PATIENCE) == 7
+    one.set_clock(ahead=-3600.0)
+
+    assert [job.result(PATIENCE) for job in jobs] == list(range(120))
+    assert time.monotonic() - submitted_at < PATIENCE
+    assert overlaps(yard.witness) == []
+    assert blamed(one, two) == {}
+    until(lambda: one.process.logged(action="clock"), what="it says that its clock was set")
+
+
+def test_a_dispatcher_that_is_cut_off_from_the_store_decides_nothing_on_old_news(
+    yard: Yard, mongod: LocalMongod
+) -> None:
+    url = mongod.url(f"t{time.monotonic_ns()}")
+    cable = Relay(url)
+    there = url.partition("://")[2].partition("/")[0]
+    via = url.replace(there, cable.address.removeprefix("tcp://")).partition("?")[0]
+    one = yard.dispatcher("one", store__url=f"{via}?directConnection=true", **LEASE)
+    two = yard.dispatcher("two", store__url=url, **LEASE)
+    for _ in range(2):
+        yard.worker(one, two)
+    client = yard.client(two)
+    jobs = client.submit_many("work", [(n, 0.2) for n in range(300)])
+    until(lambda: len(runs_in(yard.witness)) >= 8)
+
+    for _ in range(2):
+        cable.cut()
+        time.sleep(5.0)  # workers say READY on new sockets meanwhile, and nobody reads it
+        cable.mend()
+        seen = len(runs_in(yard.witness))
+        until(lambda seen=seen: len(runs_in(yard.witness)) >= seen + 8)
+
+    assert [job.result(PATIENCE) for job in jobs] == list(range(300))
+    cable.close()
+    twice = {name: runs for name, runs in runs_in(yard.witness).items() if len(runs) > 1}
+    assert twice == {}, [client.job(name).history for name in twice]
