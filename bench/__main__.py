@@ -36,7 +36,7 @@ _SIZES = {
         "bench.spark_files",
         ("--narrow", "10000000", "--wide", "500000", "--cluster", "1"),
     ),
-    "driver": ("bench.spark_driver", ("--rows", "10000000", "--rounds", "2")),
+    "driver": ("bench.spark_driver", ("--rows", "10000000", "--rounds", "3")),
     "keyed": (
         "bench.spark_keyed",
         ("--events", "5000000", "--keys", "1000000", "--rounds", "3"),

@@ -19,7 +19,7 @@ from shunter.flow.runners.spark.session.spark_session import spark_session, stop
 
 
 def main() -> None:
-    chosen = sizes(__doc__ or "", master="local[2]", heap="", events="", out="", rounds=2)
+    chosen = sizes(__doc__ or "", master="local[2]", heap="", events="", out="", rounds=1)
     options = {"spark.driver.memory": chosen.heap} if chosen.heap else None
     session = spark_session(chosen.master, options=options)
     took = []
