@@ -4,9 +4,14 @@ READY := .venv/.ready
 CLASSES := .venv/.spark_classes
 PYTHON ?= python3
 ROUNDS ?= 5
+QUICK := tests/unit tests/docs tests/conformance --ignore tests/conformance/mongo \
+  -k "not (mongo or s3 or guide or deaths or durability or commands)"
 SPARK41 ?= 4.1.4
 
-.PHONY: run test test-spark41 setup check format bench soak docs clean
+# Tests start hundreds of Python processes, and each would compile Shunter anew.
+export PYTHONDONTWRITEBYTECODE :=
+
+.PHONY: run test test-quick test-spark41 setup check format bench soak docs clean
 
 run: $(READY)  ## the main job: a dispatcher, two workers, a few thousand jobs
 	@.venv/bin/python examples/primes/run.py
@@ -14,12 +19,15 @@ run: $(READY)  ## the main job: a dispatcher, two workers, a few thousand jobs
 test: $(READY) $(CLASSES)  ## all tests, three files at a time, Spark's in a row
 	@.venv/bin/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
 
+test-quick: $(READY)  ## those without Spark, servers and kills, in about a minute
+	@.venv/bin/python -m pytest -n 2 --dist loadfile $(QUICK)
+
 # PySpark 4.1 itself leaves sockets open, which 4.3 does not.
 test-spark41: .venv-spark41/.ready  ## flows on the oldest PySpark that they run on, in a venv of its own
 	@.venv-spark41/bin/python -m pytest -W ignore::ResourceWarning \
 	  -W ignore::pytest.PytestUnraisableExceptionWarning tests/system/spark/test_parity.py \
 	  tests/system/spark/test_batch_runs.py tests/system/spark/test_streaming_runs.py \
-	  tests/system/spark/drivers/test_spark_submit.py tests/system/spark/drivers/test_memory.py
+	  tests/system/spark/drivers/test_cluster.py tests/system/spark/drivers/test_memory.py
 
 setup: $(READY)  ## leaves .venv/bin/shunter
 

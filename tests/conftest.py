@@ -30,5 +30,5 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Together:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Let the longest begin."""
-    longest = ["spark/test_", "spark/drivers/test_streaming_deaths", "spark/", "system/"]
+    longest = ["spark/test_", "spark/drivers/test_cluster", "spark/", "system/"]
     items.sort(key=lambda item: [each not in item.nodeid for each in longest])

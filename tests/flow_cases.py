@@ -322,7 +322,8 @@ class Colour(Enum):
 PLAIN = [None, True, False, 0, -1, 2**63, -(2**63), 0.5, 1e300, "", "Grüße 🚂", b"", b"\x00\xff"]
 TIMES = [date(2026, 3, 1), datetime(2026, 3, 1, 12, tzinfo=UTC), timedelta(seconds=1.5)]
 OTHERS = [Decimal("1.50"), UUID(int=7), {1, 2}, frozenset({3}), bytearray(b"ab")]
-OWN = [Point(1, 2), Reading("saw", 1.0), Pair("a", 1), Colour.BLUE]
+ENDS = Point(1, 2), Point(3, 4)
+OWN = [Point(1, 2), Segment("a", ENDS), Reading("saw", 1.0), Pair("a", 1), Colour.BLUE]
 MIXED = [*PLAIN, {"k": 1}, [1], (1, 2), *TIMES, *OTHERS, *OWN]
 
 
@@ -370,8 +371,7 @@ def named_tuples(flow: Flow) -> None:
 
 @case(2 * 20 * 2)
 def types_in_types(flow: Flow) -> None:
-    ends = Point(1, 2), Point(3, 4)
-    twenty_each(flow, [Segment("a", ends), Segment("b", ends[::-1])], key="name")
+    twenty_each(flow, [Segment("a", ENDS), Segment("b", ENDS[::-1])], key="name")
 
 
 @case(2 * 20 * 2)

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         NotPlaced,
         ResultTimeout,
         ShunterError,
+        StoreUnavailable,
         Unreachable,
     )
     from shunter.flow.flow import Flow
@@ -62,6 +63,7 @@ __all__ = [
     "Retry",
     "ShunterError",
     "Status",
+    "StoreUnavailable",
     "SubmittedJob",
     "Terminated",
     "UdpClient",
@@ -90,6 +92,7 @@ _HOMES = {
         "NotPlaced",
         "ResultTimeout",
         "ShunterError",
+        "StoreUnavailable",
         "Unreachable",
     ),
     "shunter.flow.flow": ("Flow",),

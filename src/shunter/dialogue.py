@@ -1,9 +1,8 @@
-"""One peer's end of the UDP dialogue with a dispatcher: a socket, a clock, and the pure cores.
+"""A client's or calculator's end of the UDP dialogue: one socket, one dispatcher.
 
-A client has one, a calculator has one. It asks until it is answered or gives up, takes each
-command once however often it arrives, and answers again what arrives again. What the commands
-mean is the peer's affair. With a secret, all that is sent is signed anew each time, and nothing
-else is taken. Only what the dispatcher's own address sends counts. Spec: docs/spec/udp.md.
+An endpoint that has a single peer. Only what the dispatcher's own address sends counts. With a
+secret, all that is sent is signed anew each time, and nothing else is taken. What the commands
+mean is the owner's affair. Spec: docs/spec/udp.md.
 """
 
 from __future__ import annotations
@@ -14,40 +13,22 @@ import os
 import random
 import secrets
 import socket
-import time
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
-from shunter.datagrams import PACKETS_AT_ONCE, Batch, DatagramSocket
+from shunter.datagrams import PACKETS_AT_ONCE, DatagramSocket
 from shunter.errors import SettingsError
+from shunter.udp_endpoint import STRAY, Batch, Seal, UdpEndpoint
 from shunter.wire.udp.methods import Packed, Params
 from shunter.wire.udp.packets import (
     MAX_PACKET_BYTES,
     Command,
     Confirmation,
-    PacketFault,
-    PacketReason,
-    answer,
-    error_answer,
     notice,
-    parse,
     request,
 )
-from shunter.wire.udp.signing import (
-    MAX_SENDER_LENGTH,
-    EnvelopeFault,
-    Opener,
-    Secret,
-    Signer,
-)
-from shunter.wire.udp.transmissions import (
-    RESENT_SECONDS,
-    GaveUp,
-    Heard,
-    Incoming,
-    Outgoing,
-    Peer,
-)
+from shunter.wire.udp.signing import MAX_SENDER_LENGTH
+from shunter.wire.udp.transmissions import RESENT_SECONDS, Peer
 
 T = TypeVar("T")
 
@@ -65,25 +46,9 @@ def peer_name(kind: str) -> str:
     return f"{kind}-{host}-{os.getpid()}-{unguessable_id()[-12:]}"[:MAX_SENDER_LENGTH]
 
 
-class Seal:
-    """Signs what one peer sends, and opens what the other signed, `since` that time."""
-
-    def __init__(self, secret: Secret, name: str, *, since: float | None = None) -> None:
-        self._signer = Signer(secret, name)
-        self._opener = Opener(secret, name, now=time.time() if since is None else since)
-
-    def sealed(self, packet: bytes) -> bytes:
-        return self._signer.sign(packet, now=time.time())
-
-    def opened(self, envelope: bytes) -> tuple[bytes, bool]:
-        """Return the packet, and whether it was shown before; or raise an EnvelopeFault."""
-        found = self._opener.opened(envelope, now=time.time())
-        return found.body, found.is_repeated
-
-
 class Dialogue(Generic[T]):
     """`on_command` hears each command once. `on_answer` gets back what a request was about, with
-    its answer, or None where nobody answered in time.
+    its answer, or None where nobody answered in time. An EndpointOwner.
     """
 
     def __init__(
@@ -101,146 +66,88 @@ class Dialogue(Generic[T]):
         self.dispatcher = dispatcher
         self.faults = 0
         """Packets that could not be taken: not from the dispatcher, not signed, or not readable."""
-        self._on_command, self._on_answer = on_command, on_answer
-        self._seal, self._most, self._new_id = seal, max_packet_bytes, new_id
-        self._outgoing: Outgoing[T] = Outgoing(spread=random.random)
-        self._incoming = Incoming()
-        self._loop = asyncio.get_running_loop()
-        self._timer: asyncio.TimerHandle | None = None
-        self._socket = DatagramSocket(*bind, self._receive, at_once=packets_at_once)
-        self.address = self._socket.address
+        self._on_command, self._on_answer, self._new_id = on_command, on_answer, new_id
+
+        def open_socket(receive: Callable[[Batch], None]) -> DatagramSocket:
+            opened = DatagramSocket(*bind, receive, at_once=packets_at_once)
+            self.address = opened.address
+            return opened
+
+        self._endpoint: UdpEndpoint[T] = UdpEndpoint(
+            self,
+            open_socket,
+            clock=asyncio.get_running_loop(),
+            jitter=random.random,
+            seal=seal,
+            max_packet_bytes=max_packet_bytes,
+        )
 
     def __len__(self) -> int:
         """Return how many requests are under way."""
-        return len(self._outgoing)
+        return len(self._endpoint)
 
     def close(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        self._socket.close()
+        self._endpoint.close()
 
     # ---- to the dispatcher
 
-    def ask(self, params: Params, about: T, *, give_up_after: float = RESENT_SECONDS) -> None:
-        """Send a request until it is answered; or raise a PacketFault where it is too large."""
+    def ask(self, params: Params, about: T, *, give_up_after: float = RESENT_SECONDS) -> int | str:
+        """Send a request until it is answered, and return its transmission id; or raise a
+        PacketFault where it is too large.
+        """
         transmission_id = self._new_id()
-        packet = request(params, transmission_id)
-        sealed = self._sealed(packet)
-        if len(sealed) > self._most:
-            raise PacketFault(
-                PacketReason.TOO_LARGE,
-                "",
-                f"{len(sealed)} bytes in a packet; at most {self._most} are allowed",
-            )
-        now = self._loop.time()
-        self._outgoing.begin(
-            self.dispatcher, transmission_id, packet, about, now=now, give_up_after=give_up_after
+        self._endpoint.ask(
+            self.dispatcher,
+            transmission_id,
+            request(params, transmission_id),
+            about,
+            give_up_after=give_up_after,
         )
-        self._socket.send(sealed, self.dispatcher)
-        self._set_timer()
+        return transmission_id
+
+    def stop_asking(self, transmission_id: int | str) -> None:
+        """Send a request no more: its answer is known from elsewhere."""
+        self._endpoint.stop_asking(self.dispatcher, transmission_id)
 
     def tell(self, params: Params) -> None:
         """Send what wants no answer, once."""
-        self._send(notice(params))
+        self._endpoint.send(notice(params), self.dispatcher)
 
     def confirm(self, command: Command, data: Packed | None = None) -> None:
         """Answer a command; its resends get the same answer."""
-        if command.wants_answer:
-            assert command.transmission_id is not None
-            self._answer(command, answer(command.transmission_id, data, most=self._most))
+        self._endpoint.confirm(command, self.dispatcher, data)
 
     def refuse(self, command: Command, code: str, message: str, field: str = "") -> None:
         """Answer why a command can't be done; its resends get the same answer."""
-        if command.wants_answer:
-            assert command.transmission_id is not None
-            refusal = error_answer(command.transmission_id, code, message, field, most=self._most)
-            self._answer(command, refusal or b"")
+        self._endpoint.refuse(command, self.dispatcher, code, message, field)
 
     def leave_unanswered(self, command: Command) -> None:
         """Take a command as never heard, so that a resend of it is looked at anew."""
-        self._incoming.forget(self.dispatcher, command.key)
+        self._endpoint.unheard(command, self.dispatcher)
 
-    def _answer(self, command: Command, packet: bytes) -> None:
-        self._incoming.answered(self.dispatcher, command.key, packet, now=self._loop.time())
-        if packet:
-            self._send(packet)
+    # ---- EndpointOwner
 
-    def _send(self, packet: bytes) -> None:
-        self._socket.send(self._sealed(packet), self.dispatcher)
+    def is_welcome(self, peer: Peer) -> bool:
+        return peer == self.dispatcher
 
-    def _sealed(self, packet: bytes) -> bytes:
-        return packet if self._seal is None else self._seal.sealed(packet)
+    def is_remembered(self, command: Command) -> bool:
+        return command.transmission_id is not None
 
-    # ---- from the dispatcher
+    def may_repeat(self, command: Command) -> bool:
+        return False
 
-    def _receive(self, batch: Batch) -> None:
-        for packet, sender in batch:
-            if sender != self.dispatcher:
-                self.faults += 1
-                continue
-            try:
-                self._take(packet)
-            except EnvelopeFault:
-                self.faults += 1
-            except PacketFault as fault:
-                self._complain(packet, fault)
+    def take_command(self, command: Command, peer: Peer, size: int) -> None:
+        self._on_command(command)
 
-    def _take(self, packet: bytes) -> None:
-        is_repeated = False
-        if self._seal is not None:
-            packet, is_repeated = self._seal.opened(packet)
-        found = parse(packet, most=self._most)
-        if isinstance(found, Command):
-            self._take_command(found, is_repeated=is_repeated)
-            return
-        ended = self._outgoing.confirmed(self.dispatcher, found.transmission_id)
-        if ended is not None:
-            self._on_answer(ended.about, found)
+    def take_answer(self, about: T, confirmation: Confirmation | None) -> None:
+        self._on_answer(about, confirmation)
 
-    def _take_command(self, command: Command, *, is_repeated: bool) -> None:
-        if command.transmission_id is None:
-            if not is_repeated:
-                self._on_command(command)
-            return
-        heard = self._incoming.received(self.dispatcher, command.key, now=self._loop.time())
-        if isinstance(heard, bytes):
-            if heard:
-                self._send(heard)
-        elif heard is Heard.NEW and is_repeated:
-            self.leave_unanswered(command)  # a replay: nothing may be done because of it
-        elif heard is Heard.NEW:
-            self._on_command(command)
+    def take_fault(self, peer: Peer, reason: str, detail: str) -> None:
+        if reason != STRAY:
+            self.faults += 1
 
-    def _complain(self, packet: bytes, fault: PacketFault) -> None:
-        self.faults += 1
-        if fault.transmission_id is not None:
-            refusal = error_answer(
-                fault.transmission_id, fault.reason, fault.message, fault.field, most=len(packet)
-            )
-            if refusal is not None:
-                self._send(refusal)
-
-    # ---- by the clock
-
-    def _set_timer(self) -> None:
-        wakes_at = self._outgoing.wakes_at
-        if wakes_at is None or self._socket.is_closed:
-            return
-        if self._timer is not None:
-            if self._timer.when() <= wakes_at:
-                return
-            self._timer.cancel()
-        self._timer = self._loop.call_at(wakes_at, self._tick)
-
-    def _tick(self) -> None:
-        self._timer = None
-        for effect in self._outgoing.tick(now=self._loop.time()):
-            if isinstance(effect, GaveUp):
-                self._on_answer(effect.about, None)
-            else:
-                self._send(effect.packet)
-        self._set_timer()
+    def batch_taken(self) -> None:
+        """Nothing follows from a batch as such."""
 
 
 async def resolved(dispatcher: Peer) -> Peer:

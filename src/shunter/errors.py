@@ -5,6 +5,7 @@
     ├── AppError                 a handler is declared or called wrongly (the user's fault)
     ├── FlowError                a flow is described or fed wrongly      (the user's fault)
     ├── Unreachable              no dispatcher answers
+    │   └── StoreUnavailable     one does, but its store fails
     ├── ProtocolError            a peer sent what the protocol forbids   (the peer's fault)
     ├── StoreError               the store can't do what was asked
     ├── StagingError             a result can't be staged or published so (the user's fault)
@@ -66,6 +67,18 @@ class Unreachable(ShunterError):
             "start one with 'shunter up' or 'shunter dispatcher', or name another address"
         )
         self.addresses, self.waited = addresses, waited
+
+
+class StoreUnavailable(Unreachable):
+    """A dispatcher answered, and said each time that its store fails."""
+
+    def __init__(self, addresses: str, waited: float, reason: str) -> None:
+        ShunterError.__init__(
+            self,
+            f"the dispatcher at {addresses} answers, but its store has failed for {waited:g} s: "
+            f"{reason}; what was asked for may or may not be done, ask again once it is mended",
+        )
+        self.addresses, self.waited, self.reason = addresses, waited, reason
 
 
 class ProtocolError(ShunterError):

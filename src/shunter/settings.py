@@ -16,6 +16,7 @@ from msgspec.structs import fields
 
 from shunter.model.callback_hosts import ENTRY_RULE, LOOPBACK, allowed_hosts
 from shunter.model.lease import LeaseTerms
+from shunter.store.registry import BRIEFLY_ALLOWED, URL_PATTERN
 
 _YEAR = 365 * 24 * 3600
 _PORT = r"(6553[0-5]|655[0-2]\d|65[0-4]\d\d|6[0-4]\d{3}|[1-5]\d{4}|\d{1,4})"
@@ -24,7 +25,6 @@ _ENDPOINT = (
     rf"^(tcp://(\*|[A-Za-z0-9][A-Za-z0-9_.-]*|\[[0-9A-Fa-f:.%a-z]+\]):{_PORT}|ipc://.{{1,107}})\Z"
 )
 _URL = rf"^https?://([A-Za-z0-9][A-Za-z0-9_.-]*|\[[0-9A-Fa-f:.%a-z]+\])(:{_PORT})?(/[^\s?#]*)?\Z"
-_STORE = r"^(memory://|sqlite:///.+|mongodb://[^/]+/[^/?]+(\?.*)?)\Z"
 
 EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104
 """Addresses to listen on that nobody can call, and what to call on this host instead."""
@@ -60,7 +60,7 @@ Endpoints = Annotated[
 ]
 StoreUrl = Annotated[
     str,
-    Meta(pattern=_STORE, title="sqlite:///file, mongodb://host:port/database or memory://"),
+    Meta(pattern=URL_PATTERN, title=BRIEFLY_ALLOWED),
 ]
 CallbackHosts = Annotated[
     tuple[Annotated[str, Meta(max_length=255)], ...], Meta(title=f"a list of {ENTRY_RULE}")

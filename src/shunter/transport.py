@@ -14,6 +14,20 @@ import zmq
 MESSAGES_AT_ONCE = 512
 BYTES_AT_ONCE = 8 * 1024 * 1024
 
+TRACKED_BYTES = 16 * 1024
+"""Frames of this size and above are counted until ZeroMQ has handed them to the system."""
+
+UNSENT_BYTES_PER_PEER = 32 * 1024 * 1024
+UNSENT_WHOLE_BYTES = 64 * 1024 * 1024
+"""So much of them may wait for one peer; and so much for all, of those that came in one piece.
+One always may: no peer waits because others don't read, unless it wants as much as they do."""
+
+WHOLE_BYTES = 128 * 1024
+"""Above this a frame is a large message in one piece, and neither a part nor many small ones."""
+
+RECEIVED_AHEAD = 4
+"""How many messages of one peer ZeroMQ reads before we take them; the rest waits at the peer."""
+
 # As plain numbers: pyzmq's own are enumerations, whose `|` and `&` cost more than a send.
 _NOBLOCK, _MORE = int(zmq.NOBLOCK), int(zmq.NOBLOCK | zmq.SNDMORE)
 _EVENTS, _POLLIN = int(zmq.EVENTS), int(zmq.POLLIN)
@@ -27,10 +41,12 @@ class LoopSocket:
 
     def __init__(self, socket: zmq.Socket[bytes], receive: Receive) -> None:
         self._socket = socket
+        self._socket.copy_threshold = TRACKED_BYTES
         self._receive = receive
         self._loop = asyncio.get_running_loop()
         self._is_paused = False
         self._will_drain = False
+        self._unsent = UnsentBytes()
         fd = socket.getsockopt(zmq.FD)
         assert isinstance(fd, int)
         self._fd = fd
@@ -39,11 +55,18 @@ class LoopSocket:
 
     def send(self, frames: Sequence[bytes]) -> bool:
         """Send a message; False where the peer is gone or takes no more."""
-        send = self._socket.send
+        send, last = self._socket.send, frames[-1]
+        is_large = len(last) >= TRACKED_BYTES
+        if is_large and not self._unsent.has_room(frames[0], len(last)):
+            return False
         try:
             for frame in frames[:-1]:
                 send(frame, _MORE)
-            send(frames[-1], _NOBLOCK)
+            if is_large:
+                tracker = send(last, _NOBLOCK, copy=False, track=True)
+                self._unsent.add(tracker, frames[0], len(last))
+            else:
+                send(last, _NOBLOCK)
         except zmq.ZMQError:
             return False
         finally:
@@ -91,6 +114,40 @@ class LoopSocket:
             self._receive(batch)
 
 
+class UnsentBytes:
+    """Large frames that ZeroMQ still keeps in memory, by the first frame of their message."""
+
+    def __init__(self) -> None:
+        self._frames: list[tuple[zmq.MessageTracker, bytes, int]] = []
+        self._sizes: dict[bytes, int] = {}
+        self._whole = 0
+
+    def add(self, tracker: zmq.MessageTracker, peer: bytes, size: int) -> None:
+        self._frames.append((tracker, peer, size))
+        self._sizes[peer] = self._sizes.get(peer, 0) + size
+        self._whole += size if size > WHOLE_BYTES else 0
+
+    def has_room(self, peer: bytes, size: int) -> bool:
+        self._forget_sent()
+        of_peer = self._sizes.get(peer, 0)
+        if of_peer and of_peer + size > UNSENT_BYTES_PER_PEER:
+            return False
+        return size <= WHOLE_BYTES or not self._whole or self._whole + size <= UNSENT_WHOLE_BYTES
+
+    def _forget_sent(self) -> None:
+        kept = []
+        for entry in self._frames:
+            tracker, peer, size = entry
+            if not tracker.done:
+                kept.append(entry)
+                continue
+            self._whole -= size if size > WHOLE_BYTES else 0
+            self._sizes[peer] -= size
+            if not self._sizes[peer]:
+                del self._sizes[peer]
+        self._frames = kept
+
+
 def bound_router(
     context: ZmqContext,
     address: str,
@@ -106,7 +163,8 @@ def bound_router(
         socket.setsockopt(zmq.ROUTER_MANDATORY, 1)
         socket.setsockopt(zmq.ROUTER_HANDOVER, 1)
         socket.setsockopt(zmq.MAXMSGSIZE, max_message_bytes)
-        socket.set_hwm(high_water_mark)
+        socket.setsockopt(zmq.SNDHWM, high_water_mark)
+        socket.setsockopt(zmq.RCVHWM, RECEIVED_AHEAD)
         socket.bind(address)
     except zmq.ZMQError:
         socket.close()

@@ -24,7 +24,7 @@ from typing import NamedTuple
 
 import pytest
 
-import shunter.client.async_client
+import shunter.client.addresses
 from shunter import Client
 
 PROJECT = Path(__file__).parents[2]
@@ -149,7 +149,7 @@ def test_a_program_of_the_guide_prints_what_it_says(
     def note(*values: object) -> None:
         printed[sys._getframe(1).f_lineno] = " ".join(map(str, values))
 
-    monkeypatch.setattr(shunter.client.async_client, "DEFAULT_ADDRESS", frontend)
+    monkeypatch.setattr(shunter.client.addresses, "DEFAULT_ADDRESS", frontend)
     program = block.compiled(block.code.replace(DEFAULT_FRONTEND, frontend))
     exec(program, {"__name__": "__main__", "print": note})
 

@@ -1,19 +1,26 @@
-"""A cable between a worker and its dispatcher that a test can cut, silently, and mend."""
+"""A cable between a peer and its dispatcher that a test can cut, mend, or make slow."""
 
 from __future__ import annotations
 
 import selectors
 import socket
 import threading
+import time
 from urllib.parse import urlsplit
 
 from system.yard import free_port
 
+CHUNK_BYTES = 65536
+
 
 class Relay:
-    """Forwards TCP both ways; while cut it forwards nothing, closes nothing and loses nothing."""
+    """Forwards TCP both ways; while cut it forwards nothing, closes nothing and loses nothing.
 
-    def __init__(self, target: str) -> None:
+    With `bytes_per_second` it is a slow link, each way, with little memory of its own. `carried`
+    counts bytes.
+    """
+
+    def __init__(self, target: str, *, bytes_per_second: float | None = None) -> None:
         there = urlsplit(target)
         self._target = (there.hostname or "", there.port or 0)
         port = free_port()
@@ -24,6 +31,9 @@ class Relay:
         self._others: dict[socket.socket, socket.socket] = {}
         self._outward: set[socket.socket] = set()
         self._is_cut = {"out": False, "back": False}
+        self._bytes_per_second = bytes_per_second
+        self._free_at = {"out": 0.0, "back": 0.0}
+        self.carried = {"out": 0, "back": 0}
         self._is_closed = False
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
@@ -54,11 +64,14 @@ class Relay:
                     if not any(self._is_cut.values()):
                         self._accept()
                         busy = True
-                elif not self._is_cut["out" if source in self._outward else "back"]:
-                    self._forward(source)
+                elif self._may_forward(way := "out" if source in self._outward else "back"):
+                    self._forward(source, way)
                     busy = True
             if not busy:
-                threading.Event().wait(0.005)
+                time.sleep(0.002)
+
+    def _may_forward(self, way: str) -> bool:
+        return not self._is_cut[way] and time.monotonic() >= self._free_at[way]
 
     def _accept(self) -> None:
         near, _ = self._listener.accept()
@@ -69,16 +82,22 @@ class Relay:
             return
         self._outward.add(near)
         for one, other in ((near, far), (far, near)):
+            if self._bytes_per_second is not None:
+                one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, CHUNK_BYTES)
             self._others[one] = other
             self._selector.register(one, selectors.EVENT_READ)
 
-    def _forward(self, source: socket.socket) -> None:
+    def _forward(self, source: socket.socket, way: str) -> None:
         other = self._others.get(source)
         if other is None:
             return
         try:
-            data = source.recv(65536)
+            data = source.recv(CHUNK_BYTES)
             if data:
+                self.carried[way] += len(data)
+                if self._bytes_per_second is not None:
+                    seconds = len(data) / self._bytes_per_second
+                    self._free_at[way] = max(time.monotonic(), self._free_at[way]) + seconds
                 other.sendall(data)
                 return
         except OSError:

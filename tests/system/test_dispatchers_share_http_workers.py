@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import time
 from typing import Any
 
@@ -37,13 +36,12 @@ def test_three_dispatchers_ask_no_more_often_than_one(yard: Yard, store_url: str
     worker = ForeignWorker(*stations).listen()
     worker.register()
     until(lambda: (worker.shown(1) or {}).get("state") == "alive")
-    begun = time.monotonic()
 
     until(lambda: len(worker.asked("GET", "/health_check/")) >= 4)
 
-    assert time.monotonic() - begun > 3.5
-    asked = worker.asked("GET", "/health_check/")[1:]
-    assert all(later - earlier > 1.5 for earlier, later in itertools.pairwise(asked))
+    # Two intervals of 2 s, the first of which may begin late; each for itself, three ask in 1.3 s.
+    _, second, *_, last = worker.asked("GET", "/health_check/")[:4]
+    assert last - second > 2.4
     worker.close()
 
 

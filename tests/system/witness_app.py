@@ -35,7 +35,7 @@ def work(number: int, seconds: float, context: Context) -> int:
 
 
 @app.job
-def attempt_of(seconds: float, context: Context) -> int:
+def attempt_of(seconds: float, context: Context, ballast: bytes = b"") -> int:
     """Be busy, and return which attempt this was."""
     tell("start", context)
     end = time.monotonic() + seconds
@@ -73,6 +73,11 @@ def echo(value: object) -> object:
 @app.job
 def blob(megabytes: float) -> bytes:
     return b"\0\xff" * int(megabytes * 512 * 1024)
+
+
+@app.job
+def size_of(value: bytes) -> int:
+    return len(value)
 
 
 @app.job

@@ -66,6 +66,13 @@ def free_port() -> int:
             return port
 
 
+def is_watchdog(pid: int) -> bool:
+    """True if this process is a worker's watchdog, not a child that does jobs."""
+    with contextlib.suppress(OSError):
+        return b"watchdog.py" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    return False
+
+
 class Process:
     """One process of ours, with its standard error in a file."""
 

@@ -18,14 +18,17 @@ SOURCE = PROJECT / "src" / "shunter"
 LAYERS = {
     "errors": (),
     "model": ("errors", "model"),
-    "settings": ("errors", "model"),
+    "settings": ("errors", "model", "store.registry"),
     "settings_sources": ("errors", "settings"),
     "wire": ("errors", "model", "wire"),
     "transport": ("errors",),
+    "parted": ("errors", "wire"),
     "datagrams": ("errors", "wire.udp"),
-    "dialogue": ("errors", "model", "wire", "datagrams"),
+    "udp_endpoint": ("errors", "wire.udp"),
+    "dialogue": ("errors", "model", "wire", "datagrams", "udp_endpoint"),
     "calling": ("errors", "checked_names"),
     "checked_names": (),
+    "refusal_log": (),
     "web": ("errors", "wire", "web"),
     "store": ("errors", "model", "store"),
     "context": ("errors", "model"),
@@ -56,22 +59,23 @@ LAYERS = {
     "flow.runners.local": (
         "errors", "flow.graph", "flow.runtime", "flow.sources", "flow.sinks",
         "flow.runners.assembly", "flow.runners.checkpoint_stores", "flow.runners.port",
+        "flow.runners.shared_outputs",
         "flow.arrow", "flow.location", "flow.manifest",
     ),
     "flow.loading": ("errors", "flow.graph"),
     "reporting": ("errors", "flow", "rerun", "reporting"),
     "dispatch": ("errors", "model", "wire", "store.port", "dispatch"),
     "gateway": (
-        "errors", "model", "settings", "wire", "transport", "datagrams", "calling", "web",
-        "store.port", "dispatch", "gateway",
+        "errors", "model", "settings", "wire", "transport", "parted", "datagrams", "udp_endpoint",
+        "calling", "refusal_log", "web", "store.port", "store.registry", "dispatch", "gateway",
     ),
     "worker": (
-        "errors", "model", "settings", "wire", "transport", "datagrams", "dialogue", "calling",
-        "web", "context", "payload", "app", "worker",
+        "errors", "model", "settings", "wire", "transport", "parted", "datagrams", "udp_endpoint",
+        "dialogue", "calling", "refusal_log", "web", "context", "payload", "app", "worker",
     ),
     "client": (
-        "errors", "model", "wire", "transport", "datagrams", "dialogue", "context", "payload",
-        "app", "client",
+        "errors", "model", "wire", "transport", "parted", "datagrams", "udp_endpoint", "dialogue",
+        "context", "payload", "app", "client",
     ),
     "testing": (
         "errors", "model", "settings", "settings_sources", "wire", "transport", "store", "context",
@@ -100,6 +104,7 @@ IMPURE = IO | {
 FORBIDDEN = {
     "model": IMPURE,
     "wire": IMPURE,
+    "dispatch.callback_places": IMPURE,
     "dispatch.callbacks": IMPURE,
     "dispatch.alarm_clock": IMPURE,
     "dispatch.intake": IMPURE,
@@ -132,30 +137,32 @@ FORBIDDEN = {
     "flow.runners.spark.session.memory_faults": IMPURE,
     "flow.runners.spark.stream.fitness": IMPURE,
     "flow.sources.since": IMPURE,
-    "gateway.latecomers": IMPURE,
+    "gateway.undelivered_results": IMPURE,
     "gateway.web.reports": IMPURE,
     "reporting.document": IMPURE,
     "reporting.wording": IMPURE,
     "rerun.naming": IMPURE,
     "worker.account": IMPURE,
     "worker.credits": IMPURE,
-    "worker.escalation": IMPURE,
-    "worker.frames": IMPURE,
-    "worker.http.hearing": IMPURE,
     "worker.http.holdings": IMPURE,
+    "worker.http.http_lease": IMPURE,
     "worker.http.offers": IMPURE,
     "worker.http.postbag": IMPURE,
     "worker.http.schedule": IMPURE,
     "worker.http.verdicts": IMPURE,
+    "worker.origins": IMPURE,
+    "worker.outbox": IMPURE,
+    "worker.pool.escalation": IMPURE,
+    "worker.pool.exits": IMPURE - {"signal"},
+    "worker.pool.frames": IMPURE,
+    "worker.pool.job_window": IMPURE,
+    "worker.pool.runs": IMPURE,
+    "worker.pool.starts": IMPURE,
+    "worker.pool.unaccounted_runs": IMPURE,
+    "worker.shares": IMPURE,
     "worker.udp.completions": IMPURE,
     "worker.udp.seat": IMPURE,
     "worker.udp.seating": IMPURE,
-    "worker.missing": IMPURE,
-    "worker.origins": IMPURE,
-    "worker.outbox": IMPURE,
-    "worker.runs": IMPURE,
-    "worker.shares": IMPURE,
-    "worker.window": IMPURE,
     "store.memory": IO | {"shunter.settings"},
 }
 
@@ -351,7 +358,7 @@ def test_a_cycle_is_found_also_where_an_import_is_late() -> None:
         ("dispatch.board", "from shunter.store import memory"),
         ("dispatch.board", "from shunter.settings import Settings"),
         ("gateway.zmq", "from shunter.store.memory import MemoryStore"),
-        ("worker.crew", "from shunter.dispatch.board import Board"),
+        ("worker.pool.process_pool", "from shunter.dispatch.board import Board"),
         ("client.session", "from shunter.settings import Settings"),
         ("testing", "from shunter.cli import main"),
         ("misc.things", "import re"),
@@ -369,7 +376,7 @@ def test_an_import_that_points_up_is_found(module: str, source: str) -> None:
         ("dispatch.board", "from shunter.store.port import Store\nfrom shunter.store import port"),
         ("store.memory", "from ..model import job"),
         ("cli.main", "import shunter\nfrom shunter import App, gateway"),
-        ("worker.crew", "import shunterly\nimport asyncio"),
+        ("worker.pool.process_pool", "import shunterly\nimport asyncio"),
     ],
 )
 def test_an_import_that_points_down_is_left_alone(module: str, source: str) -> None:
@@ -384,7 +391,7 @@ def test_a_package_counts_its_dots_from_itself() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(IMPURE))
-@pytest.mark.parametrize("module", ["model.job", "wire.frames", "worker.window"])
+@pytest.mark.parametrize("module", ["model.job", "wire.frames", "worker.pool.job_window"])
 def test_an_impure_import_is_found(module: str, name: str) -> None:
     parent, _, last = name.rpartition(".")
 

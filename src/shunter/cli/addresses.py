@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-import asyncio
 import errno
 import http.client
 import os
 import re
 import socket
-import sqlite3
-import tempfile
-import time
 import urllib.request
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 
 import psutil
 import zmq
 
 from shunter.cli.finding import Finding, State, Surroundings
-from shunter.errors import ProtocolError, SettingsError, StoreError
+from shunter.errors import ProtocolError, SettingsError
 from shunter.settings import Settings, reachable
 from shunter.settings_sources import shown
-from shunter.store.opening import store_for
+from shunter.store.registry import driver_of, store_for
 from shunter.wire import frames
 from shunter.wire.messages import Asked, Kind
 
@@ -42,58 +37,7 @@ def store(surroundings: Surroundings) -> Finding:
     except SettingsError as error:
         fact = f"{shown(url)} is not a store that this version has"
         return Finding("store", State.MISSING, fact, f"set store.url to {error.allowed}")
-    if url.startswith("sqlite:///"):
-        return _sqlite_file(Path(url.removeprefix("sqlite:///")))
-    if url.startswith("memory:"):
-        return Finding("store", State.WARN, f"{url}: jobs end with the process", "set store.url")
-    return _server(url)
-
-
-def _server(url: str) -> Finding:
-    """Open a store that is a server, as a dispatcher would."""
-
-    async def open_and_close() -> None:
-        store = store_for(url)
-        async with asyncio.timeout(SERVER_SECONDS):
-            await store.open()
-        await store.close()
-
-    try:
-        asyncio.run(open_and_close())
-    except (StoreError, TimeoutError) as error:
-        fact = f"{shown(url)} can't be opened: {str(error) or 'no answer'}"
-        return Finding("store", State.MISSING, fact, "start the server, or correct store.url")
-    return Finding("store", State.OK, f"{shown(url)} answers")
-
-
-def _sqlite_file(path: Path) -> Finding:
-    """Open the file if it is there, and time how long its disk takes to keep a write."""
-    try:
-        if path.exists():
-            with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=rw", uri=True)) as file:
-                file.execute("PRAGMA schema_version").fetchone()
-        took = _fsync_seconds(path.resolve().parent)
-    except (OSError, sqlite3.Error) as error:
-        remedy = f"make {path.resolve().parent} writable, or set store.url to another file"
-        return Finding("store", State.MISSING, f"{path}: {error}", remedy)
-    there = "can be opened" if path.exists() else "can be made"
-    fact = f"{path} {there}; its disk keeps a write in {took * 1000:.1f} ms"
-    if took > SLOW_FSYNC_SECONDS:
-        return Finding("store", State.WARN, fact, "each commit waits so long: use a faster disk")
-    return Finding("store", State.OK, fact)
-
-
-def _fsync_seconds(folder: Path) -> float:
-    """Return the median of a few small writes that reach the disk."""
-    spans = []
-    with tempfile.NamedTemporaryFile(dir=folder, prefix=".shunter-doctor-") as probe:
-        for _ in range(5):
-            begun = time.perf_counter()
-            probe.write(b"." * 4096)
-            probe.flush()
-            os.fsync(probe.fileno())
-            spans.append(time.perf_counter() - begun)
-    return sorted(spans)[len(spans) // 2]
+    return driver_of(url).glance(url)
 
 
 def listening(surroundings: Surroundings) -> Iterator[Finding]:

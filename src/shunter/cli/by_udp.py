@@ -13,7 +13,7 @@ from rich.markup import escape
 from shunter.app import load_app
 from shunter.cli.inspecting import ANSWER_SECONDS
 from shunter.cli.lasting import run_until_signalled, set_up_logging
-from shunter.cli.working import crew_settings
+from shunter.cli.working import pool_settings
 from shunter.client import UdpClient
 from shunter.client.udp_client import task_value
 from shunter.errors import AppError, JobFailed, SettingsError
@@ -70,7 +70,7 @@ def calculator_settings(settings: Settings) -> CalculatorSettings:
         grace=settings.worker.grace_seconds,
         max_packet_bytes=settings.udp.max_packet_bytes,
         secret=secret_of(settings),
-        crew=crew_settings(settings),
+        pool=pool_settings(settings),
     )
 
 

@@ -16,6 +16,7 @@ from shunter.cli.finding import Finding, State, Surroundings
 from shunter.errors import SettingsError
 from shunter.settings import Settings
 from shunter.settings_sources import load_settings
+from shunter.store.registry import driver_of, store_for
 
 Check = Callable[[Surroundings], Finding | Iterable[Finding]]
 
@@ -33,6 +34,9 @@ CHECKS: tuple[Check, ...] = (
     machine.shared_memory,
     machine.clock,
 )
+
+NO_STORE = 3
+"""The exit code where there is no store to examine, as where no dispatcher answers."""
 
 COLOURS = {State.OK: "green", State.WARN: "yellow", State.MISSING: "red"}
 
@@ -54,6 +58,32 @@ def run(
         console.print(_table(findings))
         console.print(_verdict(findings))
     return 1 if any(finding.state is State.MISSING for finding in findings) else 0
+
+
+def run_on_store(
+    url: str, *, repair: bool = False, as_json: bool = False, console: Console | None = None
+) -> int:
+    """Examine a store, or mend it; return 0 if it is well then, 1 if not, 3 if there is none."""
+    console = console or Console()
+    store_for(url)
+    driver = driver_of(url)
+    findings = list(driver.repair(url) if repair else driver.examine(url))
+    if as_json:
+        console.print_json(json.dumps(msgspec.to_builtins(findings)))
+    else:
+        console.print(_table(findings))
+        console.print(_store_verdict(findings))
+    last = {finding.name: finding.state for finding in findings}
+    if last.get("file", last.get("server")) is State.MISSING:
+        return NO_STORE
+    return 1 if State.MISSING in last.values() else 0
+
+
+def _store_verdict(findings: Iterable[Finding]) -> str:
+    wrong = [finding.name for finding in findings if finding.state is State.MISSING]
+    if wrong:
+        return f"[red]A dispatcher can't work on this store: {', '.join(wrong)}.[/]"
+    return "[green]A dispatcher can work on this store.[/]"
 
 
 def examine(

@@ -3,28 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from enum import StrEnum
 
 from msgspec import Struct
 
 from shunter.settings import Settings
+from shunter.store.finding import Finding, State
 
-
-class State(StrEnum):
-    """Whether all is well; `MISSING` means that Shunter can't work so."""
-
-    OK = "ok"
-    WARN = "warn"
-    MISSING = "missing"
-
-
-class Finding(Struct, frozen=True):
-    """One thing that was looked at; `remedy` says what to do where it is not ok."""
-
-    name: str
-    state: State
-    fact: str
-    remedy: str = ""
+__all__ = ["Finding", "State", "Surroundings"]
 
 
 class Surroundings(Struct, frozen=True):

@@ -16,6 +16,7 @@ from importlib import metadata
 from pathlib import Path
 
 from shunter.cli.finding import Finding, State, Surroundings
+from shunter.store.registry import kind_of
 
 OLDEST_PYTHON = (3, 11)
 OLDEST_JAVA = 17
@@ -72,7 +73,7 @@ def sqlite(surroundings: Surroundings) -> Finding:
     fact = f"SQLite {sqlite3.sqlite_version}"
     if sqlite3.sqlite_version_info >= OLDEST_SQLITE:
         return Finding("sqlite", State.OK, fact)
-    needed = surroundings.settings.store.url.startswith("sqlite:")
+    needed = kind_of(surroundings.settings.store.url).needs_sqlite
     oldest = ".".join(map(str, OLDEST_SQLITE))
     remedy = f"use a Python that is linked with SQLite {oldest} or newer"
     return Finding("sqlite", State.MISSING if needed else State.WARN, fact, remedy)
@@ -143,7 +144,7 @@ def clock(surroundings: Surroundings) -> Finding:
     if is_synchronised() is not False:
         return Finding("clock", State.OK, now)
     fact = f"{now}, not synchronised"
-    if surroundings.settings.store.url.startswith("mongodb:"):
+    if not kind_of(surroundings.settings.store.url).is_local:
         return Finding("clock", State.WARN, fact, remedy)
     return Finding("clock", State.OK, f"{fact} (one host needs no more)")
 

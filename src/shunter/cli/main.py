@@ -362,10 +362,31 @@ def show_config(config_file: ConfigOption = None, as_json: JsonOption = False) -
 
 
 @app.command("doctor")
-def examine(config_file: ConfigOption = None, as_json: JsonOption = False) -> None:
-    """Look what is missing on this machine, and say how to get it."""
+def examine(
+    url: Annotated[
+        str | None, typer.Argument(metavar="[URL]", help="With --store: which; else store.url.")
+    ] = None,
+    store: Annotated[
+        bool, typer.Option("--store", help="Check the store, all of it, and nothing else.")
+    ] = False,
+    repair: Annotated[
+        bool,
+        typer.Option("--repair", help="With --store: mend it. Its dispatchers must be stopped."),
+    ] = False,
+    config_file: ConfigOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Check this machine for what is missing, or a store for damage; say what to do about it.
+
+    Exit codes: 0 if all is well or was mended, 1 if not; with --store 3 if there is no store.
+    """
     from shunter.cli import doctor
 
+    if store:
+        settings = load_settings(config_file, os.environ, {"store.url": url}).settings
+        raise typer.Exit(doctor.run_on_store(settings.store.url, repair=repair, as_json=as_json))
+    if url or repair:
+        raise SettingsError("the command", "doctor", "a URL or --repair alone", "both with --store")
     raise typer.Exit(doctor.run(config_file, environ=os.environ, as_json=as_json))
 
 

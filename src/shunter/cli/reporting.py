@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 from pathlib import Path
@@ -24,6 +23,7 @@ from shunter.reporting.flow import report_flow
 from shunter.reporting.sink import WriteReport
 from shunter.reporting.wording import share_of, span_of
 from shunter.settings import Settings
+from shunter.store.registry import driver_of
 
 DEFAULT_OUTPUT = Path("report.html")
 
@@ -38,7 +38,7 @@ def report(
     as_json: bool,
 ) -> None:
     """Run the report's flow, write the page, and print the table."""
-    url = _absolute(settings.store.url)
+    url = driver_of(settings.store.url).absolute(settings.store.url)
     now = time.time()
     begin = parse_since(since, now=now)
     with history(url):
@@ -57,12 +57,6 @@ def report(
         sys.stdout.write(msgspec.json.format(msgspec.json.encode(sink.report)).decode() + "\n")
     else:
         _show(sink.report, since, path)
-
-
-def _absolute(url: str) -> str:
-    """Return the URL of a store with the whole path of its file: Spark may be elsewhere."""
-    scheme, separator, path = url.partition(":///")
-    return f"{scheme}:///{os.path.abspath(path)}" if scheme == "sqlite" and separator else url
 
 
 def _show(report: HistoryReport, since: str, path: Path | None) -> None:

@@ -15,7 +15,7 @@ from shunter.cli.lasting import run_until_signalled, set_up_logging
 from shunter.gateway.service import Service
 from shunter.settings import Settings
 from shunter.settings_sources import LoadedSettings
-from shunter.store.opening import store_for
+from shunter.store.registry import store_for
 
 
 def dispatcher(settings: Settings) -> int:

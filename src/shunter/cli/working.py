@@ -11,9 +11,9 @@ from shunter.cli.lasting import run_until_signalled, set_up_logging
 from shunter.errors import SettingsError
 from shunter.settings import Settings
 from shunter.settings_sources import shown
-from shunter.worker.crew import CrewSettings
-from shunter.worker.host import Host, HostSettings
+from shunter.worker.pool.process_pool import PoolSettings
 from shunter.worker.procfs import die_with_parent
+from shunter.worker.zmq_worker import ZmqWorker, ZmqWorkerSettings
 
 if TYPE_CHECKING:
     from shunter.worker.http.host import HttpHostSettings
@@ -33,7 +33,7 @@ def worker(
         by_http = http_host_settings(settings)
         return asyncio.run(run_until_signalled(lambda: HttpHost(app_spec, app, by_http)))
     chosen = host_settings(settings)
-    return asyncio.run(run_until_signalled(lambda: Host(app_spec, app, chosen)))
+    return asyncio.run(run_until_signalled(lambda: ZmqWorker(app_spec, app, chosen)))
 
 
 def worker_flags(
@@ -52,16 +52,16 @@ def worker_flags(
     return flags
 
 
-def host_settings(settings: Settings) -> HostSettings:
+def host_settings(settings: Settings) -> ZmqWorkerSettings:
     """Take from the settings what a worker goes by."""
     chosen = settings.worker
-    return HostSettings(
+    return ZmqWorkerSettings(
         dispatchers=settings.worker_dispatchers,
         broker_timeout=chosen.broker_timeout,
         n_timeouts=chosen.n_timeouts,
         grace=chosen.grace_seconds,
         lease=settings.lease,
-        crew=crew_settings(settings),
+        pool=pool_settings(settings),
     )
 
 
@@ -84,14 +84,14 @@ def http_host_settings(settings: Settings) -> HttpHostSettings:
         hostname=chosen.hostname,
         grace=settings.worker.grace_seconds,
         max_message_bytes=settings.zmq.max_message_bytes,
-        crew=crew_settings(settings),
+        pool=pool_settings(settings),
     )
 
 
-def crew_settings(settings: Settings) -> CrewSettings:
-    """Take from the settings what a crew goes by, whoever leads it."""
+def pool_settings(settings: Settings) -> PoolSettings:
+    """Take from the settings what a pool goes by, whoever leads it."""
     chosen = settings.worker
-    return CrewSettings(
+    return PoolSettings(
         slots=chosen.max_jobs,
         grace=chosen.kill_grace_seconds,
         max_jobs_per_child=chosen.max_jobs_per_child or sys.maxsize,

@@ -11,12 +11,14 @@ import itertools
 import secrets
 import time
 from collections.abc import AsyncIterator, Iterable, Sequence
+from functools import partial
 from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import asdict, force_setattr, replace
 
 from shunter.app import JobFunction, payload_of
+from shunter.client.addresses import checked_addresses
 from shunter.client.awaited import Awaited
 from shunter.client.handle import AsyncJob, raise_refusal
 from shunter.client.session import Session
@@ -42,9 +44,9 @@ from shunter.wire.messages import (
     WorkersListed,
 )
 
-DEFAULT_ADDRESS = "tcp://127.0.0.1:5560"
 BATCH_JOBS = 500
 BATCHES_UNDER_WAY = 4
+SHOWN_AT_ONCE = 500
 
 JobType = str | JobFunction[..., Any]
 
@@ -84,7 +86,7 @@ class AsyncClient:
         self._options = options
         self._awaited = Awaited(self._fetch)
         self._session = Session(
-            addresses or (DEFAULT_ADDRESS,), timeout=timeout, on_outcomes=self._awaited.settle
+            checked_addresses(addresses), timeout=timeout, on_outcomes=self._awaited.settle
         )
         self._max_payload_bytes = max_payload_bytes
 
@@ -206,7 +208,7 @@ class AsyncClient:
     # ---- questions and orders
 
     async def _fetch(self, job_ids: tuple[str, ...]) -> Fetched:
-        answer = await self._session.ask(Kind.FETCH, lambda n: Fetch(n, job_ids))
+        answer = await self._session.ask(Kind.FETCH, lambda n: Fetch(n, job_ids, parts=True))
         assert isinstance(answer, Fetched)
         return answer
 
@@ -224,10 +226,27 @@ class AsyncClient:
         return found[0]
 
     async def jobs(self, **query: Any) -> list[Job]:
-        """List jobs, newest first: by status, type, worker_id, before, limit; or by job_ids."""
-        answer = await self._session.ask(Kind.LIST, lambda n: JobsAsked(n, **query))
+        """List jobs, newest first: by status, type, worker_id, before, limit; or by job_ids.
+
+        Those asked for by id come in that order and in full; one that is not there is left out.
+        """
+        if job_ids := query.get("job_ids"):
+            return await self._jobs_in_full(list(dict.fromkeys(job_ids)))
+        answer = await self._session.ask(Kind.LIST, lambda n: JobsAsked(n, **query, parts=True))
         assert isinstance(answer, JobsListed)
         return list(answer.jobs)
+
+    async def _jobs_in_full(self, job_ids: list[str]) -> list[Job]:
+        """Ask until all are shown: an answer may end early, and always at its end."""
+        shown: list[Job] = []
+        while job_ids:
+            some = tuple(job_ids[:SHOWN_AT_ONCE])
+            answer = await self._session.ask(Kind.LIST, partial(JobsAsked, job_ids=some))
+            assert isinstance(answer, JobsListed)
+            shown += answer.jobs
+            asked = some.index(answer.jobs[-1].id) + 1 if answer.jobs else len(some)
+            job_ids = job_ids[asked:]
+        return shown
 
     async def workers(self) -> list[Worker]:
         answer = await self._session.ask(Kind.WORKERS, Asked)

@@ -2,8 +2,9 @@
 
 It is connected to all of them, since whichever ends a job pushes its result, and asks one of them
 at a time. A request that is not answered in a while is sent again, to the next address if there
-is one: every request may be repeated without harm, since jobs are named by their sender. Knows
-messages and sockets, nothing of handles.
+is one: every request may be repeated without harm, since jobs are named by their sender. Large
+requests and answers go in parts. How long is a while depends on how many bytes are on their way,
+and on whether it was long enough last time. Knows messages and sockets, nothing of handles.
 """
 
 from __future__ import annotations
@@ -12,18 +13,20 @@ import asyncio
 import contextlib
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from functools import partial
 
 import zmq
 from msgspec import Struct
 
-from shunter.errors import ProtocolError, ShunterError, Unreachable
+from shunter.errors import ProtocolError, ShunterError, StoreUnavailable, Unreachable
+from shunter.parted import PART_KINDS, Body, PartedMessages, Release
 from shunter.transport import LoopSocket, ZmqContext, connected_dealer
 from shunter.wire import frames
 from shunter.wire.frames import Full, full
 from shunter.wire.messages import (
     Accepted,
+    Busy,
     Fetched,
     JobsListed,
     Kind,
@@ -31,10 +34,12 @@ from shunter.wire.messages import (
     Outcome,
     Outcomes,
     Refusal,
+    RefusalCode,
     Standing,
     WorkersListed,
     decode,
 )
+from shunter.wire.parts import WHOLE_BYTES, ByteBudget
 
 Answer = Accepted | Fetched | JobsListed | WorkersListed | Standing
 
@@ -47,16 +52,38 @@ _ANSWERS: dict[Kind, type[Answer]] = {
 }
 
 
+INCOMING_BYTES = 64 * 1024 * 1024
+MAX_INCOMING_BYTES = 1 << 30
+
+
 class _Question(Struct):
+    """A request; `delivered` is how many bytes of it the dispatcher has, or may have by now."""
+
+    number: int
     frames: list[bytes]
     answer: asyncio.Future[Answer]
     sent_at: float
+    store_fault: str = ""
+    """Why it could not be done when it was asked last; empty where nothing was heard."""
+    delivered: int = 0
+    again_at: float | None = None
+
+    @property
+    def kind(self) -> Kind:
+        return Kind(self.frames[1].decode())
+
+    @property
+    def is_large(self) -> bool:
+        return len(self.frames[-1]) > WHOLE_BYTES
 
 
 class Session:
     """Questions and answers over a connection that comes back by itself."""
 
     RESEND_SECONDS = 1.0
+    LONGEST_RESEND_SECONDS = 8.0
+    BYTES_PER_SECOND = 1_000_000
+    """How fast a dispatcher is expected to take in what was sent to it."""
 
     def __init__(
         self,
@@ -74,8 +101,11 @@ class Session:
         self._context: ZmqContext = zmq.Context()
         self._turn = 0
         self._last = 0
+        self._delivered_at = 0.0
+        self._misses = 0
         self._questions: dict[int, _Question] = {}
         self._sockets: list[LoopSocket] = []
+        self._parts = [self._no_parts(place) for place in range(len(addresses))]
 
     def close(self) -> None:
         for socket in self._sockets:
@@ -90,7 +120,7 @@ class Session:
         self._last += 1
         number, now = self._last, time.monotonic()
         question = _Question(
-            full(kind, body(number)), asyncio.get_running_loop().create_future(), now
+            number, full(kind, body(number)), asyncio.get_running_loop().create_future(), now
         )
         self._questions[number] = question
         self._send(question)
@@ -104,10 +134,33 @@ class Session:
             with contextlib.suppress(TimeoutError):
                 return await asyncio.wait_for(asyncio.shield(question.answer), self.RESEND_SECONDS)
             now = time.monotonic()
-            if now - started >= self._timeout:
-                raise Unreachable(", ".join(self.addresses), self._timeout)
-            if now - max(self.heard_at, question.sent_at) >= self.RESEND_SECONDS:
+            self._parts[self._place].tick()
+            sender = self._parts[self._place].sender()
+            # A large question makes progress, or is told to wait, as long as its way is heard of.
+            heard_at = max(sender.heard_at, sender.quiet_until) if sender else 0.0
+            if now - max(started, heard_at, self._delivered_at) >= self._timeout:
+                raise self._given_up(question)
+            if question.again_at is not None and now >= question.again_at:
+                self._send(question)
+            if question.store_fault:
+                self._turn += 1  # another dispatcher may fare better
+                self._send(question)
+            elif now - max(self.heard_at, question.sent_at, heard_at) >= self._patience():
                 self._move_on()
+
+    def _given_up(self, question: _Question) -> Unreachable:
+        where = ", ".join(self.addresses)
+        if question.store_fault:
+            return StoreUnavailable(where, self._timeout, question.store_fault)
+        return Unreachable(where, self._timeout)
+
+    def _patience(self) -> float:
+        """How long the dispatcher may be silent: longer if much is under way, or was in vain."""
+        sender = self._parts[self._place].sender()
+        under_way = sum(question.delivered for question in self._questions.values())
+        under_way += sender.unacknowledged if sender else 0
+        seconds = min(self.RESEND_SECONDS * 2.0**self._misses, self.LONGEST_RESEND_SECONDS)
+        return seconds + under_way / self.BYTES_PER_SECOND
 
     @property
     def _place(self) -> int:
@@ -120,33 +173,84 @@ class Session:
             self._context, self.addresses[place], receive, identity=self._identity
         )
 
+    def _no_parts(self, place: int) -> PartedMessages:
+        """Begin with nothing on its way in either direction."""
+        return PartedMessages(
+            lambda _, message: self._sockets[place].send(message),
+            self._receive_parted,
+            budget=ByteBudget(INCOMING_BYTES),
+            max_bytes=MAX_INCOMING_BYTES,
+            kinds=frozenset({Kind.RESULTS, Kind.FETCH, Kind.LIST}),
+            on_delivered=self._delivered,
+            on_undelivered=self._not_taken,
+        )
+
     def _move_on(self) -> None:
         """Connect to this dispatcher anew, turn to the next, and ask it all that is unanswered."""
         self._sockets[self._place].close()
         self._sockets[self._place] = self._connected(self._place)
+        self._parts[self._place] = self._no_parts(self._place)
         self._turn += 1
+        self._misses += 1
         for question in self._questions.values():
+            question.store_fault = ""
             self._send(question)
 
     def _send(self, question: _Question) -> None:
-        question.sent_at = time.monotonic()
-        self._sockets[self._place].send(question.frames)
+        question.sent_at, question.again_at = time.monotonic(), None
+        if question.is_large:
+            question.delivered = 0
+            parts = self._parts[self._place]
+            parts.send(question.kind, question.frames[-1], key=question.number)
+        else:
+            question.delivered = len(question.frames[-1])
+            self._sockets[self._place].send(question.frames)
+
+    def _delivered(self, _: bytes, key: Hashable) -> None:
+        assert isinstance(key, int)
+        if question := self._questions.get(key):
+            question.delivered = len(question.frames[-1])
+            question.sent_at = self._delivered_at = time.monotonic()
+
+    def _not_taken(self, _: bytes, key: Hashable, reason: str) -> None:
+        assert isinstance(key, int)
+        question = self._questions.get(key)
+        if question is not None and not question.answer.done():
+            question.answer.set_exception(ShunterError(reason))
 
     def _receive(self, place: int, batch: list[list[bytes]]) -> None:
         if place == self._place:
             self.heard_at = time.monotonic()
+            self._misses = 0
         for message in batch:
             with contextlib.suppress(ProtocolError):
                 match frames.read(message):
-                    case Full(Kind.RESULTS, body):
-                        self._on_outcomes(decode(body, Outcomes).outcomes)
-                    case Full(Kind.ERROR, body):
-                        self._refused(body)
-                    case Full(kind, body) if kind in _ANSWERS:
-                        answer = decode(body, _ANSWERS[kind])
-                        question = self._questions.get(answer.request)
-                        if question is not None and not question.answer.done():
-                            question.answer.set_result(answer)
+                    case Full(kind, body) if kind in PART_KINDS:
+                        self._parts[place].take(kind, body)
+                    case Full(kind, body):
+                        self._take(kind, body)
+
+    def _receive_parted(self, _: bytes, kind: Kind, body: Body, release: Release) -> None:
+        try:
+            self._take(kind, body)
+        finally:
+            release()
+
+    def _take(self, kind: Kind, body: Body) -> None:
+        match kind:
+            case Kind.RESULTS:
+                self._on_outcomes(decode(body, Outcomes).outcomes)
+            case Kind.ERROR:
+                self._refused(bytes(body))
+            case Kind.BUSY:
+                busy = decode(body, Busy)
+                if question := self._questions.get(busy.request):
+                    question.again_at = time.monotonic() + busy.retry_after
+            case _ if kind in _ANSWERS:
+                answer = decode(body, _ANSWERS[kind])
+                question = self._questions.get(answer.request)
+                if question is not None and not question.answer.done():
+                    question.answer.set_result(answer)
 
     def _refused(self, body: bytes) -> None:
         try:
@@ -159,5 +263,7 @@ class Session:
             else list(self._questions.values())
         )
         for question in concerned:
-            if not question.answer.done():
+            if refusal.code is RefusalCode.STORE_FAILS:
+                question.store_fault = refusal.reason  # it is sent again in a moment
+            elif not question.answer.done():
                 question.answer.set_exception(ShunterError(refusal.reason))

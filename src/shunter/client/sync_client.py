@@ -7,6 +7,7 @@ import threading
 from collections.abc import AsyncIterator, Coroutine, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
+from shunter.client.addresses import checked_addresses
 from shunter.client.async_client import AsyncClient, JobType
 from shunter.client.handle import AsyncJob, value_of
 from shunter.model.job import Job, Status
@@ -56,6 +57,7 @@ class Client:
     def __init__(
         self, *addresses: str, timeout: float = 10.0, max_payload_bytes: int = 16 << 20
     ) -> None:
+        addresses = checked_addresses(addresses)
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(
             target=self._loop.run_forever, name="shunter-client", daemon=True

@@ -2,8 +2,8 @@
 
 A task is named here before it is sent, so that adding it may be repeated and remains one task.
 `add_task` returns when the dispatcher has confirmed the task, which it does once it is stored.
-Notices of the end are pushed by the dispatcher; that of a success is confirmed here, those of
-failures come once and may get lost, as the seed has it. Spec: docs/spec/udp.md.
+Notices of the end are pushed by the dispatcher until they are confirmed here. Spec:
+docs/spec/udp.md.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from shunter.client.tasks import TaskName, Tasks, Verdict, outcome_of
 from shunter.dialogue import (
     DEFAULT_DISPATCHER,
     Dialogue,
-    Seal,
     peer_name,
     place_to_bind,
     resolved,
@@ -38,6 +37,7 @@ from shunter.errors import (
 )
 from shunter.model.job import ErrorKind, Status
 from shunter.payload import result_of
+from shunter.udp_endpoint import Seal
 from shunter.wire.messages import Outcome
 from shunter.wire.udp.methods import AddTask, NotifyTask, Packed
 from shunter.wire.udp.packets import (

@@ -2,8 +2,10 @@
 
 A job that has ended says in its record that its callback is due. Every dispatcher looks for such
 jobs and takes some: by a write that moves `due` behind the end of the call, so that of two who
-want the same one the store refuses one. No more calls are under way than may be at once; what is
-found beyond that waits here as a candidate, a hint that may be outdated by the time it is used.
+want the same one the store refuses one. Which are taken, so that no host holds up others, is
+decided in `callback_places.py`; what waits there is a hint that may be outdated by the time it is
+used. Clients of UDP have places of their own. What is due for a host that is slow, and finds no
+room here, is put off in the store: else it would be found again and again, before all others.
 The calls themselves are made by a gateway. Rules: docs/spec/http.md.
 """
 
@@ -15,69 +17,83 @@ from collections.abc import Callable, Iterable, Mapping
 from msgspec.structs import replace
 
 from shunter.dispatch.arrivals import CallbackLink, CalledBack
+from shunter.dispatch.callback_places import CallbackPlaces
 from shunter.dispatch.plan import Delivery, Plan
 from shunter.dispatch.rules import CallbackRules
 from shunter.errors import JobError
 from shunter.model import callback
 from shunter.model.job import Job
+from shunter.wire.udp.naming import SCHEME
 
-MOST_CANDIDATES = 256
-"""How many due callbacks are kept in mind; more are read once fewer calls are left than can be
-made at once."""
+READ_AT_ONCE = 256
+"""How many due callbacks are read from the store at a time."""
+UDP_AT_ONCE = 256
+"""A notice over UDP costs a packet now and then, and no connection."""
+PUT_OFF_SECONDS = 5.0
+PUT_OFF_JITTER = 10.0
+"""What is put off comes back after so many seconds, and up to so many more by chance."""
 
 
-class CallbackDesk:
+class CallbackQueue:
     """One dispatcher's callbacks: candidates, calls under way, and answers yet to be written."""
 
     def __init__(
-        self, rules: CallbackRules, *, spread: Callable[[], float], counters: Counter[str]
+        self, rules: CallbackRules, *, jitter: Callable[[], float], counters: Counter[str]
     ) -> None:
         self.link: CallbackLink | None = None
         self._rules = rules
-        self._spread = spread
+        self._jitter = jitter
         self._counters = counters
-        self._candidates: dict[str, Job] = {}
+        self._http = CallbackPlaces(rules.at_once, jitter=jitter)
+        self._udp = CallbackPlaces(UDP_AT_ONCE, jitter=jitter)
+        self._now = 0.0
+        self._put_off: dict[str, Job] = {}
         self._calling: dict[str, Job] = {}
         self._answered: dict[str, Job] = {}
 
     @property
     def appetite(self) -> int:
         """Return how many due callbacks to look for in the store."""
-        if self.link is None or len(self._candidates) >= self._rules.at_once:
-            return 0
-        return MOST_CANDIDATES
+        is_hungry = self._http.is_hungry or self._udp.is_hungry
+        return READ_AT_ONCE if self.link is not None and is_hungry else 0
 
     @property
     def has_work(self) -> bool:
-        return self._room > 0 and bool(self._candidates)
-
-    @property
-    def _room(self) -> int:
-        return 0 if self.link is None else self._rules.at_once - len(self._calling)
+        has_next = self._http.has_next or self._udp.has_next
+        return self.link is not None and (has_next or bool(self._put_off))
 
     def offer(self, jobs: Iterable[Job], *, now: float) -> None:
         """Take note of ended jobs whose callback may be due."""
         for job in jobs:
-            if len(self._candidates) >= MOST_CANDIDATES or self.link is None:
-                return
-            if callback.is_due(job, now=now) and not self._is_busy(job.id):
-                self._candidates[job.id] = replace(job, payload=None, result=None)
+            if self.link is None or not callback.is_due(job, now=now) or self._is_busy(job.id):
+                continue
+            places, kept = self._places(job), replace(job, payload=None, result=None)
+            if not places.add(kept, now=now) and places.is_slow(job, now=now):
+                self._put_off[job.id] = kept
 
     def expect(self, job: Job) -> None:
-        """Take note of a call that is made before it is due: it is ours to make."""
+        """Take note of a call that is made before it is due: it is ours, and needs no place."""
         self._calling[job.id] = replace(job, payload=None, result=None)
 
     def plan(self, called: Iterable[CalledBack], stored: Mapping[str, Job], plan: Plan) -> None:
         """Decide on the calls that were made, then take as many as can be made now."""
+        self._now = plan.now
         for arrival in called:
             self._plan_answer(arrival, stored, plan)
-        for job in self._chosen():
-            self._plan_call(job, plan)
+        if self.link is None:
+            return
+        for places in (self._http, self._udp):
+            for job in places.next_calls(now=plan.now):
+                if not self._is_busy(job.id):
+                    self._plan_call(job, plan)
+        self._plan_to_put_off(plan)
 
     def settle(self, delivery: Delivery, was_written: bool) -> CalledBack | None:
         """Go on after the commit; return an answer that must be decided again."""
         job, cause = delivery.job, delivery.cause
         assert job.callback is not None
+        if cause is None and self._put_off.pop(job.id, None) is not None:
+            return None
         if not was_written:
             self._counters["writes_refused"] += 1
             return None if cause is None else replace(cause, is_disputed=True)
@@ -90,6 +106,7 @@ class CallbackDesk:
             self._counters["callbacks_failed"] += 1
         elif self.link is not None:
             self._calling[job.id] = job
+            self._places(job).begin(job, now=self._now)
             self.link.call(job)
         return None
 
@@ -101,6 +118,8 @@ class CallbackDesk:
         What we wrote when we took the call still stands, unless the store has refused to believe
         it once: then the store's word counts.
         """
+        for places in (self._http, self._udp):
+            places.end(arrival.job_id, now=plan.now)
         if (mine := self._calling.pop(arrival.job_id, None)) is not None:
             self._answered[arrival.job_id] = mine
         ours = self._answered.get(arrival.job_id)
@@ -114,7 +133,7 @@ class CallbackDesk:
                 arrival.tries,
                 arrival.error,
                 now=plan.now,
-                spread=self._spread(),
+                spread=self._jitter(),
                 max_tries=self._rules.max_tries,
                 waits=self._rules.waits,
             )
@@ -122,18 +141,6 @@ class CallbackDesk:
             self._answered.pop(arrival.job_id, None)
             return
         plan.deliveries.append(Delivery(after, arrival))
-
-    def _chosen(self) -> list[Job]:
-        """Take candidates for which there is room, from a place by chance.
-
-        Other dispatchers have read the same list; so they are rarely after the same callbacks.
-        """
-        room, waiting = self._room, list(self._candidates.values())
-        start = int(self._spread() * max(1, len(waiting) - room + 1)) if room > 0 else 0
-        chosen = waiting[start : start + max(0, room)]
-        for job in chosen:
-            del self._candidates[job.id]
-        return [job for job in chosen if not self._is_busy(job.id)]
 
     def _plan_call(self, job: Job, plan: Plan) -> None:
         assert job.callback is not None
@@ -143,5 +150,20 @@ class CallbackDesk:
             mine = callback.calling(job, now=plan.now, seconds=self._rules.timeout)
             plan.deliveries.append(Delivery(mine))
 
+    def _plan_to_put_off(self, plan: Plan) -> None:
+        due = {
+            job.id: job
+            for job in self._put_off.values()
+            if callback.is_due(job, now=plan.now) and not self._is_busy(job.id)
+        }
+        self._put_off = due
+        for job in due.values():
+            seconds = PUT_OFF_SECONDS + PUT_OFF_JITTER * self._jitter()
+            plan.deliveries.append(Delivery(callback.postponed(job, now=plan.now, seconds=seconds)))
+
     def _is_busy(self, job_id: str) -> bool:
         return job_id in self._calling or job_id in self._answered
+
+    def _places(self, job: Job) -> CallbackPlaces:
+        assert job.callback is not None
+        return self._udp if job.callback.url.startswith(SCHEME) else self._http

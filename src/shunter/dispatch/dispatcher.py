@@ -50,6 +50,7 @@ from shunter.dispatch.effects import (
 )
 from shunter.dispatch.rules import Rules
 from shunter.dispatch.state import DispatcherState
+from shunter.dispatch.store_health import StoreHealth
 from shunter.dispatch.turn import Reads, reads, settle, turn
 from shunter.errors import JobError, StoreError
 from shunter.model.job import Job, ReplyTo
@@ -92,6 +93,7 @@ class Dispatcher:
         self.timings = self.state.timings
         self.callbacks = self.state.callbacks
         self._on_refused = on_refused
+        self.store_health = StoreHealth(now)
         self._on_store_error = on_store_error
         self._clients: dict[str, ClientLink] = {}
         self._inbox = Arrivals()
@@ -371,7 +373,8 @@ class Dispatcher:
         delay = STORE_RETRY_SECONDS
         while True:
             try:
-                return await work()
+                with self.store_health.observed():
+                    return await work()
             except StoreError as error:
                 self.counters["store_failures"] += 1
                 self._on_store_error(error)

@@ -15,7 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from shunter.dispatch.arrivals import WorkerLink
-from shunter.dispatch.callbacks import CallbackDesk
+from shunter.dispatch.callbacks import CallbackQueue
 from shunter.dispatch.roster import Opening, Roster, Types
 from shunter.dispatch.rules import Rules
 from shunter.dispatch.timings import Timings
@@ -45,7 +45,7 @@ class DispatcherState:
         self.jitter = jitter
         self.counters: Counter[str] = Counter()
         self.timings = Timings()
-        self.callbacks = CallbackDesk(rules.callbacks, spread=jitter, counters=self.counters)
+        self.callbacks = CallbackQueue(rules.callbacks, jitter=jitter, counters=self.counters)
         self.roster = Roster(first_place=crc32(dispatcher_id.encode()))
         self.members: dict[str, Member] = {}
         self.running: dict[str, Job] = {}

@@ -13,8 +13,9 @@ import sys
 import sysconfig
 import traceback
 from collections.abc import Collection
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, ModuleType
 
 from shunter.errors import FlowError
 from shunter.flow.graph.event_types import users_modules
@@ -75,6 +76,7 @@ def _import_file(path: Path) -> ModuleType:
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise FlowError(f"{path} is not a Python file; name one that ends in .py")
+    spec.loader = _TextLoader(name, str(path))
     module = sys.modules[name] = importlib.util.module_from_spec(spec)
     try:
         spec.loader.exec_module(module)
@@ -82,6 +84,17 @@ def _import_file(path: Path) -> ModuleType:
         del sys.modules[name]
         raise _import_failed(str(path), error) from error
     return module
+
+
+class _TextLoader(SourceFileLoader):
+    """Compiles a file as it is now.
+
+    Python would take compiled code for that of a file which was changed within the same second
+    and is as long as before.
+    """
+
+    def get_code(self, fullname: str) -> CodeType:
+        return self.source_to_code(self.get_data(self.path), self.path)
 
 
 def _import_module(name: str) -> ModuleType:

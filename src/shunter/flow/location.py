@@ -31,7 +31,9 @@ _SAME = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "abfss": "abfs", "viewfs": "hdfs
 """What Spark calls a store, and what pyarrow calls it."""
 
 _RENAMING = ("file", "hdfs")
-"""Stores on which a rename moves a file or folder in one step."""
+"""File systems on which a rename moves a file or folder in one step; all others are object stores.
+
+Azure (abfs) has that only with a hierarchical namespace, which a URL does not tell."""
 
 
 class FileInfo(NamedTuple):
@@ -185,11 +187,14 @@ class Location:
 
     def write(self, body: bytes) -> None:
         """Write a file that is there as a whole or not at all, also after a crash."""
-        if not self.is_local:
-            with self.create() as file:  # a store shows an object when all of it is there
-                file.write(body)
-            return
         staged = Location(f"{self.url}.part")
+        if not self.is_local:
+            # An object store shows an object when all of it is there, and a file system at once.
+            with (staged if self.renames else self).create() as file:
+                file.write(body)
+            if self.renames:
+                staged.move_to(self)
+            return
         with staged.create() as file:
             file.write(body)
             file.flush()
@@ -231,6 +236,11 @@ class Location:
         store, path = self.store
         with file_faults(target, "written"):
             store.move(path, target.store[1])
+
+    def copy_to(self, target: Location) -> None:
+        """Copy a file within a store, or from one to another."""
+        with file_faults(target), self.open() as source, target.create() as file:
+            shutil.copyfileobj(source, file)
 
     def delete(self) -> None:
         """Remove a file, or a folder with all that is in it; nothing happens if it is not there."""

@@ -11,9 +11,11 @@ from collections.abc import Callable, Iterator, Sequence
 from shunter.dispatch.arrivals import Beaten, Introduced, Unasked
 from shunter.dispatch.dispatcher import Dispatcher
 from shunter.errors import ProtocolError
-from shunter.gateway.complaints import Complaints, peer_name
+from shunter.gateway.large_messages import LargeMessages
 from shunter.model.job import DEFAULT_TYPE, ErrorKind, Failure, Job
 from shunter.model.worker import PLAIN_PREFIX, Handler, Worker, WorkerKind
+from shunter.parted import PART_KINDS, Body
+from shunter.refusal_log import RefusalLog, peer_name
 from shunter.transport import LoopSocket
 from shunter.wire import frames
 from shunter.wire.batching import batches
@@ -24,7 +26,6 @@ from shunter.wire.messages import (
     Assignment,
     Assignments,
     Beat,
-    CancelOrders,
     Farewell,
     Held,
     Hello,
@@ -60,7 +61,7 @@ class Backend:
     def __init__(
         self,
         dispatcher: Dispatcher,
-        complaints: Complaints,
+        refusals: RefusalLog,
         *,
         worker_expire_seconds: float,
         max_result_bytes: int,
@@ -69,13 +70,19 @@ class Backend:
         self._store = store
         self._max_result_bytes = max_result_bytes
         self._dispatcher = dispatcher
-        self._complaints = complaints
+        self._refusals = refusals
         self._plain = PlainWorkers(expire_after=worker_expire_seconds)
         self._identities: dict[str, bytes] = {}
         self._workers: dict[bytes, str] = {}
         self._heard_at: dict[str, float] = {}  # workers of the full level
         self._joined: set[str] = set()  # plain workers that the dispatcher knows
-        self._answers: dict[Kind, Callable[[str, bytes], None]] = {
+        self._large = LargeMessages(
+            dispatcher,
+            lambda identity, message: self.socket.send([identity, *message]),
+            self._workers.get,
+            max_bytes=2 * max_result_bytes + 1024 * 1024,
+        )
+        self._answers: dict[Kind, Callable[[str, Body], None]] = {
             Kind.PING: self._beat,
             Kind.RESULTS: self._reports,
             Kind.RETURN: self._returned,
@@ -95,7 +102,7 @@ class Backend:
                     case Full(kind, body):
                         self._receive_full(identity, kind, body)
             except ProtocolError as error:
-                self._complaints.note(peer_name(identity), "frames", str(error))
+                self._refusals.note(peer_name(identity), "frames", str(error))
                 if identity in self._workers:
                     self.socket.send([identity, *full(Kind.ERROR, Refusal(0, str(error)))])
 
@@ -103,13 +110,16 @@ class Backend:
         """Let time pass for plain workers."""
         now = self._dispatcher.now()
         self._perform(self._plain.tick(now=now))
+        self._large.tick()
 
     def forget_gone(self) -> None:
         """Drop the addresses of workers that have been silent for long."""
         since = self._dispatcher.now() - FORGOTTEN_AFTER_SECONDS
         for worker_id in [w for w, heard_at in self._heard_at.items() if heard_at < since]:
             del self._heard_at[worker_id]
-            self._workers.pop(self._identities.pop(worker_id), None)
+            identity = self._identities.pop(worker_id)
+            self._workers.pop(identity, None)
+            self._large.left(worker_id, identity)
 
     def plain_worker_ids(self) -> Iterator[str]:
         return (_plain_id(identity) for identity in self._plain.present())
@@ -120,7 +130,7 @@ class Backend:
         now = self._dispatcher.now()
         self._perform(self._plain.received(identity, body, now=now))
 
-    def _receive_full(self, identity: bytes, kind: Kind, body: bytes) -> None:
+    def _receive_full(self, identity: bytes, kind: Kind, body: Body) -> None:
         if kind is Kind.READY:
             self._introduce(identity, decode(body, Hello))
             return
@@ -131,6 +141,9 @@ class Backend:
             self.socket.send([identity, *full(Kind.ERROR, unknown)])
             return
         self._heard_at[worker_id] = self._dispatcher.now()
+        if kind in PART_KINDS:
+            self._large.take(identity, kind, body)
+            return
         answer = self._answers.get(kind)
         if answer is None:
             raise ProtocolError(f"{kind} is not for a worker to send")
@@ -138,13 +151,16 @@ class Backend:
 
     def _introduce(self, identity: bytes, hello: Hello) -> None:
         if reason := fault_in(hello):
-            self._complaints.note(peer_name(identity), "hello", reason)
+            self._refusals.note(peer_name(identity), "hello", reason)
             self.socket.send([identity, *full(Kind.ERROR, Refusal(0, reason))])
             return
         now = self._dispatcher.now()
         previous = self._identities.get(hello.worker_id)
         if previous is not None:
             self._workers.pop(previous, None)
+            if previous != identity:
+                self._large.left(hello.worker_id, previous)
+        self._large.joined(identity, takes_parts=hello.parts)
         self._identities[hello.worker_id] = identity
         self._workers[identity] = hello.worker_id
         self._heard_at[hello.worker_id] = now
@@ -164,26 +180,27 @@ class Backend:
             Introduced(worker, self, frozenset(hello.held), window, hello.beat)
         )
 
-    def _beat(self, worker_id: str, body: bytes) -> None:
+    def _beat(self, worker_id: str, body: Body) -> None:
         beat = decode(body, Beat)
-        self._dispatcher.beat(
-            Beaten(worker_id, frozenset(beat.held), max(0, beat.window), beat.beat)
-        )
+        on_their_way = self._large.on_their_way(worker_id, self._identities[worker_id], beat.held)
+        held = frozenset(beat.held).union(on_their_way)
+        self._dispatcher.beat(Beaten(worker_id, held, max(0, beat.window), beat.beat))
 
-    def _reports(self, worker_id: str, body: bytes) -> None:
+    def _reports(self, worker_id: str, body: Body) -> None:
         reports = decode(body, Reports)
+        self._large.reported(worker_id, reports)
         self._dispatcher.report(worker_id, reports.reports, batch=reports.batch)
         self._dispatcher.resize(worker_id, max(0, reports.window))
 
-    def _returned(self, worker_id: str, body: bytes) -> None:
+    def _returned(self, worker_id: str, body: Body) -> None:
         returned = decode(body, Returned)
         self._dispatcher.give_back(worker_id, returned.jobs, returned.reason)
         self._dispatcher.resize(worker_id, max(0, returned.window))
 
-    def _advances(self, worker_id: str, body: bytes) -> None:
+    def _advances(self, worker_id: str, body: Body) -> None:
         self._dispatcher.advance(worker_id, decode(body, Advances).advances)
 
-    def _resign(self, worker_id: str, body: bytes) -> None:
+    def _resign(self, worker_id: str, body: Body) -> None:
         decode(body, Farewell)
         self._dispatcher.resign(worker_id)
 
@@ -207,7 +224,7 @@ class Backend:
                 case ResultUnasked(identity, result):
                     if identity[:1] == b"\0":
                         detail = "a result, but it was given no job, or its job was taken away"
-                        self._complaints.note(peer_name(identity), "result", detail)
+                        self._refusals.note(peer_name(identity), "result", detail)
                     else:
                         unasked = Unasked(_plain_id(identity), document_of(result))
                         dispatcher.report_unasked(unasked)
@@ -256,8 +273,8 @@ class Backend:
         identity = self._identities.get(worker_id, b"")
         for batch in batches(jobs, lambda job: len(job.payload or b"")):
             message = Assignments(tuple(_assignment(job) for job in batch))
-            if not self.socket.send([identity, *full(Kind.JOBS, message)]):
-                held = [Held(job.id, job.attempt) for job in batch]
+            held = tuple(Held(job.id, job.attempt) for job in batch)
+            if not self._large.send_jobs(worker_id, identity, message, held):
                 self._dispatcher.give_back(worker_id, held, "its worker could not be reached")
                 self._dispatcher.shut(worker_id)
 
@@ -270,9 +287,10 @@ class Backend:
                 elif self._plain.is_ready(identity):  # it has spoken meanwhile
                     self._dispatcher.resize(worker_id, 1)
         else:
-            self.socket.send([identity, *full(Kind.CANCEL, CancelOrders(tuple(jobs)))])
+            self._large.send_cancels(identity, jobs)
 
     def send_taken(self, worker_id: str, batches: Sequence[int]) -> None:
+        self._large.taken(worker_id, batches)
         if identity := self._identities.get(worker_id):
             self.socket.send([identity, *full(Kind.TAKEN, Taken(tuple(batches)))])
 
@@ -291,7 +309,7 @@ class Backend:
             error = Failure(ErrorKind.REFUSED, PONG_IS_NO_JOB)
             self._dispatcher.report(worker_id, [Report(job.id, job.attempt, error=error)])
         elif self.socket.send([identity, frames.DELIMITER, body]):
-            self._plain.sent(identity, held, now=self._dispatcher.now())
+            self._plain.sent(identity, held, now=self._dispatcher.now(), size=len(body))
         else:
             self._plain.unsent(identity)
             self._dispatcher.give_back(worker_id, [held], "its worker could not be reached")

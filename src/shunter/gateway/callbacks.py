@@ -34,7 +34,7 @@ SPARE_SECONDS = 1.0
 MOST_SHOWN_LETTERS = 200
 
 
-class Messenger:
+class CallbackCaller:
     """Makes the calls of one dispatcher. A CallbackLink."""
 
     def __init__(self, dispatcher: Dispatcher) -> None:

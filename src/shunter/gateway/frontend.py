@@ -9,14 +9,15 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Coroutine, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from shunter.dispatch.dispatcher import Dispatcher
 from shunter.errors import ProtocolError, StoreError
 from shunter.gateway.backend import PONG_IS_NO_JOB
-from shunter.gateway.complaints import Complaints, peer_name
-from shunter.gateway.latecomers import Latecomers
+from shunter.gateway.undelivered_results import UndeliveredResults
 from shunter.model.job import DEFAULT_TYPE, Job, ReplyTo, Status
+from shunter.parted import PART_KINDS, Body, PartedMessages, Release
+from shunter.refusal_log import RefusalLog, peer_name
 from shunter.store.port import JobQuery
 from shunter.transport import LoopSocket
 from shunter.wire import frames
@@ -25,6 +26,7 @@ from shunter.wire.frames import Full, Plain, bytes_of, document_of, full, plain_
 from shunter.wire.messages import (
     Accepted,
     Asked,
+    Busy,
     Cancel,
     Fetch,
     Fetched,
@@ -36,41 +38,72 @@ from shunter.wire.messages import (
     Outcomes,
     Receipt,
     Refusal,
+    RefusalCode,
     Standing,
     Submission,
     Submit,
     WorkersListed,
     decode,
+    request_of,
 )
+from shunter.wire.parts import WHOLE_BYTES, ByteBudget
 
 FULL_GATEWAY = "zmq"
 PLAIN_GATEWAY = "zmq-plain"
 MAX_QUESTIONS = 10_000
+MAX_QUESTION_BYTES = 8 * 1024 * 1024
+"""How much the questions that wait may take together."""
 MAX_LISTED = 1000
-MAX_SHOWN = 8
-"""How many jobs are shown at once with payload and result."""
-FETCHED_AT_ONCE = 50
+FETCHED_AT_ONCE = 8
 
-Answer = Coroutine[Any, Any, tuple[Kind, Message]]
+INCOMING_BYTES = 32 * 1024 * 1024
+"""How much of large submissions may be here, on its way or not yet committed."""
+
+WHOLE_INCOMING_BYTES = 8 * 1024 * 1024
+"""How much may be here of submissions that came in one piece before reading stops."""
+
+OUTGOING_BYTES = 32 * 1024 * 1024
+"""How much of large results may wait for clients; what does not fit may be fetched."""
+
+UNANSWERED_SECONDS = 10.0
+BUSY_SECONDS = 1.0
+
+M = TypeVar("M", Submit, Cancel)
+Answer = tuple[Kind, Message, bool]
+"""What is answered, and whether it may go in parts."""
 
 
 class Frontend:
     """All clients that are connected by ZeroMQ. It is their ClientLink."""
 
     def __init__(
-        self, dispatcher: Dispatcher, complaints: Complaints, *, new_id: Callable[[], str]
+        self, dispatcher: Dispatcher, refusals: RefusalLog, *, new_id: Callable[[], str]
     ) -> None:
         self._dispatcher = dispatcher
-        self._complaints = complaints
+        self._refusals = refusals
         self._new_id = new_id
         self._questions: asyncio.Queue[tuple[bytes, Kind, bytes]] = asyncio.Queue(MAX_QUESTIONS)
-        self._answers: dict[Kind, Callable[[bytes], Answer]] = {
+        self._question_bytes = 0
+        self._whole_bytes = 0
+        self._is_choked = False
+        self._parts = PartedMessages(
+            self._send_frames,
+            self._receive_parted,
+            budget=ByteBudget(INCOMING_BYTES),
+            max_bytes=2 * dispatcher.rules.intake.max_payload_bytes + 1024 * 1024,
+            kinds=frozenset({Kind.SUBMIT}),
+            outgoing_bytes=OUTGOING_BYTES,
+            give_up_after=UNANSWERED_SECONDS,
+            on_undelivered=self._count_undelivered,
+        )
+        self._answers: dict[Kind, Callable[[bytes], Coroutine[Any, Any, Answer]]] = {
             Kind.FETCH: self._fetch,
             Kind.LIST: self._list,
             Kind.WORKERS: self._workers,
             Kind.STATUS: self._status,
         }
-        self._latecomers = Latecomers()
+        self._undelivered = UndeliveredResults()
+        self._unanswered: set[tuple[bytes, int]] = set()
         self.socket: LoopSocket
         dispatcher.serve_clients(FULL_GATEWAY, self)
         dispatcher.serve_clients(PLAIN_GATEWAY, self)
@@ -86,21 +119,68 @@ class Frontend:
                     case Full(kind, body):
                         self._receive_full(identity, kind, body)
             except ProtocolError as error:
-                self._complaints.note(peer_name(identity), "frames", str(error))
+                self._refusals.note(peer_name(identity), "frames", str(error))
                 self.socket.send([identity, *plain_error(str(error))])
         if self._dispatcher.is_full:
             self.socket.pause()
-            self._dispatcher.when_drained(self.socket.resume)
+            self._dispatcher.when_drained(self._resume)
+        if self._whole_bytes >= WHOLE_INCOMING_BYTES:
+            self._is_choked = True
+            self.socket.pause()
+
+    def _resume(self) -> None:
+        if not self._is_choked:
+            self.socket.resume()
+
+    def _hold(self, size: int) -> Release:
+        """Count bytes that came in one piece until they are committed."""
+        self._whole_bytes += size
+
+        def release() -> None:
+            self._whole_bytes -= size
+            if self._is_choked and self._whole_bytes <= WHOLE_INCOMING_BYTES // 2:
+                self._is_choked = False
+                if not self._dispatcher.is_full:
+                    self.socket.resume()
+
+        return release
+
+    # ---- large messages
+
+    def _send_frames(self, identity: bytes, message: Sequence[bytes]) -> bool:
+        return self.socket.send([identity, *message])
+
+    def _send(self, identity: bytes, message: list[bytes], *, in_parts: bool) -> bool:
+        """Send a message, in parts if it is large and the client takes them."""
+        if in_parts and len(message[-1]) > WHOLE_BYTES:
+            return self._parts.send(Kind(message[1].decode()), message[-1], peer=identity, key=1)
+        return self._send_frames(identity, message)
+
+    def _receive_parted(self, identity: bytes, _: Kind, body: Body, release: Release) -> None:
+        try:
+            self._unless_store_fails(self._submit, identity, decode(body, Submit), release)
+        except ProtocolError as error:
+            release()
+            self._refusals.note(peer_name(identity), "message", str(error))
+            self._refuse(identity, 0, str(error))
+
+    def _count_undelivered(self, _: bytes, key: object, __: str) -> None:
+        self._dispatcher.counters["results_undelivered"] += 1
 
     def _submit_plain(self, identity: bytes, body: bytes) -> None:
         if body == frames.PONG:
             raise ProtocolError(PONG_IS_NO_JOB)
+        if fault := self._dispatcher.store_health.fault():
+            self.socket.send([identity, *plain_error(f"{fault}; send it again later")])
+            return
         wish = Submission(self._new_id(), DEFAULT_TYPE, document_of(body))
+        release = self._hold(len(body))
 
         def answer(receipts: list[Receipt]) -> None:
+            release()
             for receipt in receipts:
                 if receipt.reason:
-                    self._complaints.note(peer_name(identity), "job", receipt.reason)
+                    self._refusals.note(peer_name(identity), "job", receipt.reason)
                     self.socket.send([identity, *plain_error(receipt.reason)])
 
         self._dispatcher.submit([wish], self._reply_to(PLAIN_GATEWAY, identity), answer)
@@ -108,36 +188,70 @@ class Frontend:
     def _receive_full(self, identity: bytes, kind: Kind, body: bytes) -> None:
         try:
             if kind is Kind.SUBMIT:
-                self._submit(identity, decode(body, Submit))
+                self._unless_store_fails(
+                    self._submit, identity, decode(body, Submit), self._hold(len(body))
+                )
+            elif kind in PART_KINDS:
+                self._parts.take(kind, body, peer=identity)
             elif kind is Kind.CANCEL:
-                self._cancel(identity, decode(body, Cancel))
+                self._unless_store_fails(
+                    self._cancel, identity, decode(body, Cancel), self._hold(len(body))
+                )
             elif kind in self._answers:
+                if self._question_bytes + len(body) > MAX_QUESTION_BYTES:
+                    raise asyncio.QueueFull
                 self._questions.put_nowait((identity, kind, body))
+                self._question_bytes += len(body)
             else:
                 raise ProtocolError(f"{kind} is not for a client to send")
         except asyncio.QueueFull:
             self._refuse(identity, 0, "too many questions are waiting; ask again later")
         except ProtocolError as error:
-            self._complaints.note(peer_name(identity), "message", str(error))
+            self._refusals.note(peer_name(identity), "message", str(error))
             self._refuse(identity, 0, str(error))
 
-    def _submit(self, identity: bytes, submit: Submit) -> None:
+    def _unless_store_fails(
+        self, act: Callable[[bytes, M, Release], None], identity: bytes, order: M, release: Release
+    ) -> None:
+        """Do what needs a commit, or say why there can be none; the client may send it again."""
+        self._unanswered.add((identity, order.request))
+        if self._dispatcher.store_health.fault():
+            release()
+            self._tell_fault()
+        else:
+            act(identity, order, release)
+
+    def _tell_fault(self) -> None:
+        """Tell those who wait for a commit that there can be none; they may get it all the same."""
+        if self._unanswered and (fault := self._dispatcher.store_health.fault()):
+            unanswered, self._unanswered = self._unanswered, set()
+            for identity, request in unanswered:
+                self._refuse(identity, request, fault, RefusalCode.STORE_FAILS)
+
+    def _submit(self, identity: bytes, submit: Submit, release: Release) -> None:
         served = self._dispatcher.served_types()
         unserved = tuple(sorted({wish.type for wish in submit.jobs} - served))
 
         def answer(receipts: list[Receipt]) -> None:
+            release()
             accepted = Accepted(submit.request, tuple(receipts), unserved)
+            self._unanswered.discard((identity, submit.request))
             self.socket.send([identity, *full(Kind.ACCEPTED, accepted)])
 
         reply_to = self._reply_to(FULL_GATEWAY, identity)
         self._dispatcher.submit(submit.jobs, reply_to, answer)
 
-    def _cancel(self, identity: bytes, cancel: Cancel) -> None:
+    def _cancel(self, identity: bytes, cancel: Cancel, release: Release) -> None:
         def answer(receipts: list[Receipt]) -> None:
+            release()
             accepted = Accepted(cancel.request, tuple(receipts))
+            self._unanswered.discard((identity, cancel.request))
             self.socket.send([identity, *full(Kind.ACCEPTED, accepted)])
 
-        self._dispatcher.cancel(cancel.job_ids, answer)
+        if cancel.job_ids:
+            self._dispatcher.cancel(cancel.job_ids, answer)
+        else:
+            answer([])
 
     def _reply_to(self, gateway: str, identity: bytes) -> ReplyTo:
         """Name the client; an identity that ZeroMQ made up holds for this run of ours only."""
@@ -150,18 +264,22 @@ class Frontend:
         """Answer for ever."""
         while True:
             identity, kind, body = await self._questions.get()
+            self._question_bytes -= len(body)
             try:
-                answer_kind, answer = await self._answers[kind](body)
+                answer_kind, answer, in_parts = await self._answers[kind](body)
             except ProtocolError as error:
-                self._complaints.note(peer_name(identity), "message", str(error))
+                self._refusals.note(peer_name(identity), "message", str(error))
                 self._refuse(identity, 0, str(error))
             except StoreError as error:
-                self._refuse(identity, 0, str(error))
+                code = RefusalCode.STORE_FAILS
+                self._refuse(identity, request_of(body), str(error), code)
             else:
-                self.socket.send([identity, *full(answer_kind, answer)])
+                self._send(identity, full(answer_kind, answer), in_parts=in_parts)
 
-    async def _fetch(self, body: bytes) -> tuple[Kind, Message]:
+    async def _fetch(self, body: bytes) -> Answer:
         fetch = decode(body, Fetch)
+        if fetch.parts and self._parts.is_clogged:
+            return self._busy(fetch.request)
         outcomes, unknown, size = [], [], 0
         ids = fetch.job_ids[:MAX_LISTED]
         for start in range(0, len(ids), FETCHED_AT_ONCE):
@@ -174,14 +292,19 @@ class Frontend:
                     size += len(job.result or b"")
             if size >= BATCH_BYTES:
                 break
-        return Kind.FETCH, Fetched(fetch.request, tuple(outcomes), tuple(unknown))
+        return Kind.FETCH, Fetched(fetch.request, tuple(outcomes), tuple(unknown)), fetch.parts
 
-    async def _list(self, body: bytes) -> tuple[Kind, Message]:
+    async def _list(self, body: bytes) -> Answer:
         asked = decode(body, JobsAsked)
+        if asked.parts and self._parts.is_clogged:
+            return self._busy(asked.request)
         store = self._dispatcher.store
         if asked.job_ids:
-            found = await store.get(asked.job_ids[:MAX_SHOWN], payload=True)
-            return Kind.LIST, JobsListed(asked.request, tuple(job for job in found if job))
+            return (
+                Kind.LIST,
+                JobsListed(asked.request, await self._in_full(asked.job_ids)),
+                asked.parts,
+            )
         query = JobQuery(
             status=asked.status,
             type=asked.type,
@@ -189,25 +312,53 @@ class Frontend:
             before=asked.before,
             limit=max(1, min(asked.limit, MAX_LISTED)),
         )
-        return Kind.LIST, JobsListed(asked.request, tuple(await store.find(query)))
+        found = tuple(await store.find(query))
+        return Kind.LIST, JobsListed(asked.request, found), asked.parts
 
-    async def _workers(self, body: bytes) -> tuple[Kind, Message]:
+    async def _in_full(self, job_ids: Sequence[str]) -> tuple[Job, ...]:
+        """Show jobs in this order; where they are too large for one answer, only the first.
+
+        They are read one by one, since each may be large.
+        """
+        shown: list[Job] = []
+        size = 0
+        for job_id in job_ids[:MAX_LISTED]:
+            for job in await self._dispatcher.store.get([job_id], payload=True):
+                if job is not None:
+                    shown.append(job)
+                    size += len(job.payload or b"") + len(job.result or b"") + len(job.log)
+            if size >= BATCH_BYTES:
+                break
+        return tuple(shown)
+
+    def _busy(self, request: int) -> Answer:
+        reason = f"results that wait for clients take all their memory; ask in {BUSY_SECONDS:g} s"
+        return Kind.BUSY, Busy(request, reason, BUSY_SECONDS), False
+
+    async def _workers(self, body: bytes) -> Answer:
         asked = decode(body, Asked)
         workers = await self._dispatcher.store.workers()
-        return Kind.WORKERS, WorkersListed(asked.request, tuple(workers))
+        return Kind.WORKERS, WorkersListed(asked.request, tuple(workers)), False
 
-    async def _status(self, body: bytes) -> tuple[Kind, Message]:
+    async def _status(self, body: bytes) -> Answer:
         asked = decode(body, Asked)
         backlog = await self._dispatcher.store.backlog()
-        return Kind.STATUS, Standing(
+        standing = Standing(
             asked.request,
             self._dispatcher.id,
             tuple((entry.type, entry.status, entry.count) for entry in backlog),
             dict(self._dispatcher.counters),
         )
+        return Kind.STATUS, standing, False
 
-    def _refuse(self, identity: bytes, request: int, reason: str) -> None:
-        self.socket.send([identity, *full(Kind.ERROR, Refusal(request, reason))])
+    def _refuse(
+        self,
+        identity: bytes,
+        request: int,
+        reason: str,
+        code: RefusalCode = RefusalCode.OTHER,
+    ) -> None:
+        self.socket.send([identity, *full(Kind.ERROR, Refusal(request, reason, code))])
 
     # ---- ClientLink
 
@@ -223,8 +374,11 @@ class Frontend:
             else:
                 by_client[reply_to.address].append(_outcome(job))
         for identity, outcomes in by_client.items():
-            for batch in batches(outcomes, lambda outcome: len(outcome.result or b"")):
-                if not self.socket.send([identity, *full(Kind.RESULTS, Outcomes(tuple(batch)))]):
+            for batch in batches(outcomes, _weight):
+                is_large = _weight(batch[0]) > WHOLE_BYTES
+                if (is_large and self._parts.is_clogged) or not self._send(
+                    identity, full(Kind.RESULTS, Outcomes(tuple(batch))), in_parts=True
+                ):
                     self._dispatcher.counters["results_undelivered"] += len(batch)
 
     def _deliver_plain(self, identity: bytes, job: Job) -> None:
@@ -237,14 +391,20 @@ class Frontend:
         if self.socket.send(message):
             return
         is_named = identity[:1] != b"\0"
-        if not (is_named and self._latecomers.keep(message, now=self._dispatcher.now())):
+        if not (is_named and self._undelivered.keep(message, now=self._dispatcher.now())):
             self._dispatcher.counters["results_undelivered"] += 1
 
     def tick(self) -> None:
-        """Offer results again to clients that were away."""
-        dropped = self._latecomers.try_again(self.socket.send, now=self._dispatcher.now())
+        """Offer results again to clients that were away; say that the store fails, if it does."""
+        self._tell_fault()
+        dropped = self._undelivered.try_again(self.socket.send, now=self._dispatcher.now())
         self._dispatcher.counters["results_undelivered"] += dropped
+        self._parts.tick()
 
 
 def _outcome(job: Job) -> Outcome:
     return Outcome(job.id, job.status, job.result, job.error)
+
+
+def _weight(outcome: Outcome) -> int:
+    return len(outcome.result or b"")

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import hashlib
-import os
 import random
 import re
 import secrets
@@ -13,9 +11,9 @@ import socket
 import sys
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import nullcontext
 from ipaddress import ip_address
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import structlog
 import zmq
@@ -27,24 +25,25 @@ from shunter.dispatch.intake import IntakeRules
 from shunter.dispatch.rules import CALLBACK_FACTOR, CallbackRules, Rules
 from shunter.errors import JobError, SettingsError, StoreError
 from shunter.gateway.backend import Backend
-from shunter.gateway.callbacks import Messenger
+from shunter.gateway.callbacks import CallbackCaller
 from shunter.gateway.clocks import SteadyClock, host_clock
-from shunter.gateway.complaints import Complaints
 from shunter.gateway.frontend import Frontend
 from shunter.gateway.http_workers import HttpWorkers
 from shunter.gateway.ids import Ids
-from shunter.gateway.udp.exchange import Signing
 from shunter.gateway.udp.gateway import UdpGateway, UdpRules
 from shunter.gateway.web.application import http_app
 from shunter.model.callback_hosts import allowed_hosts
 from shunter.model.health import HealthRules
 from shunter.model.presence import Skews
 from shunter.model.retry import Retry
+from shunter.refusal_log import RefusalLog
 from shunter.settings import Settings
 from shunter.store.port import Store
+from shunter.store.registry import store_mark
 from shunter.transport import ZmqContext, bound_router
+from shunter.udp_endpoint import Seal
 from shunter.web.server import bound_listener, http_server
-from shunter.wire.udp.signing import Opener, Secret, Signer
+from shunter.wire.udp.signing import Secret
 
 ALARM_SECONDS = 0.1
 CATCH_UP_SECONDS = 0.5
@@ -90,25 +89,26 @@ class Service:
             on_refused=self._refused,
             on_store_error=self._store_failed,
         )
+        self._observed = self.dispatcher.store_health.observed
         self._alarm_clock = AlarmClock()
-        self._complaints = Complaints(self.dispatcher.counters)
+        self._refusals = RefusalLog(self.dispatcher.counters)
         self._backend = Backend(
             self.dispatcher,
-            self._complaints,
+            self._refusals,
             worker_expire_seconds=settings.zmq.worker_expire_seconds,
             max_result_bytes=settings.zmq.max_message_bytes,
             store=store_mark(settings.store.url),
         )
-        self._frontend = Frontend(self.dispatcher, self._complaints, new_id=self._new_id)
+        self._frontend = Frontend(self.dispatcher, self._refusals, new_id=self._new_id)
         self._udp = UdpGateway(
             self.dispatcher,
-            self._complaints,
+            self._refusals,
             udp_rules_of(settings),
             new_id=self._new_id,
-            signing=signing_of(settings),
+            seal=seal_of(settings),
         )
         self._http_workers = HttpWorkers(self.dispatcher, health_rules_of(settings))
-        self._messenger = Messenger(self.dispatcher)
+        self._messenger = CallbackCaller(self.dispatcher)
 
     def stop(self) -> None:
         """Finish the turn under way, then return from `run()`."""
@@ -142,7 +142,7 @@ class Service:
         app = http_app(
             self.dispatcher,
             self._http_workers,
-            self._complaints,
+            self._refusals,
             is_ready=self.ready.is_set,
             new_id=self._new_id,
         )
@@ -249,7 +249,8 @@ class Service:
         kind = action.__name__.lstrip("_")
         while True:
             try:
-                await action()
+                with self._observed(kind) if seconds <= SWEEP_SECONDS else nullcontext():
+                    await action()
                 self.dispatcher.counters[f"sweeps_{kind}"] += 1
             except StoreError as error:
                 self._store_failed(error)
@@ -315,25 +316,12 @@ class Service:
         self._log.error("the store fails, trying again", action="store", error=str(error))
 
     def _refused(self, worker_id: str, error: JobError) -> None:
-        self._complaints.note(worker_id, type(error).__name__, str(error))
+        self._refusals.note(worker_id, type(error).__name__, str(error))
 
 
 def shown_url(url: str) -> str:
     """Write a store's address without the password that may be in it."""
     return re.sub(r"//[^/]*@", "//", url)
-
-
-def store_mark(url: str) -> str:
-    """Return a name for the store that two dispatchers over it, and no others, give it.
-
-    Where two spell the address of one store differently, a worker takes them for two, and
-    gives up its jobs sooner than it must.
-    """
-    place = urlsplit(url)
-    where = place.netloc.rpartition("@")[2] + place.path
-    if place.scheme != "mongodb":
-        where = f"{socket.gethostname()}:{os.path.abspath(place.path[1:])}"
-    return hashlib.sha256(f"{place.scheme}:{where}".encode()).hexdigest()[:16]
 
 
 def udp_rules_of(settings: Settings) -> UdpRules:
@@ -355,7 +343,7 @@ def is_open_to_others(host: str) -> bool:
     return not all(ip_address(address).is_loopback for address in addresses)
 
 
-def signing_of(settings: Settings) -> Signing | None:
+def seal_of(settings: Settings) -> Seal | None:
     """Read the secret that UDP peers share, if there is one."""
     path = settings.udp.secret_file
     if not path:
@@ -366,8 +354,7 @@ def signing_of(settings: Settings) -> Signing | None:
         raise SettingsError(
             "the system", "udp.secret_file", f"{path} ({error})", "a file of at least 16 bytes"
         ) from None
-    name = f"dispatcher-{secrets.token_hex(8)}"
-    return Signing(Signer(secret, name), Opener(secret, name, now=time.time()))
+    return Seal(secret, f"dispatcher-{secrets.token_hex(8)}")
 
 
 def health_rules_of(settings: Settings) -> HealthRules:

@@ -62,6 +62,11 @@ def called(
     return _with(job, replace(callback, due=due, error=_short(error)))
 
 
+def postponed(job: Job, *, now: float, seconds: float) -> Job:
+    """The call is not made now, since its host is slow to answer; that is no try."""
+    return _with(job, replace(_owed(job), due=now + seconds))
+
+
 def given_up(job: Job, last: str = "") -> Job:
     """The last try was made, or whoever made it did not live to say how it went."""
     callback = _owed(job)

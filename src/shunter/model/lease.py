@@ -10,6 +10,7 @@ Pure: `now` is always an argument. Rules: docs/spec/jobs.md.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 
 from msgspec import Struct
@@ -67,12 +68,14 @@ class WorkerLease:
         self._renewed_at.clear()
         self._sent.clear()
 
+    def ends_at(self, stores: Iterable[str]) -> float:
+        """Return when the worker must stop its jobs, which are from these stores."""
+        renewed_at = (self._renewed_at.get(store, self._begun_at) for store in stores)
+        return min(renewed_at, default=math.inf) + self._terms.worker_gives_up
+
     def is_over(self, *, now: float, stores: Iterable[str]) -> bool:
-        """Tell whether the worker must stop its jobs, which are from these stores."""
-        return any(
-            now - self._renewed_at.get(store, self._begun_at) >= self._terms.worker_gives_up
-            for store in stores
-        )
+        """True if the worker must stop its jobs, which are from these stores."""
+        return now >= self.ends_at(stores)
 
 
 def has_lapsed(last_heard: float, terms: LeaseTerms, *, now: float) -> bool:

@@ -7,7 +7,8 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
-BATCH_BYTES = 1024 * 1024
+BATCH_BYTES = 128 * 1024
+"""Well below what is sent in parts: many small things together never wait for leave."""
 
 
 def batches(

@@ -40,6 +40,11 @@ class Kind(StrEnum):
     WORKERS = "WORKERS"
     STATUS = "STATUS"
     ERROR = "ERROR"
+    BUSY = "BUSY"
+    OFFER = "OFFER"
+    GRANT = "GRANT"
+    DECLINE = "DECLINE"
+    PART = "PART"
 
 
 class Message(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -59,7 +64,8 @@ class Held(Message, frozen=True):
 class Hello(Message, frozen=True):
     """READY: a worker introduces itself. `beat` is answered like that of a PING.
 
-    `window` is as in a PING; one that says nothing may be given `max_jobs` at a time.
+    `window` is as in a PING; one that says nothing may be given `max_jobs` at a time. With
+    `parts` the worker takes large messages in parts.
     """
 
     worker_id: str
@@ -72,6 +78,7 @@ class Hello(Message, frozen=True):
     pid: int = 0
     held: tuple[Held, ...] = ()
     window: int | None = None
+    parts: bool = False
 
 
 class Beat(Message, frozen=True):
@@ -240,10 +247,14 @@ class Outcomes(Message, frozen=True):
 
 
 class Fetch(Message, frozen=True):
-    """FETCH: ask how jobs ended. The answer has the same kind, and a body of its own."""
+    """FETCH: ask how jobs ended. The answer has the same kind, and a body of its own.
+
+    With `parts` the answer may come in parts, or be a refusal that says when to come back.
+    """
 
     request: int
     job_ids: tuple[str, ...]
+    parts: bool = False
 
 
 class Fetched(Message, frozen=True):
@@ -262,7 +273,7 @@ class Cancel(Message, frozen=True):
 
 
 class JobsAsked(Message, frozen=True):
-    """LIST: which jobs to show; with ids, exactly those, in full."""
+    """LIST: which jobs to show; with ids, exactly those, in full. `parts` is as in a FETCH."""
 
     request: int
     job_ids: tuple[str, ...] = ()
@@ -271,6 +282,7 @@ class JobsAsked(Message, frozen=True):
     worker_id: str | None = None
     before: str | None = None
     limit: int = 50
+    parts: bool = False
 
 
 class JobsListed(Message, frozen=True):
@@ -307,6 +319,7 @@ class RefusalCode(StrEnum):
 
     OTHER = ""
     UNKNOWN_WORKER = "unknown worker"
+    STORE_FAILS = "store fails"
 
 
 class Refusal(Message, frozen=True):
@@ -317,13 +330,56 @@ class Refusal(Message, frozen=True):
     code: RefusalCode = RefusalCode.OTHER
 
 
+class Busy(Message, frozen=True):
+    """BUSY: the question can't be answered now; ask again after so many seconds."""
+
+    request: int
+    reason: str
+    retry_after: float
+
+
+# ---- large messages, in parts; `number` is the sender's name for one of them
+
+
+class Offer(Message, frozen=True):
+    """OFFER: a message of this kind and size is ready to be sent."""
+
+    number: int
+    kind: Kind
+    size: int
+
+
+class Grant(Message, frozen=True):
+    """GRANT: so much of it has arrived, and there is room up to `upto`."""
+
+    number: int
+    received: int
+    upto: int
+
+
+class Decline(Message, frozen=True):
+    """DECLINE: offer it again after so many seconds; never, if that is None."""
+
+    number: int
+    reason: str
+    retry_after: float | None = None
+
+
+class Part(Message, frozen=True):
+    """PART: these bytes of it, from `offset`."""
+
+    number: int
+    offset: int
+    data: bytes
+
+
 M = TypeVar("M", bound=Message)
 
 encode = msgspec.msgpack.Encoder().encode
 _decoders: dict[type[Message], msgspec.msgpack.Decoder[Message]] = {}
 
 
-def decode(body: bytes, expected: type[M]) -> M:
+def decode(body: bytes | bytearray, expected: type[M]) -> M:
     """Read a body as the given message, or raise a ProtocolError that says what is wrong."""
     decoder = _decoders.get(expected)
     if decoder is None:
@@ -332,3 +388,20 @@ def decode(body: bytes, expected: type[M]) -> M:
         return decoder.decode(body)  # type: ignore[return-value]
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ProtocolError(f"body is not a {expected.__name__}: {error}") from None
+
+
+class _Numbered(Struct, frozen=True, array_like=True):
+    """The beginning that all requests share."""
+
+    request: int
+
+
+_numbered = msgspec.msgpack.Decoder(_Numbered)
+
+
+def request_of(body: bytes) -> int:
+    """Return the number of a request, 0 if that can't be read."""
+    try:
+        return _numbered.decode(body).request
+    except msgspec.MsgspecError:
+        return 0

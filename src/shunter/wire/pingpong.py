@@ -17,6 +17,7 @@ from msgspec import Struct
 
 from shunter.wire.frames import PING, READY
 from shunter.wire.messages import Held
+from shunter.wire.parts import FLOOR_BYTES_PER_SECOND, WHOLE_BYTES
 
 # ---- the worker's side
 
@@ -122,13 +123,14 @@ class _State(Enum):
 
 
 class _PlainWorker:
-    __slots__ = ("expires_at", "job", "sent_at", "state")
+    __slots__ = ("arrives_by", "expires_at", "job", "sent_at", "state")
 
     def __init__(self) -> None:
         self.state = _State.READY
         self.expires_at = 0.0
         self.job: Held | None = None
         self.sent_at = 0.0
+        self.arrives_by = 0.0
 
 
 class PlainWorkers:
@@ -137,7 +139,8 @@ class PlainWorkers:
     A PING that arrives right after a job was sent may have left the worker before the job
     reached it. The job is queued again all the same, since a second run does no harm, but the
     worker gets nothing new until it speaks once more: a result it sends now could not be told
-    from the result of a second job.
+    from the result of a second job. A large job may be on its way for a long time, and a PING
+    says nothing about it until then.
     """
 
     CROSSING = 0.08
@@ -162,10 +165,12 @@ class PlainWorkers:
             arrived = ResultArrived(worker, known.job, body)
         return [arrived, *self._join(worker, known, now)]
 
-    def sent(self, worker: bytes, job: Held, *, now: float) -> None:
-        """Pop the worker from the ready queue: it has been sent a job."""
+    def sent(self, worker: bytes, job: Held, *, now: float, size: int = 0) -> None:
+        """Pop the worker from the ready queue: it has been sent a job of this many bytes."""
         if known := self._workers.get(worker):
             known.state, known.job, known.sent_at = _State.BUSY, job, now
+            is_large = size > WHOLE_BYTES
+            known.arrives_by = now + size / FLOOR_BYTES_PER_SECOND if is_large else now
 
     def unsent(self, worker: bytes) -> None:
         """Note that the job could not be sent: the worker is not there any more."""
@@ -210,6 +215,8 @@ class PlainWorkers:
             return []
         if known.state is _State.DOUBTFUL:
             return self._join(worker, known, now)
+        if body == PING and now < known.arrives_by:
+            return []
         assert known.job is not None
         forgotten = JobForgotten(worker, known.job, f"worker said {body.decode()} while busy")
         if body == PING and now - known.sent_at < self.CROSSING:

@@ -1,22 +1,30 @@
 """One worker's connection to one dispatcher: a DEALER socket and the watch over it.
 
-Sends, receives, and opens itself anew when the dispatcher has been silent for too long. What
-messages mean is the host's business. Spec: docs/spec/ping-pong.md.
+Sends, receives, and opens itself anew when the dispatcher has been silent for too long. Large
+messages go and come in parts, so that heartbeats never wait behind them. What messages mean is
+the host's business. Spec: docs/spec/ping-pong.md.
 """
 
 from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+
+from msgspec.structs import replace
 
 from shunter.errors import ProtocolError
+from shunter.parted import PART_KINDS, Body, PartedMessages, Release
 from shunter.transport import LoopSocket, ZmqContext, connected_dealer
 from shunter.wire import frames
 from shunter.wire.frames import Full, full
-from shunter.wire.messages import Kind, Message
+from shunter.wire.messages import Hello, Kind, Message, Reports
+from shunter.wire.parts import WHOLE_BYTES, ByteBudget
 from shunter.wire.pingpong import BrokerWatch, Reopen, SendPing
 from shunter.worker.account import Account
+
+INCOMING_BYTES = 64 * 1024 * 1024
+MAX_INCOMING_BYTES = 1 << 30
 
 
 class Connection:
@@ -31,7 +39,7 @@ class Connection:
         *,
         on_open: Callable[[Connection], None],
         on_loss: Callable[[Connection], None],
-        on_message: Callable[[Connection, Kind, bytes], None],
+        on_message: Callable[[Connection, Kind, Body], None],
         on_fault: Callable[[Connection, str], None],
         jitter: Callable[[], float],
     ) -> None:
@@ -48,6 +56,7 @@ class Connection:
         self._jitter = jitter
         self._socket: LoopSocket | None = None
         self._open_at = 0.0
+        self._parts = self._no_parts()
 
     @property
     def heard_at(self) -> float:
@@ -64,6 +73,7 @@ class Connection:
             if now >= self._open_at:
                 self._open(now)
             return False
+        self._parts.tick()
         for effect in self._watch.tick(now=now, fellow_heard_at=fellow_heard_at):
             match effect:
                 case SendPing():
@@ -75,7 +85,26 @@ class Connection:
 
     def send(self, kind: Kind, body: Message) -> bool:
         """Send a message; False where it could not even be queued."""
-        return self._socket is not None and self._socket.send(full(kind, body))
+        if self._socket is None:
+            return False
+        if isinstance(body, Hello):
+            body = replace(body, parts=True)
+        if isinstance(body, Reports):
+            return self._send_reports(body)
+        return self._socket.send(full(kind, body))
+
+    def _send_reports(self, reports: Reports) -> bool:
+        """Send reports, in parts if they are large; those that are on their way need no more."""
+        sender = self._parts.sender()
+        if sender is not None and reports.batch in sender:
+            return True
+        message = full(Kind.RESULTS, reports)
+        if len(message[-1]) > WHOLE_BYTES:
+            return self._parts.send(Kind.RESULTS, message[-1], key=reports.batch)
+        return self._send_frames(b"", message)
+
+    def _send_frames(self, _: bytes, message: Sequence[bytes]) -> bool:
+        return self._socket is not None and self._socket.send(message)
 
     def reopen(self) -> None:
         """Open a new socket: whatever is still on its way on the old one never arrives."""
@@ -93,14 +122,33 @@ class Connection:
         self._socket = connected_dealer(
             self._context, self.address, self._receive, identity=b"w-" + secrets.token_bytes(12)
         )
+        self._parts = self._no_parts()
         self._watch.opened(now=now)
         self._on_open(self)
+
+    def _no_parts(self) -> PartedMessages:
+        """Begin with nothing on its way in either direction."""
+        return PartedMessages(
+            self._send_frames,
+            self._receive_parted,
+            budget=ByteBudget(INCOMING_BYTES),
+            max_bytes=MAX_INCOMING_BYTES,
+            kinds=frozenset({Kind.JOBS}),
+        )
+
+    def _receive_parted(self, _: bytes, kind: Kind, body: Body, release: Release) -> None:
+        try:
+            self._on_message(self, kind, body)
+        finally:
+            release()
 
     def _receive(self, batch: list[list[bytes]]) -> None:
         self._watch.heard(now=time.monotonic())
         for message in batch:
             try:
                 match frames.read(message):
+                    case Full(kind, body) if kind in PART_KINDS:
+                        self._parts.take(kind, body)
                     case Full(kind, body):
                         self.is_alive = self.is_alive or kind is Kind.PONG
                         self._on_message(self, kind, body)

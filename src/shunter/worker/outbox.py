@@ -14,9 +14,11 @@ from shunter.model.job import ErrorKind, Failure
 from shunter.wire.batching import batches
 from shunter.wire.frames import DOCUMENT_BYTES
 from shunter.wire.messages import Held, Report
+from shunter.wire.parts import FLOOR_BYTES_PER_SECOND, WHOLE_BYTES
 
 RESEND_SECONDS = 3.0
-"""A batch that was not confirmed for so long is sent again; a second report does no harm."""
+"""A batch that was not confirmed for so long, and for as long as it may be on its way, is sent
+again; a second report does no harm."""
 
 
 class Outbox:
@@ -24,7 +26,7 @@ class Outbox:
 
     def __init__(self) -> None:
         self._batches: dict[int, tuple[Report, ...]] = {}
-        self._sent_at: dict[int, float] = {}
+        self._due_at: dict[int, float] = {}
         self._last = 0
 
     def __len__(self) -> int:
@@ -36,7 +38,7 @@ class Outbox:
         for batch in batches(reports, _weight):
             self._last += 1
             self._batches[self._last] = tuple(batch)
-            self._sent_at[self._last] = now
+            self._due_at[self._last] = now + _patience(batch)
             added.append((self._last, tuple(batch)))
         return added
 
@@ -45,13 +47,13 @@ class Outbox:
         dropped: list[Report] = []
         for number in numbers:
             dropped += self._batches.pop(number, ())
-            self._sent_at.pop(number, None)
+            self._due_at.pop(number, None)
         return dropped
 
     def stale(self, *, now: float) -> list[tuple[int, tuple[Report, ...]]]:
         """Return what is to be sent again, and count it as sent now."""
-        due = [n for n, sent_at in self._sent_at.items() if now - sent_at >= RESEND_SECONDS]
-        self._sent_at.update(dict.fromkeys(due, now))
+        due = [number for number, due_at in self._due_at.items() if now >= due_at]
+        self._due_at.update((number, now + _patience(self._batches[number])) for number in due)
         return [(number, self._batches[number]) for number in due]
 
     def unconfirmed(self) -> list[tuple[int, tuple[Report, ...]]]:
@@ -65,7 +67,7 @@ class Outbox:
 
     def clear(self) -> None:
         self._batches.clear()
-        self._sent_at.clear()
+        self._due_at.clear()
 
 
 def within_limit(report: Report, max_result_bytes: int) -> Report:
@@ -82,3 +84,8 @@ def within_limit(report: Report, max_result_bytes: int) -> Report:
 
 def _weight(report: Report) -> int:
     return len(report.result or b"") + len(report.log)
+
+
+def _patience(batch: Iterable[Report]) -> float:
+    size = sum(map(_weight, batch))
+    return RESEND_SECONDS + (size / FLOOR_BYTES_PER_SECOND if size > WHOLE_BYTES else 0.0)

@@ -9,7 +9,7 @@ import os
 import signal
 from pathlib import Path
 
-from shunter.worker.exits import oom_kills
+from shunter.worker.pool.exits import oom_kills
 
 _PR_SET_PDEATHSIG = 1
 _OOM_PREFERENCE = "500"

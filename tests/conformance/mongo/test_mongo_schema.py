@@ -13,7 +13,7 @@ from shunter.errors import SettingsError, StoreError
 from shunter.model.job import Execution, ReplyTo
 from shunter.store.mongo import MongoStore, indexes
 from shunter.store.mongo.connection import VERSION
-from shunter.store.opening import store_for
+from shunter.store.registry import store_for
 
 
 @pytest.fixture

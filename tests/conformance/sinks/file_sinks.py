@@ -1,4 +1,4 @@
-"""All sinks that write files, on a disk and in an object store, and how their output is read."""
+"""All sinks that write files, wherever that is, and how their output is read."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ def _files(target: Location) -> list[Location]:
     """Name what counts in an output: a file, or those that a reader of the folder would take."""
     if target.is_file():
         return [target]
-    if not target.is_local and (manifest := manifest_of(target)) is not None:
+    if not target.renames and (manifest := manifest_of(target)) is not None:
         return [target / name for name in manifest.files]
-    if not target.is_local:
+    if not target.renames:
         return []
     found = [info.location for info in target.files(recursive=True)]
     return [each for each in found if not each.name.startswith(("_", "."))]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Coroutine, Iterator
@@ -43,7 +44,10 @@ def process(path) -> Iterator[Callable[[str], subprocess.Popen[str]]]:
     def start(script: str, *arguments: str) -> subprocess.Popen[str]:
         command = [sys.executable, "-u", "-c", script, path, *arguments]
         process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, text=True, env={"PYTHONPATH": str(TESTS)}
+            command,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={"PYTHONPATH": os.pathsep.join([str(TESTS), *sys.path])},
         )
         started.append(process)
         return process

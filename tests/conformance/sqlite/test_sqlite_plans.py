@@ -38,13 +38,13 @@ def test_a_claim_reads_the_front_of_the_queue_in_order(run, store):
 
 @pytest.mark.parametrize("types", [1, 3, 300])
 def test_reading_and_claiming_touch_only_the_front_and_rows_by_number(run, store, types):
-    read = statements.read_jobs(statements.LISTED, "rank, jobs.seq", payload=True)
+    read = statements.read_jobs(statements.NUMBERED, "rank, jobs.seq", payload=True)
 
     for text, parameters in (
         (statements.front(types), (*("sum", 10) * types, 10)),
         (statements.HEAD, ("sum",)),
         (read, ("[1, 2]", -1)),
-        (statements.CLAIM_LISTED, ("{}", NOW, "[1, 2]")),
+        (statements.CLAIM_NUMBERED, ("{}", NOW, "[1, 2]")),
     ):
         for step in on_tables(steps(run, store, text, parameters)):
             assert step.startswith(

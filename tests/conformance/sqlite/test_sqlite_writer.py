@@ -143,7 +143,7 @@ def threads_of(path):
 def test_threads_end_with_the_store(run, path):
     store = SQLiteStore(path)
     run(store.open())
-    assert len(threads_of(path)) == 2
+    assert len(threads_of(path)) == 3
 
     run(store.close())
 
@@ -172,6 +172,7 @@ def test_a_store_whose_loop_is_gone_can_still_finish(path):
 
     for lane in (store.writer, store.reader):
         lane._inbox.put(None)
+    store._inspector.stop()
     for thread in threads_of(path):
         thread.join(5)
     assert threads_of(path) == []

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import itertools
+import warnings
 from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
 from typing import Any
@@ -10,6 +13,7 @@ from typing import Any
 import pytest
 
 from conformance.mongo.server import new_database
+from conformance.store.databases import DATABASES, Database
 from shunter.store.memory import MemoryStore
 from shunter.store.mongo import MongoStore
 from shunter.store.port import Store
@@ -36,3 +40,46 @@ def store(request: pytest.FixtureRequest, tmp_path: Path, run: Run) -> Iterator[
     run(store.open())
     yield store
     run(store.close())
+
+
+@pytest.fixture(params=DATABASES)
+def databases(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], Database]:
+    """Make empty databases of one kind, as many as a test wants."""
+    numbers = itertools.count()
+
+    def new() -> Database:
+        folder = tmp_path / f"database-{next(numbers)}"
+        folder.mkdir()
+        return DATABASES[request.param](folder)
+
+    return new
+
+
+@pytest.fixture
+def database(databases: Callable[[], Database]) -> Database:
+    return databases()
+
+
+@pytest.fixture
+def opened(run: Run, database: Database) -> Iterator[Callable[[], Store]]:
+    """Open stores on the test's database, all of which are closed at its end."""
+    stores: list[Store] = []
+
+    def client() -> Store:
+        store = database.store()
+        run(store.open())
+        stores.append(store)
+        return store
+
+    yield client
+    for store in stores:
+        run(store.close())
+
+
+@pytest.fixture
+def lost_sockets() -> Iterator[None]:
+    """A driver may leave a socket to the garbage collector where a connection was cut."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        yield
+        gc.collect()

@@ -324,3 +324,31 @@ def test_a_host_that_is_not_allowed_any_more_is_not_called(yard: Yard) -> None:
 
     assert "calls to 127.0.0.1 are not allowed" in given_up.error
     assert receiver.calls == []
+
+
+# ---- receivers that hang
+
+
+def test_while_two_hundred_calls_hang_another_receiver_is_called_within_two_seconds(
+    yard: Yard,
+) -> None:
+    station = yard.dispatcher()
+    yard.worker(station, slots=2)
+    client = yard.client(station)
+    with Receiver(lambda call, before: None) as hangs, Receiver() as healthy:
+        client.with_options(callback=f"{hangs.url}/x").submit_many(
+            "add", [(number, 1) for number in range(200)]
+        )
+        hangs.heard(2)
+        waits = []
+        for number in range(10):
+            job = client.with_options(callback=f"{healthy.url}/x").submit("add", number, 1)
+            job.result(timeout=30.0)
+            ended = time.monotonic()
+            healthy.heard(number + 1)
+            waits.append(time.monotonic() - ended)
+            time.sleep(0.2)
+        calls_to_the_one_that_hangs = len(hangs.calls)
+
+    assert max(waits) < 2.0
+    assert calls_to_the_one_that_hangs <= 8

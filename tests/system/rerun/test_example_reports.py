@@ -13,7 +13,7 @@ import psutil
 from pymongo.database import Database
 
 from shunter.model.job import Status
-from system.yard import PATIENCE, QUICK_LEASE, Process, Station, Yard, until
+from system.yard import PATIENCE, QUICK_LEASE, Process, Station, Yard, is_watchdog, until
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "reports"
 WATCHED_APP = Path(__file__).with_name("watched_app.py")
@@ -88,9 +88,11 @@ def test_a_run_that_was_stopped_and_wakes_up_after_its_successor_does_no_harm(
     before = (lines_of(folder), rows_of(folder), list(database["report"].find()))
     inode = (folder / "report.csv").stat().st_ino
 
-    # Only the child goes on, so that nobody stops it: it learns of its successor by itself.
+    # Only the child goes on, so that nobody stops it, not even the watchdog: it learns of its
+    # successor by itself.
     for process in children:
-        process.resume()
+        if not is_watchdog(process.pid):
+            process.resume()
     until(lambda: len(yard.witness.read_text().split("\n")) == 3, what="the old run's end")
 
     assert yard.witness.read_text().split() == ["2", "published", "1", "Superseded"]

@@ -32,7 +32,7 @@ def test_an_example_writes_the_same_on_spark(
         load(flow_file(example)).run(on=spark)
     with chdir(stream):
         flow = load(flow_file(example))
-        stream_on_spark(flow, spark, checkpoints=tmp_path / "kept", max_events=600)
+        stream_on_spark(flow, spark, checkpoints=tmp_path / "kept", max_events=900)
 
     expected = by_key(example, written(example, here))
     assert expected

@@ -31,8 +31,8 @@ from shunter.flow.sources import CsvRows, JsonLines, ParquetRows, TextLines
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-COUNT = 20_000
-BAD = (17, 9_999, 15_000)
+COUNT = 4_000
+BAD = (17, 1_999, 3_000)
 
 
 class Row(msgspec.Struct):
@@ -61,7 +61,7 @@ def number_of(row: Any) -> int:
 
 @pytest.fixture
 def small_splits(spark: SparkSession) -> Iterator[SparkSession]:
-    settings = {MOST_BYTES: "40k", OPEN_BYTES: "100"}
+    settings = {MOST_BYTES: "8k", OPEN_BYTES: "100"}
     for name, value in settings.items():
         spark.conf.set(name, value)
     yield spark
@@ -82,7 +82,7 @@ def parquet_files(folder: Path) -> None:
     folder.mkdir()
     for at, start in enumerate(range(0, COUNT, COUNT // 4)):
         table = pa.Table.from_pylist(rows[start : start + COUNT // 4])
-        pq.write_table(table, folder / f"{at}.parquet", row_group_size=1_000)
+        pq.write_table(table, folder / f"{at}.parquet", row_group_size=200)
 
 
 def flow_of(source: Any, on_error: Any = "skip") -> tuple[Flow, list[Any], list[int]]:
@@ -134,9 +134,9 @@ def test_row_groups_are_read_by_many_tasks_and_a_filter_reaches_them(
     assert tasks > 4
     assert numbers == list(range(COUNT))
 
-    source = ParquetRows(tmp_path / "in", type=Row, where=[("n", ">=", 4_500), ("n", "<", 9_100)])
+    source = ParquetRows(tmp_path / "in", type=Row, where=[("n", ">=", 900), ("n", "<", 1_900)])
     _, numbers, _ = both_ways(source, small_splits)
-    assert numbers == list(range(4_500, 9_100))
+    assert numbers == list(range(900, 1_900))
 
 
 def test_small_files_are_read_together(spark: SparkSession, tmp_path: Path) -> None:
@@ -159,7 +159,7 @@ def test_bad_lines_of_splits_have_their_numbers_in_the_letters(
     run_on_spark(flow, small_splits, nodes=2)
 
     assert [letter["event"] for letter in letters] == [f"bad {n}" for n in BAD]
-    places = [("000000", 18), ("000000", 10_000), ("010000", 5_001)]
+    places = [("000000", 18), ("000000", 2_000), ("002000", 1_001)]
     for letter, (name, line) in zip(letters, places, strict=True):
         assert f"{name}.jsonl:{line}: " in letter["error"]
 

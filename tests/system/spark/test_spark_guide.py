@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from docs.pages import blocks_in, expectations, printed_by
-from shunter.store.opening import store_for
+from shunter.store.registry import store_for
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -23,7 +23,7 @@ from shunter.flow.sources import Watermarked
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-KEYS, AT_ONCE = 40, 50
+KEYS, AT_ONCE = 40, 100
 
 
 class Numbered:
@@ -64,10 +64,10 @@ class Running:
         return {**event, "seen": self.seen}
 
 
-def batches(count: int) -> Any:
-    """Say when to stop: after so many batches."""
+def one_batch() -> Any:
+    """Options of a run that stops after a batch, before there is another."""
     done: list[object] = []
-    return {"progress": done.append, "should_stop": lambda: len(done) >= count}
+    return {"progress": done.append, "should_stop": lambda: bool(done), "every": 60}
 
 
 def lines_in(folder: Path) -> list[Any]:
@@ -96,7 +96,7 @@ def test_a_stream_goes_on_with_other_numbers_of_nodes(spark: SparkSession, tmp_p
         with pytest.raises(Stopped):
             stream_on_spark(
                 flow(), spark, checkpoints=tmp_path / "kept", nodes=nodes, max_events=AT_ONCE,
-                **batches(2),
+                **one_batch(),
             )  # fmt: skip
     stream_on_spark(flow(), spark, checkpoints=tmp_path / "kept", nodes=4, max_events=AT_ONCE)
 
@@ -117,15 +117,15 @@ def test_only_keys_that_were_touched_are_written(spark: SparkSession, tmp_path: 
             found[path.name] = sum(table.count for table in tables)
         return found
 
-    options: Any = {"checkpoints": tmp_path / "kept", "nodes": 2, "every": 60}
+    options: Any = {"checkpoints": tmp_path / "kept", "nodes": 2}
     flow = numbered_flow(tmp_path, 10_050, keys=10_000)
     with pytest.raises(Stopped):
-        stream_on_spark(flow, spark, max_events=10_000, **options, **batches(1))
+        stream_on_spark(flow, spark, max_events=10_000, **options, **one_batch())
     filled = records()
     assert sum(filled.values()) == 10_000
 
     with pytest.raises(Stopped):
-        stream_on_spark(flow, spark, max_events=30, **options, **batches(1))
+        stream_on_spark(flow, spark, max_events=30, **options, **one_batch())
 
     after = records()
     assert filled.items() <= after.items()
@@ -163,7 +163,7 @@ def test_a_changed_flow_goes_on_where_its_states_fit(
 ) -> None:
     options: Any = {"checkpoints": tmp_path / "kept", "nodes": 2, "max_events": AT_ONCE}
     with pytest.raises(Stopped):
-        stream_on_spark(begun_flow(tmp_path), spark, **options, **batches(2))
+        stream_on_spark(begun_flow(tmp_path), spark, **options, **one_batch())
     before = len(lines_in(tmp_path))
     with caplog.at_level(logging.WARNING):
         stages = stream_on_spark(changed_flow(tmp_path), spark, **options)
@@ -194,7 +194,7 @@ def test_a_changed_flow_that_dies_before_its_first_commit_leaves_the_way_back(
 
     options: Any = {"checkpoints": tmp_path / "kept", "nodes": 2, "max_events": 300}
     with pytest.raises(Stopped):
-        stream_on_spark(begun_flow(tmp_path), spark, **options, every=60, **batches(1))
+        stream_on_spark(begun_flow(tmp_path), spark, **options, **one_batch())
     with monkeypatch.context() as patch:
         patch.setattr(StreamRun, "_stream", dies)
         with pytest.raises(Stopped):
@@ -224,10 +224,10 @@ def test_windows_that_are_open_go_to_other_workers(spark: SparkSession, tmp_path
     for nodes in (2, 3, 1):
         with pytest.raises(Stopped):
             stream_on_spark(
-                flow(tmp_path), spark, checkpoints=tmp_path / "kept", nodes=nodes, max_events=70,
-                **batches(1),
+                flow(tmp_path), spark, checkpoints=tmp_path / "kept", nodes=nodes, max_events=100,
+                **one_batch(),
             )  # fmt: skip
-    stream_on_spark(flow(tmp_path), spark, checkpoints=tmp_path / "kept", nodes=2, max_events=70)
+    stream_on_spark(flow(tmp_path), spark, checkpoints=tmp_path / "kept", nodes=2)
 
     found, wanted = (Counter(map(json.dumps, lines_in(each))) for each in (tmp_path, expected))
     assert wanted.total() > 50
@@ -248,8 +248,8 @@ def test_events_that_wait_for_their_turn_go_to_other_workers(
     for nodes in (2, 3, 1):
         with pytest.raises(Stopped):
             stream_on_spark(
-                flow(), spark, checkpoints=tmp_path / "kept", nodes=nodes, max_events=70, every=60,
-                **batches(1),
+                flow(), spark, checkpoints=tmp_path / "kept", nodes=nodes, max_events=70,
+                **one_batch(),
             )  # fmt: skip
     stream_on_spark(flow(), spark, checkpoints=tmp_path / "kept", nodes=2)
 

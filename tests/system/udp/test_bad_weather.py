@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import os
 import random
+import time
 from collections import Counter
 
 from shunter.client.udp_client import AsyncUdpClient
-from shunter.model.job import Status
+from shunter.model.job import ErrorKind, Status
 from shunter.testing.lossy_relay import LossyRelay, Weather
 from system.udp.swarm import Swarm
-from system.yard import Yard
+from system.yard import WITNESS_APP, Yard, until
 
 TASKS = int(os.environ.get("SHUNTER_TASKS", "1000"))
 """10,000 in `make soak`."""
@@ -46,3 +47,49 @@ def test_every_task_is_done_once_and_notified_in_bad_weather(yard: Yard) -> None
     assert yard.client(station).standing().backlog == (("default", Status.COMPLETED, TASKS),)
     # A second run is fenced; it should be rare all the same.
     assert sum(count - 1 for count in runs.values()) <= TASKS / 100
+
+
+def test_with_default_settings_and_loss_no_task_is_lost_and_the_rate_is_a_tenth_at_least(
+    yard: Yard,
+) -> None:
+    station = yard.dispatcher()
+    tasks = 600
+
+    async def scene(where: tuple[str, int]) -> tuple[list[object], float]:
+        async with AsyncUdpClient(where) as one, AsyncUdpClient(where) as other:
+            began = time.monotonic()
+            added = await asyncio.gather(
+                *((one, other)[number % 2].submit("add", number, 1) for number in range(tasks))
+            )
+            results = [await task.result(timeout=60.0) for task in added]
+            return results, time.monotonic() - began
+
+    with LossyRelay(("127.0.0.1", station.udp_port), Weather(), seed=3) as relay:
+        for number in range(2):
+            where = "{}:{}".format(*relay.address)
+            words = ("calculator", "--app", WITNESS_APP, "--dispatcher", where, "--max-jobs", "2")
+            yard.process(words, f"calculator-{number}")
+        until(lambda: len(yard.client(station).workers()) >= 4)
+        _, in_fair_weather = asyncio.run(scene(relay.address))
+        relay.weather = Weather(loss=0.3)
+        results, seconds = asyncio.run(scene(relay.address))
+
+    assert results == [number + 1 for number in range(tasks)]
+    assert seconds < 10 * in_fair_weather
+
+
+def test_every_client_hears_that_its_task_was_given_up_though_packets_get_lost(yard: Yard) -> None:
+    station = yard.dispatcher(udp__timeout_task_placement=1.0)
+
+    async def scene(where: tuple[str, int]) -> list[str]:
+        async with AsyncUdpClient(where) as client:
+            added = await asyncio.gather(*(client.submit("add", n, 1) for n in range(200)))
+            ends = await asyncio.gather(*(task.wait(60.0) for task in added))
+            await asyncio.sleep(3.0)  # confirmations get lost, too, and are asked for again
+        return [end.error.kind for end in ends if end.error is not None]
+
+    with LossyRelay(("127.0.0.1", station.udp_port), Weather(loss=0.3), seed=4) as relay:
+        kinds = asyncio.run(scene(relay.address))
+
+    assert kinds == [ErrorKind.UNPLACED] * 200
+    until(lambda: station.counters()["callbacks_delivered"] == 200)

@@ -122,7 +122,9 @@ def test_a_duplicate_of_a_task_that_has_ended_does_not_count_at_all(
 ) -> None:
     for job in jobs(station, full):
         cancel(station, job["id"])
-        assert full.hears()["params"]["status"] == "error"
+        news = full.hears()
+        assert news["params"]["status"] == "error"
+        full.confirm(news)
 
     for task_id, number in ((0, "a"), (1, "b"), (2, "c"), (3, "d"), (4, "e")):
         full.add_task(task_id, number, type=full.address)

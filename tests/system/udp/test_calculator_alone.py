@@ -171,12 +171,30 @@ def test_a_completion_is_sent_until_it_is_confirmed_and_the_calculator_busy_till
 
     first = dispatcher.hears("completed_task")
     assert dispatcher.hears("completed_task") == first
-    dispatcher.performs(2, calculator, task_id=6, type="add", payload=[1, 2])
-    assert dispatcher.hears(None)["error"]["code"] == "busy"
     assert dispatcher.hears_no("heartbeat", during=1.5, status="ready")
 
     dispatcher.confirms(first)
     dispatcher.hears("heartbeat", within=0.9, status="ready")
+
+
+def test_the_next_task_stands_for_the_confirmation_of_the_one_before(
+    dispatcher: FakeDispatcher, start: Start
+) -> None:
+    start()
+    calculator = ready(dispatcher)
+    dispatcher.performs(1, calculator, task_id=5, type="add", payload=[1, 2])
+    first = dispatcher.hears("completed_task")
+
+    dispatcher.performs(2, calculator, task_id=6, type="add", payload=[3, 4])
+
+    def next_completion() -> dict[str, Any]:
+        while (said := dispatcher.hears("completed_task")) == first:
+            pass
+        return said
+
+    second = next_completion()
+    assert (second["params"]["task_id"], second["params"]["result"]) == (6, 7)
+    assert dispatcher.hears("completed_task") == second, "the first is not sent any more"
 
 
 @pytest.mark.parametrize(

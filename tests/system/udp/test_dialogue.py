@@ -122,8 +122,13 @@ def test_a_task_that_nobody_takes_fails_and_is_never_sent_out_again(
 
     news = client.hears(within=PATIENCE)
 
-    assert news["packet_type"] == 0
+    assert news["packet_type"] == 1
     assert news["params"]["status"] == "failed_post"
+    assert client.hears() == news, "it is told until it is confirmed"
+    client.confirm(news)
+    until(lambda: jobs(station)[0]["callback"]["didCallbackSuccessfully"])
+    client.all_that_came()
+    assert client.hears_nothing(1.5)
     late = peer()
     free(late, station)
     assert late.hears_nothing(1.0)
@@ -189,9 +194,7 @@ def test_two_clients_may_use_the_same_task_id(station: Station, peer: Peers) -> 
     }
 
 
-def test_an_error_is_told_once_without_asking_for_a_confirmation(
-    station: Station, peer: Peers
-) -> None:
+def test_an_error_is_told_until_it_is_confirmed(station: Station, peer: Peers) -> None:
     client, calculator = peer(), peer()
     free(calculator, station)
     client.add_task(1, 1)
@@ -201,8 +204,12 @@ def test_an_error_is_told_once_without_asking_for_a_confirmation(
     calculator.completed(1, 2, error="no such file")
 
     news = client.hears()
-    assert (news["packet_type"], news["params"]["status"]) == (0, "error")
+    assert (news["packet_type"], news["params"]["status"]) == (1, "error")
     assert news["params"]["error"] == "no such file"
+    assert client.hears() == news
+    client.confirm(news)
+    until(lambda: jobs(station)[0]["callback"]["didCallbackSuccessfully"])
+    client.all_that_came()
     assert client.hears_nothing(1.5)
 
 

@@ -56,7 +56,7 @@ def test_a_store_that_can_be_made_is_timed_and_not_made(tmp_path: Path) -> None:
 
 
 def test_a_slow_disk_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(addresses, "SLOW_FSYNC_SECONDS", 0.0)
+    monkeypatch.setattr("shunter.store.sqlite.driver.SLOW_FSYNC_SECONDS", 0.0)
 
     assert addresses.store(surroundings()).state is State.WARN
 

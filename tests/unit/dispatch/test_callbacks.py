@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from shunter.dispatch import sweep
-from shunter.dispatch.callbacks import MOST_CANDIDATES
+from shunter.dispatch.callbacks import READ_AT_ONCE
 from shunter.dispatch.dispatcher import Dispatcher
 from shunter.dispatch.intake import IntakeRules
 from shunter.dispatch.rules import CallbackRules
@@ -20,7 +21,7 @@ from shunter.testing.sandbox import _finish as finish
 from shunter.wire.messages import Report
 
 URL = "http://127.0.0.1/done"
-RULES = CallbackRules(max_tries=3, timeout=10.0, at_once=4, waits=Retry(delay=2.0, jitter=0.0))
+RULES = CallbackRules(max_tries=3, timeout=10.0, at_once=16, waits=Retry(delay=2.0, jitter=0.0))
 TAKEN_FOR = RULES.timeout + callback.MARGIN_SECONDS
 
 
@@ -30,11 +31,12 @@ class Calls:
     def __init__(self, dispatcher: Dispatcher) -> None:
         self.dispatcher = dispatcher
         self.made: list[tuple[str, int]] = []
+        self.url: str | None = URL
         dispatcher.serve_callbacks(self)
 
     def call(self, job: Job) -> None:
         assert job.callback is not None
-        assert job.callback.url == URL
+        assert self.url in (None, job.callback.url)
         self.made.append((job.id, job.callback.tries))
 
     def answer(self, job_id: str, tries: int = 1, error: str | None = None) -> None:
@@ -142,7 +144,7 @@ def test_no_more_calls_are_under_way_than_may_be_at_once(scene: Any) -> None:
     calls.answer(*first)
     calls.answer(*second, "no")
     scene.turns()
-    assert len(calls.made) == 6
+    assert len(calls.made) == 2 + 6, "a host that answers gets a place more for each answer"
 
 
 def test_many_are_called_for_one_after_the_other_without_waiting_for_the_next_look(
@@ -314,14 +316,16 @@ def test_a_thousand_due_callbacks_hold_up_no_alarm(scene: Any) -> None:
     assert len(calls.made) == 4
 
 
-def test_what_is_kept_in_mind_is_bounded_and_not_read_again_before_it_is_used(scene: Any) -> None:
+def test_others_are_looked_for_while_one_host_has_all_the_places_that_it_may_have(
+    scene: Any,
+) -> None:
     calls = given(scene)
-    assert calls.dispatcher.callbacks.appetite == MOST_CANDIDATES
+    assert calls.dispatcher.callbacks.appetite == READ_AT_ONCE
 
     end(scene, *(f"j-{number}" for number in range(20)))
 
     assert len(calls.made) == 4
-    assert calls.dispatcher.callbacks.appetite == 0
+    assert calls.dispatcher.callbacks.appetite == READ_AT_ONCE, "there may be other hosts"
 
 
 @pytest.mark.parametrize("seconds", [-3600.0, -0.5])
@@ -372,3 +376,65 @@ def test_a_client_can_ask_for_a_callback_but_not_say_how_far_it_has_come(scene: 
     scene.submit("j-1", callback=made_up)
 
     assert state(scene) == Callback(URL)
+
+
+# ---- hosts that are slow
+
+
+def test_what_is_due_for_a_host_that_hangs_is_put_off_so_that_others_are_found(scene: Any) -> None:
+    calls = given(scene)
+    owing = [
+        Job(
+            id=f"o-{number}",
+            type="t",
+            created=0.0,
+            updated=0.0,
+            status=Status.COMPLETED,
+            callback=Callback(URL, due=1.0),
+        )
+        for number in range(1000)
+    ]
+    other = replace(owing[0], id="other", callback=Callback("http://127.0.0.2/x", due=2.0))
+    finish(scene.store.commit(Batch(now=0.0, inserts=[*owing, other])))
+    calls.url = None
+    look(scene, calls)
+    assert len(calls.made) == 4
+
+    scene.clock.advance(1.0)
+    for _ in range(5):
+        look(scene, calls)
+
+    assert ("other", 1) in calls.made
+    assert len(calls.made) == 5
+    assert state(scene, "o-999").tries == 0
+    assert state(scene, "o-999").due > scene.clock() + 1.0
+    assert not scene.dispatcher.has_work
+
+
+def test_notices_over_udp_and_calls_over_http_have_places_of_their_own(scene: Any) -> None:
+    calls = given(scene)
+    calls.url = None
+    told = [
+        Job(
+            id=f"u-{number}",
+            type="t",
+            created=0.0,
+            updated=0.0,
+            status=Status.COMPLETED,
+            callback=Callback(f"udp://127.0.0.1:4000/{number}", due=1.0, grace=20.0),
+        )
+        for number in range(100)
+    ]
+    for job in told:
+        scene.dispatcher.callbacks.expect(job)
+    owed = [
+        replace(told[0], id=f"v-{port}", callback=Callback(f"udp://127.0.0.1:{port}/1", due=1.0))
+        for port in range(5000, 5100)
+    ]
+    finish(scene.store.commit(Batch(now=0.0, inserts=owed)))
+    look(scene, calls)
+    assert len(calls.made) == 100
+
+    end(scene, "j-1")
+
+    assert calls.made[100:] == [("j-1", 1)]

@@ -11,8 +11,8 @@ import pytest
 
 from shunter.dispatch import sweep
 from shunter.gateway.backend import Backend
-from shunter.gateway.complaints import Complaints
 from shunter.model.job import Status
+from shunter.refusal_log import RefusalLog
 from shunter.testing.sandbox import _finish as finish
 from shunter.wire.messages import Submission
 
@@ -37,7 +37,7 @@ class Line:
         self.scene, self.wire = scene, Wire()
         self.backend = Backend(
             scene.dispatcher,
-            Complaints(scene.dispatcher.counters),
+            RefusalLog(scene.dispatcher.counters),
             worker_expire_seconds=3.0,
             store="store",
             max_result_bytes=1024,

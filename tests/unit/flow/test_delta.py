@@ -210,18 +210,7 @@ def test_no_events_make_a_table_where_its_columns_are_known(tmp_path: Path) -> N
     assert rows_in(tmp_path / "two") == []
 
 
-# ---- parts and bad input
-
-
-def test_parts_append_to_the_same_table(tmp_path: Path) -> None:
-    for index in range(2):
-        part = WriteDelta(tmp_path / "table").part(index, 2)
-        part.open(None)
-        write_all(part, rows(3, 3 * index))
-        part.close()
-
-    assert rows_in(tmp_path / "table") == rows(6)
-    assert [each.name for each in tmp_path.iterdir()] == ["table"]
+# ---- bad input
 
 
 def test_what_was_saved_and_is_gone_ends_the_run(tmp_path: Path) -> None:

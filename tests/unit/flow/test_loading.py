@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from shunter.errors import FlowError
-from shunter.flow.loading import load
+from shunter.flow.loading import forget_modules, load
 
 ONE = """\
 from dataclasses import dataclass
@@ -151,6 +152,19 @@ def test_a_file_named_like_a_module_of_python_is_loaded_all_the_same(here: Path)
     assert load("json.py").file == str(here / "json.py")
 
 
+def test_a_file_that_changes_within_a_second_is_loaded_as_it_is(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    before, file = set(sys.modules), here / "flows_quick.py"
+    for name in ("one", "two"):
+        file.write_text(f"from shunter import Flow\nflow = Flow({name!r})\n")
+        os.utime(file, (1_800_000_000, 1_800_000_000))
+
+        assert load("flows_quick.py").name == name
+        forget_modules(before)
+
+
 def test_a_file_is_imported_once(here: Path) -> None:
     (here / "flows_once.py").write_text(ONE.format(name="flow"))
 
@@ -162,7 +176,7 @@ def test_a_file_is_imported_once(here: Path) -> None:
 
 PRINT = """\
 import sys
-from shunter.flow.loading import load
+from shunter.flow.loading import forget_modules, load
 flow = load(sys.argv[1])
 print(flow.fingerprint(), sorted(flow.types))
 """

@@ -174,18 +174,6 @@ def test_a_run_that_is_given_up_publishes_nothing_and_lets_go(tmp_path: Path) ->
     assert all_of(ParquetRows(tmp_path / "out")) == rows(3)
 
 
-def test_parts_write_folders_of_their_own(tmp_path: Path) -> None:
-    for index in range(2):
-        part = WriteParquet(tmp_path / "out.parquet").part(index, 2)
-        part.open(None)
-        write_all(part, rows(3, 3 * index))
-        part.close()
-
-    names = [f"out-{index:05}-of-00002.parquet" for index in range(2)]
-    assert sorted(path.name for path in tmp_path.iterdir()) == names
-    assert all_of(ParquetRows([tmp_path / name for name in names])) == rows(6)
-
-
 def test_fields_and_types_that_come_later_are_in_all_files(tmp_path: Path) -> None:
     at = datetime(2026, 1, 1, tzinfo=UTC)
     sink = WriteParquet(tmp_path / "out")

@@ -7,8 +7,8 @@ from typing import Any
 from shunter.dispatch.dispatcher import Dispatcher
 from shunter.dispatch.rules import Rules
 from shunter.gateway.backend import Backend
-from shunter.gateway.complaints import Complaints
 from shunter.model.worker import Handler
+from shunter.refusal_log import RefusalLog
 from shunter.testing import MemoryStore, VirtualClock
 from shunter.testing.sandbox import _finish as finish
 from shunter.wire import frames
@@ -29,7 +29,7 @@ def test_a_worker_is_forgotten_when_it_has_been_silent_for_long() -> None:
     dispatcher = Dispatcher(store, dispatcher_id="d", rules=Rules(), now=clock, spread=lambda: 0.5)
     backend = Backend(
         dispatcher,
-        Complaints(dispatcher.counters),
+        RefusalLog(dispatcher.counters),
         worker_expire_seconds=3.0,
         max_result_bytes=1024,
         store="s",

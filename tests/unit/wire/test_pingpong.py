@@ -178,3 +178,24 @@ def test_whatever_is_said_a_worker_never_has_two_jobs_and_no_result_is_misattrib
                     assert job == given_jobs[-1]
                 case _:
                     pass
+
+
+def test_a_ping_says_nothing_about_a_large_job_that_may_still_be_on_its_way() -> None:
+    plain = workers()
+    plain.received(W, READY, now=0.0)
+    plain.sent(W, JOB, now=0.0, size=1_000_000)
+
+    assert plain.received(W, PING, now=9.9) == [SendPong(W)]
+    assert plain.received(W, PING, now=10.0)[0] == JobForgotten(
+        W, JOB, "worker said PING while busy"
+    )
+
+
+def test_a_ready_says_that_a_large_job_never_came() -> None:
+    plain = workers()
+    plain.received(W, READY, now=0.0)
+    plain.sent(W, JOB, now=0.0, size=1_000_000)
+
+    assert plain.received(W, READY, now=1.0)[0] == JobForgotten(
+        W, JOB, "worker said READY while busy"
+    )

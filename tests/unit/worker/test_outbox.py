@@ -36,3 +36,12 @@ def test_large_results_travel_in_batches_of_their_own() -> None:
     batches = Outbox().add([ONE, large, TWO], now=0.0)
 
     assert [batch for _, batch in batches] == [(ONE,), (large,), (TWO,)]
+
+
+def test_what_is_large_may_be_on_its_way_for_longer() -> None:
+    outbox = Outbox()
+    large = Report("j-3", 1, result=b"x" * 1_000_000)
+    outbox.add([large], now=0.0)
+
+    assert outbox.stale(now=RESEND_SECONDS + 9.9) == []
+    assert outbox.stale(now=RESEND_SECONDS + 10.1) == [(1, (large,))]

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 from shunter.flow.graph.keys import KeyPartitioner
 from shunter.flow.graph.routes import LOCAL
 from shunter.flow.graph.stages import StageKind
+from shunter.flow.runners.shared_outputs import shared_sink
 from shunter.flow.runtime.bad_events import BadEvents
 from shunter.flow.runtime.inbox import LIMIT, EventInbox, Inbox
 from shunter.flow.runtime.plan import DEAD_LETTERS, EdgePlan, FlowPlan, WorkerPlan
@@ -45,7 +46,8 @@ class Assembly:
     """Workers in this process, open and ready to be stepped, each before those that send to it.
 
     `stored` are states by key that are kept outside of workers, by stage; `partitioner` says which
-    worker has a key.
+    worker has a key. `output_run` is that of outputs which several workers share; `shares` are
+    their sinks, by worker.
     """
 
     def __init__(
@@ -60,12 +62,14 @@ class Assembly:
         on_checkpoint: Callable[[str, int, Any], None] = lambda _, __, ___: None,
         stored: Mapping[str, KeyedStates] | None = None,
         partitioner: type[KeyPartitioner] = KeyPartitioner,
+        output_run: str = "",
     ) -> None:
-        self._flow, self._saved = flow, saved
+        self._flow, self._saved, self._output_run = flow, saved, output_run
         self._stored, self._partitioner = stored, partitioner
         self._on_checkpoint = on_checkpoint
         self._sources: list[Source] = []
         self.sinks: list[Sink] = []
+        self.shares: dict[str, Sink] = {}
         self.workers = [self._made(worker, outbox, inboxes.get(worker.id)) for worker in workers]
 
     def step(self) -> bool:
@@ -119,7 +123,7 @@ class Assembly:
             source.open(None if saved is None else saved["position"])
             self._sources.append(source)
         if last.kind is StageKind.SINK:
-            sink = self._part(as_sink(last.what), worker)
+            sink = self._sink(worker)
             sink.open(None if saved is None else saved["sink"])
             self.sinks.append(sink)
             way = SinkOutbox(sink, last, tallies[last.name])
@@ -146,6 +150,13 @@ class Assembly:
         if saved is not None:
             made.restore(saved)
         return made
+
+    def _sink(self, worker: WorkerPlan) -> Sink:
+        if (shared := shared_sink(worker)) is None:
+            sink: Sink = self._part(as_sink(worker.stages[-1].what), worker)
+            return sink
+        self.shares[worker.id] = shared.share(worker.index, self._output_run)
+        return self.shares[worker.id]
 
     @staticmethod
     def _part(what: Any, worker: WorkerPlan) -> Any:

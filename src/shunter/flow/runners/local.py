@@ -21,6 +21,7 @@ from shunter.flow.runners.port import (
     ShouldStop,
     Stopped,
 )
+from shunter.flow.runners.shared_outputs import SharedOutputs
 from shunter.flow.runtime.checkpoint import Checkpoint, CheckpointStore, check_fits
 from shunter.flow.runtime.inbox import LIMIT
 from shunter.flow.runtime.plan import planned
@@ -49,15 +50,21 @@ class LocalRun:
             for worker in self.plan.workers
             if (inbox := inbox_of(worker, self.plan, limit=limit)) is not None
         }
-        self._assembly = Assembly(
-            flow,
-            self.plan,
-            self.plan.workers,
-            lambda _, receiver: inboxes[receiver],
-            inboxes=inboxes,
-            saved=saved,
-            on_checkpoint=on_checkpoint,
-        )
+        self._outputs = SharedOutputs(self.plan, saved).__enter__()
+        try:
+            self._assembly = Assembly(
+                flow,
+                self.plan,
+                self.plan.workers,
+                lambda _, receiver: inboxes[receiver],
+                inboxes=inboxes,
+                saved=saved,
+                on_checkpoint=on_checkpoint,
+                output_run=self._outputs.run,
+            )
+        except BaseException:
+            self._outputs.__exit__()
+            raise
         self.workers = self._assembly.workers
         self.report = LiveReport(flow, self.workers)
 
@@ -82,8 +89,11 @@ class LocalRun:
                 look()
         except BaseException:
             self._assembly.abandon()
+            self._outputs.__exit__()
             raise
         self._assembly.close()
+        shares = self._assembly.shares
+        self._outputs.publish({worker: share.checkpoint() for worker, share in shares.items()})
         return self.report
 
 

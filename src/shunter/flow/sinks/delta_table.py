@@ -14,7 +14,6 @@ import shutil
 import time
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -23,7 +22,6 @@ from shunter.errors import FlowError
 from shunter.flow.arrow import arrow
 from shunter.flow.location import AnyPath, Location
 from shunter.flow.sinks.file_sink import Target, widened
-from shunter.flow.sinks.growing_file import part_of
 from shunter.flow.sinks.local_target import LocalFolder
 from shunter.flow.sinks.parquet_folder import WriteParquet
 from shunter.flow.sinks.parts import OUR_NAMES, PartFile, number_of, schema_of, unified
@@ -55,19 +53,6 @@ class WriteDelta(WriteParquet):
             files=files,
             compression=compression,
         )
-        self._staging_name = ""
-
-    def part(self, index: int, count: int) -> WriteDelta:
-        part = WriteDelta(
-            self.path,
-            schema=self._schema,
-            partition_by=self.partition_by,
-            mode=self.mode,
-            compression=self._compression,
-        )
-        if self.location.is_local:
-            part._staging_name = part_of(self.location.path, index, count).name
-        return part
 
     def check(self) -> None:
         deltalake()
@@ -90,11 +75,10 @@ class WriteDelta(WriteParquet):
         files = self.location.files(recursive=True) if self.location.is_folder() else []
         return any(not OUR_NAMES.search(info.location.url) for info in files)
 
-    def _new_target(self, *, is_single: bool) -> Target:
+    def _new_target(self, *, is_single: bool, run: str = "") -> Target:
         log = DeltaLog(self.location, partition_by=self.partition_by, mode=self.mode)
         if self.location.is_local:
-            name = self._staging_name or self.location.name
-            return LocalTable(self.location, log, self._schema, name)
+            return LocalTable(self.location, log, self._schema)
         return ObjectTable(self.location, log, self._schema)
 
     @property
@@ -286,13 +270,9 @@ class _Commits:
 class LocalTable(_Commits, LocalFolder):
     """A table on a disk. Files are staged beside it, and moved in just before they are added."""
 
-    def __init__(self, location: Location, log: DeltaLog, given: Any, name: str) -> None:
+    def __init__(self, location: Location, log: DeltaLog, given: Any) -> None:
         super().__init__(location)
-        self.log, self.given, self._name, self._run = log, given, name, ""
-
-    @property
-    def _staging(self) -> Path:
-        return self.target.with_name(f".{self._name}.part")
+        self.log, self.given, self._run = log, given, ""
 
     def begin(self, run: str, kept: Collection[PartFile]) -> None:
         self._run = run

@@ -1,8 +1,9 @@
 """Files that any number of tasks write at once, and one step publishes.
 
 A worker that has checkpoints (in one process, on engines) writes a part between two of them; each
-of Spark's tasks writes its own. Parts are staged under names that no other try has, and a list of
-them is what `publish` gets. Where they are staged and published is decided by a *target*.
+of Spark's tasks writes its own, and so does each of several workers (`task_files.py`). Parts are
+staged under names that no other try has, and a list of them is what `publish` gets. Where they are
+staged and published is decided by a *target*.
 """
 
 from __future__ import annotations
@@ -10,7 +11,6 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -20,12 +20,14 @@ from shunter.errors import FlowError
 from shunter.flow.arrow import arrow
 from shunter.flow.location import AnyPath, Location, file_faults
 from shunter.flow.sinks.formats import Format
-from shunter.flow.sinks.growing_file import check_target, part_of
-from shunter.flow.sinks.local_target import MARKER, LocalFolder
+from shunter.flow.sinks.growing_file import check_target
+from shunter.flow.sinks.local_target import LocalFolder
 from shunter.flow.sinks.object_target import ObjectFolder
 from shunter.flow.sinks.part_writer import PartWriter
-from shunter.flow.sinks.parts import PartFile, PartNames, schema_of
+from shunter.flow.sinks.parts import PartFile, PartNames, packed, schema_of, unpacked
+from shunter.flow.sinks.renamed_target import RenamedFolder
 from shunter.flow.sinks.single_file import LocalFile
+from shunter.flow.sinks.task_files import FileShare, TaskFiles
 from shunter.rerun.staging_folder import sync
 
 RUN_BYTES = 16
@@ -97,17 +99,6 @@ class FileSink:
 
     # ---- one worker, with checkpoints
 
-    def part(self, index: int, count: int) -> FileSink:
-        """Return the sink of one of several workers, which writes a folder of its own."""
-        if count == 1:
-            return self
-        if not self.location.is_local:
-            raise FlowError(
-                f"{self.location}: several workers of engines can't write to one folder there; "
-                "give the sink workers=1, or run the flow on Spark"
-            )
-        return self._at(str(part_of(self.location.path, index, count)))
-
     def check(self) -> None:
         """Raise a FlowError if nothing can be written there."""
         if self.location.is_local:
@@ -135,10 +126,7 @@ class FileSink:
         if saved is None:
             self.check()
         self._run, self._names = run, PartNames(run, self._format.suffix, number)
-        self._parts = [
-            PartFile(name, rows, size, schemas[at] if at >= 0 else b"", tuple(map(tuple, values)))
-            for name, rows, size, at, values in parts
-        ]
+        self._parts = unpacked(schemas, parts)
         self._shown = shown if self._shown is not None else None
         self._target = self._new_target(is_single=False)
         self._target.begin(run, self._parts)
@@ -159,20 +147,10 @@ class FileSink:
     def checkpoint(self) -> Any:
         assert self._writer is not None, "not open"
         self._parts += self._writer.finish()
-        schemas = list(dict.fromkeys(part.schema for part in self._parts if part.schema))
-        places = {schema: at for at, schema in enumerate(schemas)}
+        schemas, parts = packed(self._parts)
         if not schemas and (known := self._writer.schema_bytes):
-            schemas.append(known)
-        return [
-            self._run,
-            self._names.number,
-            self._shown or 0,
-            schemas,
-            [
-                [part.name, part.rows, part.size, places.get(part.schema, -1), part.values]
-                for part in self._parts
-            ],
-        ]
+            schemas = [known]
+        return [self._run, self._names.number, self._shown or 0, schemas, parts]
 
     def publish(self) -> None:
         """Show what the last checkpoint holds; what is shown need not be saved any more."""
@@ -206,7 +184,18 @@ class FileSink:
     def __del__(self) -> None:
         self.abandon()
 
-    # ---- many tasks
+    # ---- many tasks, or several workers
+
+    @property
+    def is_shared(self) -> bool:
+        """True if several workers write one output, which one process publishes for all."""
+        return True
+
+    def share(self, index: int, run: str) -> FileShare:
+        """Return the sink of one of several workers, for a run that was begun by `resumed`."""
+        staging = self._new_target(is_single=False, run=run).staging
+        known = self._known_columns()
+        return FileShare(TaskFiles(staging, self._format, self.partition_by, run, known), index)
 
     def staged(self, run: str, *, is_single: bool) -> StagedOutput:
         """Begin a run whose parts are written by tasks; `is_single` if one task writes all."""
@@ -233,20 +222,15 @@ class FileSink:
 
     # ---- for subclasses
 
-    def _at(self, path: str) -> FileSink:
-        """Return the same sink for another path."""
-        raise AssertionError("each sink has its own")
-
-    def _new_target(self, *, is_single: bool) -> Target:
+    def _new_target(self, *, is_single: bool, run: str = "") -> Target:
+        appends = self.mode == "append"
+        if not self.location.renames:
+            return ObjectFolder(self.location, appends=appends)
         if not self.location.is_local:
-            return ObjectFolder(self.location, appends=self.mode == "append")
+            return RenamedFolder(self.location, appends=appends, run=run)
         if is_single and self._may_be_one_file:
             return LocalFile(self.location)
-        return LocalFolder(
-            self.location,
-            appends=self.mode == "append",
-            replaces_file=self._may_be_one_file,
-        )
+        return LocalFolder(self.location, appends=appends, replaces_file=self._may_be_one_file)
 
     @property
     def _may_be_one_file(self) -> bool:
@@ -267,31 +251,6 @@ class FileSink:
         columns = schema_of(parts)
         whole = [widened(part, target.staging, columns) for part in parts]
         target.publish_first(self._run, whole, version)
-
-
-@dataclass(frozen=True)
-class TaskFiles:
-    """What a task needs to write its parts; it goes to executors."""
-
-    staging: Location
-    form: Format
-    partition_by: tuple[str, ...]
-    run: str
-    columns: bytes = b""
-
-    def writer(self, number: int, attempt: str) -> PartWriter:
-        """Begin the parts of a task; refuse a folder that this host does not share."""
-        if self.staging.is_local and not (self.staging / MARKER).is_file():
-            raise FlowError(
-                f"the executor on this host does not see {self.staging.parent}; let the sink's "
-                "path be a URL that all hosts reach, such as s3://bucket/folder, or a folder that "
-                "they share"
-            )
-        names = PartNames(f"{self.run}-{number}-{attempt}", self.form.suffix)
-        known = [PartFile("", 0, 0, self.columns)]
-        return PartWriter(
-            self.staging, self.form, names, partition_by=self.partition_by, known=known
-        )
 
 
 class StagedOutput:

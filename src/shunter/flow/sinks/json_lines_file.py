@@ -22,9 +22,9 @@ class WriteJsonLines(LineSink):
 
     A path with a suffix, such as out.jsonl, is one file, which on Spark one task writes. Without
     one, Spark's tasks write part files into a folder of that name; so does every runner with
-    `partition_by`, `compression`, mode "append", or on an object store. Several workers in one
-    process or on engines write files of their own, such as out-00000-of-00004.jsonl. `files` is
-    how many there are to be; 1 is always one file.
+    `partition_by`, `compression`, mode "append", or on an object store, or with several workers.
+    If a file was named, several workers in one process or on engines have files of their own, such
+    as out-00000-of-00004.jsonl. `files` is how many there are to be; 1 is always one file.
     """
 
     def __init__(

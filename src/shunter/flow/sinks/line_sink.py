@@ -10,7 +10,7 @@ from typing import Any
 
 from shunter.flow.sinks.appended_file import AppendedFile
 from shunter.flow.sinks.file_sink import FileSink
-from shunter.flow.sinks.growing_file import GrowingFile, check_target
+from shunter.flow.sinks.growing_file import GrowingFile, check_target, part_of
 from shunter.flow.sinks.single_file import is_folder_of_parts
 
 
@@ -41,6 +41,18 @@ class LineSink(FileSink):
     def _may_be_one_file(self) -> bool:
         is_plain = not self.partition_by and not self._format.suffix.endswith((".gz", ".zst"))
         return is_plain and self.mode != "append" and self.location.is_local
+
+    @property
+    def is_shared(self) -> bool:
+        return not self.names_a_file
+
+    def part(self, index: int, count: int) -> LineSink:
+        """Return the sink of one of several workers if a file was named: it has one of its own."""
+        return self._at(str(part_of(self.location.path, index, count)))
+
+    @abstractmethod
+    def _at(self, path: str) -> LineSink:
+        """Return the same sink for another path."""
 
     def _check_place(self, target: Path) -> None:
         is_file = self.names_a_file and not is_folder_of_parts(target)

@@ -39,15 +39,6 @@ class WriteParquet(FileSink):
         form = ParquetFormat(str(path), schema, compression)
         super().__init__(path, form, partition_by=partition_by, mode=mode, files=files)
 
-    def _at(self, path: str) -> WriteParquet:
-        return WriteParquet(
-            path,
-            schema=self._schema,
-            partition_by=self.partition_by,
-            mode=self.mode,
-            compression=self._compression,
-        )
-
     def _open(self, saved: Any | None) -> None:
         arrow("pyarrow.parquet")
         super()._open(saved)

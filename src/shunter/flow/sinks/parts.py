@@ -70,6 +70,27 @@ def _text(value: Any) -> str:
     return ("true" if value else "false") if isinstance(value, bool) else str(value)
 
 
+PackedParts = tuple[Sequence[bytes], Sequence[Sequence[Any]]]
+
+
+def packed(parts: Sequence[PartFile]) -> PackedParts:
+    """Return parts as plain values for a checkpoint, each schema once."""
+    schemas = list(dict.fromkeys(part.schema for part in parts if part.schema))
+    places = {schema: at for at, schema in enumerate(schemas)}
+    return schemas, [
+        [part.name, part.rows, part.size, places.get(part.schema, -1), part.values]
+        for part in parts
+    ]
+
+
+def unpacked(schemas: Sequence[bytes], rows: Sequence[Sequence[Any]]) -> list[PartFile]:
+    """Return the parts that were packed."""
+    return [
+        PartFile(name, count, size, schemas[at] if at >= 0 else b"", tuple(map(tuple, values)))
+        for name, count, size, at, values in rows
+    ]
+
+
 def unified(schemas: Iterable[Any]) -> Any:
     """Return the columns of all schemas, numbers as wide as the widest needs them."""
     return arrow().unify_schemas(list(schemas), promote_options="permissive")

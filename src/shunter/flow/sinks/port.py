@@ -16,6 +16,7 @@ All methods are called from one thread. A sink may offer more methods:
 and attributes: `files`, how many workers it wants; `route_key`, a function of an event, by which
 events go to its workers; `runs_in_tasks`, true if tasks of Spark are to open it, several at once.
 All other sinks are fed where the flow was started, but for those that write files (`file_sink.py`).
+Several workers of these have no `part` but a share, and who runs the flow publishes for them.
 """
 
 from __future__ import annotations

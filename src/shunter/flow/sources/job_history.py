@@ -17,8 +17,8 @@ from msgspec import Struct
 from shunter.errors import FlowError, SettingsError, StoreError
 from shunter.flow.sources.since import parse_since
 from shunter.model.job import FINAL, Job, Status
-from shunter.store.existing import existing_store
 from shunter.store.port import JobQuery
+from shunter.store.registry import existing_store
 
 READ_AT_ONCE = 1000
 

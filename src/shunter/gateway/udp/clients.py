@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from shunter.dispatch.arrivals import CalledBack
 from shunter.dispatch.dispatcher import Dispatcher
-from shunter.gateway.udp.exchange import Asked, Exchange
+from shunter.gateway.udp.exchange import Exchange, PendingRequest
 from shunter.gateway.udp.quota import Quota
 from shunter.model.job import DEFAULT_TYPE, ErrorKind, Job, ReplyTo, Status
 from shunter.wire.messages import Receipt, Submission
@@ -22,7 +22,10 @@ from shunter.wire.udp.packets import Command
 
 NIL = b"\xc0"
 NOTICE_SECONDS = 15.0
-"""For how long a success is told again and again; after that less often, as a callback is."""
+"""For how long an end is told again and again; after that less often, as a callback is."""
+
+MOST_UNCONFIRMED = 20_000
+"""With so many requests under way an end is not told at once, but when its callback is due."""
 
 SHOWN_LETTERS = 300
 
@@ -60,6 +63,10 @@ class UdpClients:
     def add(self, params: AddTask, command: Command, peer: Address, size: int) -> None:
         """Take a task, to be stored with the others of its batch of packets."""
         unique_key = naming.unique_key(peer, params.task_id)
+        if fault := self._dispatcher.store_health.fault():
+            message = f"{fault}; send it again later"
+            self._exchange.endpoint.turn_away(command, peer, size, "busy", message)
+            return
         if self._dispatcher.is_full or not self._quota.has_room(peer):
             self._turn_away(unique_key, command, peer, size)
             return
@@ -92,28 +99,21 @@ class UdpClients:
             if not receipt.reason and receipt.job_id == wish.id:
                 self._quota.took(peer, wish.unique_key or "", wish.id)
             if not receipt.reason or receipt.field == "unique_key":  # it may be there already
-                self._exchange.answer(command, peer)
+                self._exchange.endpoint.confirm(command, peer)
                 continue
-            self._exchange.unheard(command, peer)
             self._exchange.complain(peer, "task", receipt.reason)
-            self._exchange.refuse(
-                command.asked_as,
-                peer,
-                addition.size,
-                code="invalid",
-                message=receipt.reason,
-                field=receipt.field,
+            self._exchange.endpoint.turn_away(
+                command, peer, addition.size, "invalid", receipt.reason, receipt.field
             )
 
     def _turn_away(self, unique_key: str, command: Command, peer: Address, size: int) -> None:
         """Take no more; but a task that is under way already needs no room."""
         if self._quota.is_under_way(peer, unique_key):
-            self._exchange.answer(command, peer)
+            self._exchange.endpoint.confirm(command, peer)
             return
         message = "too many tasks are under way; wait for some to end, then send it again"
-        self._exchange.unheard(command, peer)
         self._exchange.complain(peer, "busy", message)
-        self._exchange.refuse(command.asked_as, peer, size, code="busy", message=message)
+        self._exchange.endpoint.turn_away(command, peer, size, "busy", message)
 
     def deliver(self, jobs: Sequence[Job]) -> None:
         """Tell clients of the ends that were just written; nobody else does so for a while."""
@@ -122,6 +122,8 @@ class UdpClients:
             if known is None or job.callback is None or job.callback.due is None:
                 continue
             self._quota.ended(known[0], job.unique_key or "")
+            if len(self._exchange.endpoint) >= MOST_UNCONFIRMED:
+                continue
             self._dispatcher.callbacks.expect(job)
             self._notify(job, *known, heard=self._noting(job))
 
@@ -152,20 +154,17 @@ class UdpClients:
     def _notify(
         self, job: Job, peer: Address, task_id: TaskId, heard: Callable[[str | None], None]
     ) -> None:
-        if job.status is not Status.COMPLETED:
-            self._exchange.send(packets.notice(_bad_news(job, task_id)), peer)
-            heard(None)
-            return
         number = notice_number(job.id)
-        packet = packets.request(_good_news(job, task_id), number)
-        if self._exchange.size_of(packet) > self._exchange.max_packet_bytes:
+        packet = packets.request(_notice(job, task_id), number)
+        endpoint = self._exchange.endpoint
+        if endpoint.size_of(packet) > endpoint.max_packet_bytes:
             message = f"the result does not fit into a packet; read job {job.id} over HTTP"
             without = NotifyTask(status="success", task_id=task_id, job_id=job.id, error=message)
             packet = packets.request(without, number)
         missed = f"client {peer[0]}:{peer[1]} did not confirm it"
-        asked = Asked(lambda _: heard(None), lambda: heard(missed))
-        self._exchange.stop_asking(peer, number)
-        self._exchange.ask(peer, number, packet, asked, give_up_after=NOTICE_SECONDS)
+        pending = PendingRequest(lambda _: heard(None), lambda: heard(missed))
+        endpoint.stop_asking(peer, number)
+        endpoint.ask(peer, number, packet, pending, give_up_after=NOTICE_SECONDS)
 
 
 def notice_number(job_id: str) -> int:
@@ -173,12 +172,10 @@ def notice_number(job_id: str) -> int:
     return int.from_bytes(hashlib.sha256(job_id.encode()).digest()[:6])
 
 
-def _good_news(job: Job, task_id: TaskId) -> NotifyTask:
-    result = None if job.result in (None, NIL) else Packed(job.result or b"")
-    return NotifyTask(status="success", task_id=task_id, result=result, job_id=job.id)
-
-
-def _bad_news(job: Job, task_id: TaskId) -> NotifyTask:
+def _notice(job: Job, task_id: TaskId) -> NotifyTask:
+    if job.status is Status.COMPLETED:
+        result = None if job.result in (None, NIL) else Packed(job.result or b"")
+        return NotifyTask(status="success", task_id=task_id, result=result, job_id=job.id)
     is_unplaced = job.error is not None and job.error.kind is ErrorKind.UNPLACED
     return NotifyTask(
         status="failed_post" if is_unplaced else "error",

@@ -7,23 +7,25 @@ unique key and its `reply_to`; that its client heard of the end is its callback.
 
 from __future__ import annotations
 
+import asyncio
+import random
 from collections.abc import Callable
 from typing import TypeAlias, cast
 
 from msgspec import Struct
 
-from shunter.datagrams import Batch
+from shunter.datagrams import DatagramSocket
 from shunter.dispatch.dispatcher import Dispatcher
-from shunter.gateway.complaints import Complaints
 from shunter.gateway.udp.clients import UdpClients
-from shunter.gateway.udp.exchange import Exchange, Signing
+from shunter.gateway.udp.exchange import Exchange, PendingRequest
 from shunter.gateway.udp.quota import Quota
 from shunter.gateway.udp.workers import UdpWorkers
+from shunter.refusal_log import RefusalLog
+from shunter.udp_endpoint import Seal, UdpEndpoint
 from shunter.wire.udp import naming, packets
 from shunter.wire.udp.calculators import Address
 from shunter.wire.udp.methods import AddTask, CompletedTask, Heartbeat, Params
 from shunter.wire.udp.packets import Command, Confirmation, PacketFault, PacketReason
-from shunter.wire.udp.signing import EnvelopeFault
 
 Duty: TypeAlias = Callable[[Command, Address, int], None]
 """What is done for a command, with whence it came and how many bytes it had."""
@@ -40,24 +42,24 @@ class UdpRules(Struct, frozen=True, kw_only=True):
 
 
 class UdpGateway:
-    """The dispatcher's UDP port."""
+    """The dispatcher's UDP port. An EndpointOwner."""
 
     def __init__(
         self,
         dispatcher: Dispatcher,
-        complaints: Complaints,
+        refusals: RefusalLog,
         rules: UdpRules,
         *,
         new_id: Callable[[], str],
-        signing: Signing | None = None,
+        seal: Seal | None = None,
     ) -> None:
         self._dispatcher = dispatcher
         self._exchange = Exchange(
-            complaints,
+            refusals,
             max_packet_bytes=rules.max_packet_bytes,
             now=dispatcher.now,
-            signing=signing,
         )
+        self._seal = seal
         self._workers = UdpWorkers(
             dispatcher,
             self._exchange,
@@ -79,7 +81,14 @@ class UdpGateway:
 
     def open(self, host: str, port: int) -> None:
         """Listen, or raise an OSError."""
-        self._exchange.open(host, port, self.receive)
+        self._exchange.endpoint = UdpEndpoint(
+            self,
+            lambda receive: DatagramSocket(host, port, receive),
+            clock=asyncio.get_running_loop(),
+            jitter=random.random,
+            seal=self._seal,
+            max_packet_bytes=self._exchange.max_packet_bytes,
+        )
         self._dispatcher.serve_clients(naming.GATEWAY, self.clients)
 
     def close(self) -> None:
@@ -87,7 +96,7 @@ class UdpGateway:
 
     def tick(self) -> None:
         """Let time pass."""
-        self._exchange.tick()
+        self._exchange.endpoint.forget_old()
         self._workers.tick()
         self.clients.pass_on()
 
@@ -95,30 +104,35 @@ class UdpGateway:
         """Return those of all calculators that are there."""
         return self._workers.ids()
 
-    def receive(self, batch: Batch) -> None:
-        for packet, peer in batch:
-            try:
-                self._take(packet, peer)
-            except (EnvelopeFault, PacketFault) as fault:
-                self._refuse(fault, peer, len(packet))
+    # ---- EndpointOwner
+
+    def is_welcome(self, peer: Address) -> bool:
+        return True
+
+    def is_remembered(self, command: Command) -> bool:
+        return command.wants_answer or type(command.params) is not Heartbeat
+
+    def may_repeat(self, command: Command) -> bool:
+        """Do so with completions, and with a task that waits for a store that fails, to say so."""
+        kind = type(command.params)
+        is_stuck = kind is AddTask and bool(self._dispatcher.store_health.fault())
+        return kind is CompletedTask or is_stuck
+
+    def take_command(self, command: Command, peer: Address, size: int) -> None:
+        self._duties.get(type(command.params), self._decline)(command, peer, size)
+
+    def take_answer(self, about: PendingRequest, confirmation: Confirmation | None) -> None:
+        about.answered(confirmation)
+
+    def take_fault(self, peer: Address, reason: str, detail: str) -> None:
+        self._exchange.complain(peer, reason, detail)
+
+    def batch_taken(self) -> None:
         self.clients.store_added()
         if self._dispatcher.has_arrivals:
             self.clients.pass_on()
 
-    def _take(self, packet: bytes, peer: Address) -> None:
-        exchange = self._exchange
-        found, size, is_repeated = exchange.opened(packet)
-        if isinstance(found, Confirmation):
-            exchange.confirmed(found, peer)
-            return
-        kind = type(found.params)
-        if kind is Heartbeat and not found.wants_answer:
-            if not is_repeated:
-                self._beat(found, peer, size)
-        elif exchange.is_new(
-            found, peer, is_repeated=is_repeated, is_harmless=kind is CompletedTask
-        ):
-            self._duties.get(kind, self._decline)(found, peer, size)
+    # ---- what is done for a command
 
     def _add(self, command: Command, peer: Address, size: int) -> None:
         self.clients.add(cast(AddTask, command.params), command, peer, size)
@@ -129,25 +143,9 @@ class UdpGateway:
     def _beat(self, command: Command, peer: Address, _: int) -> None:
         self._workers.beat(cast(Heartbeat, command.params), peer)
         if command.wants_answer:
-            self._exchange.answer(command, peer)
+            self._exchange.endpoint.confirm(command, peer)
 
     def _decline(self, command: Command, peer: Address, _: int) -> None:
-        self._exchange.unheard(command, peer)
+        self._exchange.endpoint.unheard(command, peer)
         message = "this is for a dispatcher to send; send add_task or completed_task"
         raise PacketFault(PacketReason.METHOD, "method", message, command.asked_as)
-
-    def _refuse(self, fault: EnvelopeFault | PacketFault, peer: Address, size: int) -> None:
-        """Note what is wrong with a packet; whoever did not sign it is never answered."""
-        exchange = self._exchange
-        if isinstance(fault, EnvelopeFault):
-            exchange.complain(peer, fault.reason, fault.message)
-            return
-        exchange.complain(peer, fault.reason, str(fault))
-        exchange.refuse(
-            fault.transmission_id,
-            peer,
-            size,
-            code=fault.reason,
-            message=fault.message,
-            field=fault.field,
-        )

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 from shunter.dispatch.arrivals import Introduced, Unasked
 from shunter.dispatch.dispatcher import Dispatcher
-from shunter.gateway.udp.exchange import Asked, Exchange
+from shunter.gateway.udp.exchange import Exchange, PendingRequest
 from shunter.model.job import DEFAULT_TYPE, ErrorKind, Failure, Job
 from shunter.model.worker import Handler, Worker, WorkerKind
 from shunter.wire.messages import Held, Report
@@ -81,7 +81,7 @@ class UdpWorkers:
     def complete(self, params: CompletedTask, command: Command, peer: Address) -> None:
         """Pass a completion on; it is confirmed once it is committed."""
         number = self._exchange.number()
-        self._unconfirmed[number] = lambda: self._exchange.answer(command, peer)
+        self._unconfirmed[number] = partial(self._confirm_completion, command, peer)
         if len(self._unconfirmed) > MOST_UNCONFIRMED:
             del self._unconfirmed[next(iter(self._unconfirmed))]  # it is sent again
         result, error = _outcome(params)
@@ -127,7 +127,7 @@ class UdpWorkers:
         address, held = naming.address_of(worker_id), Held(job.id, job.attempt)
         number, task_id = self._exchange.number(), naming.task_id_of(job)
         packet = packets.request(_task(job, task_id), number)
-        size, most = self._exchange.size_of(packet), self._exchange.max_packet_bytes
+        size, most = self._exchange.endpoint.size_of(packet), self._exchange.max_packet_bytes
         if size > most:
             message = (
                 f"as a packet it has {size:,} bytes, and a calculator takes {most:,} "
@@ -137,11 +137,13 @@ class UdpWorkers:
             self._dispatcher.report(worker_id, [Report(job.id, job.attempt, error=error)])
         elif self._calculators.offered(address, held, task_id):
             self._performing[address] = number
-            asked = Asked(
+            pending = PendingRequest(
                 lambda error: self._answered(address, held, error),
                 lambda: self._follow(self._calculators.unconfirmed(address, held)),
             )
-            self._exchange.ask(address, number, packet, asked, give_up_after=self._confirm_timeout)
+            self._exchange.endpoint.ask(
+                address, number, packet, pending, give_up_after=self._confirm_timeout
+            )
         else:
             # It said busy before the dispatcher knew that it was ready.
             self._dispatcher.give_back(worker_id, [held], "its calculator is not free any more")
@@ -155,11 +157,15 @@ class UdpWorkers:
 
     def _stop_asking(self, address: Address) -> None:
         if (number := self._performing.pop(address, None)) is not None:
-            self._exchange.stop_asking(address, number)
+            self._exchange.endpoint.stop_asking(address, number)
 
     def _confirm(self, number: int) -> None:
         if (confirm := self._unconfirmed.pop(number, None)) is not None:
             confirm()
+
+    def _confirm_completion(self, command: Command, peer: Address) -> None:
+        self._exchange.endpoint.confirm(command, peer)
+        self._calculators.completion_confirmed(peer)
 
     # ---- what follows from the register
 

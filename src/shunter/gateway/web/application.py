@@ -11,12 +11,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from shunter.dispatch.dispatcher import Dispatcher
-from shunter.gateway.complaints import Complaints
 from shunter.gateway.http_workers import HttpWorkers
 from shunter.gateway.web.jobs import JobRoutes
 from shunter.gateway.web.openapi import OPERATIONS, Operation, openapi_document
 from shunter.gateway.web.probes import Probes
 from shunter.gateway.web.workers import WorkerRoutes
+from shunter.refusal_log import RefusalLog
 from shunter.web.answering import Handler, application, max_body_bytes
 from shunter.web.refusals import HttpRefusal, JsonAnswer
 
@@ -24,7 +24,7 @@ from shunter.web.refusals import HttpRefusal, JsonAnswer
 def http_app(
     dispatcher: Dispatcher,
     http_workers: HttpWorkers,
-    complaints: Complaints,
+    refusals: RefusalLog,
     *,
     is_ready: Callable[[], bool],
     new_id: Callable[[], str],
@@ -66,7 +66,7 @@ def http_app(
         return handle
 
     def refused(peer: str, refusal: HttpRefusal) -> None:
-        complaints.note(peer, f"http_{refusal.detail.code}", refusal.detail.message)
+        refusals.note(peer, f"http_{refusal.detail.code}", refusal.detail.message)
 
     methods: dict[str, dict[str, Handler]] = {}
     for operation in OPERATIONS:

@@ -50,6 +50,9 @@ COLLECTION = "/dispatcher/jobs/"
 COMMIT_SECONDS = 30.0
 """How long a request waits for the commit of what it asked for."""
 
+LOOK_SECONDS = 0.5
+"""How often it looks meanwhile whether the store fails."""
+
 
 class JobRoutes:
     """What HTTP clients may do with jobs."""
@@ -157,7 +160,8 @@ class JobRoutes:
     # ---- shared
 
     async def _answered(self, ask: Callable[[Receipts], None], otherwise: str) -> list[Receipt]:
-        """Ask the dispatcher, and wait for the commit."""
+        """Ask the dispatcher, and wait for the commit; not for long while the store fails."""
+        self._check_store("ask again later")
         answered: asyncio.Future[list[Receipt]] = asyncio.get_running_loop().create_future()
 
         def answer(receipts: list[Receipt]) -> None:
@@ -165,12 +169,17 @@ class JobRoutes:
                 answered.set_result(receipts)
 
         ask(answer)
-        try:
-            async with asyncio.timeout(COMMIT_SECONDS):
-                return await answered
-        except TimeoutError:
-            message = f"the store has not confirmed it within {COMMIT_SECONDS:g} s; {otherwise}"
-            raise unavailable(message) from None
+        for _ in range(round(COMMIT_SECONDS / LOOK_SECONDS)):
+            await asyncio.wait([answered], timeout=LOOK_SECONDS)
+            if answered.done():
+                return answered.result()
+            self._check_store(otherwise)
+        message = f"the store has not confirmed it within {COMMIT_SECONDS:g} s; {otherwise}"
+        raise unavailable(message)
+
+    def _check_store(self, otherwise: str) -> None:
+        if fault := self._dispatcher.store_health.fault():
+            raise unavailable(f"{fault}; {otherwise}")
 
     async def _job(self, job_id: str) -> Job:
         job = await self._reading.job(job_id)

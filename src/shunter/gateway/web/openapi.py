@@ -18,10 +18,11 @@ TEXT = "text/plain"
 JSON = "application/json"
 
 
-class Readiness(Struct, frozen=True):
-    """Whether the dispatcher serves."""
+class Readiness(Struct, frozen=True, omit_defaults=True):
+    """Whether the dispatcher serves; `reason` says why it can't store jobs."""
 
     ready: bool
+    reason: str = ""
 
 
 class Operation(Struct, frozen=True, kw_only=True):

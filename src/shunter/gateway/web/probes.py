@@ -10,6 +10,7 @@ from starlette.responses import Response
 
 from shunter.dispatch.dispatcher import Dispatcher
 from shunter.gateway.web.metrics import CONTENT_TYPE, Standing, as_text
+from shunter.gateway.web.openapi import Readiness
 from shunter.web.refusals import JsonAnswer, unavailable
 
 STORE_SECONDS = 1.0
@@ -26,13 +27,20 @@ class Probes:
         self._is_ready = is_ready
 
     async def healthz(self, request: Request) -> Response:
-        """200 once every gateway listens, 503 before and while shutting down."""
-        ready = self._is_ready()
-        return JsonAnswer({"ready": ready}, status_code=200 if ready else 503)
+        """200 once every gateway listens, 503 before and while shutting down.
+
+        A store that fails is told, and remains 200: to restart the dispatcher would mend nothing,
+        and clients would no longer hear why their jobs can't be stored.
+        """
+        serves, fault = self._is_ready(), self._dispatcher.store_health.fault()
+        readiness = Readiness(serves and not fault, fault)
+        return JsonAnswer(readiness, status_code=200 if serves else 503)
 
     async def readyz(self, request: Request) -> Response:
-        """200 while jobs can be served: as /healthz, and the store answers."""
+        """200 while jobs can be served: as /healthz, and the store takes and answers."""
         self.check_ready()
+        if fault := self._dispatcher.store_health.fault():
+            raise unavailable(f"the store fails: {fault}")
         try:
             async with asyncio.timeout(STORE_SECONDS):
                 await self._dispatcher.store.next_alarm()

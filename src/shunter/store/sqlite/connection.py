@@ -10,6 +10,7 @@ import sqlite3
 import time
 from collections.abc import Callable, Sequence
 from importlib.resources import files
+from pathlib import Path
 from typing import TypeVar
 
 from shunter.errors import StoreError
@@ -28,12 +29,18 @@ _REMEDIES = {
     "SQLITE_CANTOPEN": "it can't be opened; create its directory, or allow this user to write it",
     "SQLITE_READONLY": "this user may not write it; change its owner or mode, or its directory's",
     "SQLITE_NOTADB": "it is not an SQLite database; name another file in store.url",
-    "SQLITE_CORRUPT": "it is damaged; keep a copy, then restore a backup or use `.recover`",
+    "SQLITE_CORRUPT": "it is damaged; stop its dispatchers, then type: shunter doctor --store "
+    "--repair",
 }
 
 
-def connect(path: str, *, busy_timeout: float, cache_mebibytes: int) -> sqlite3.Connection:
-    """Open the file with all the settings that the store's promises rest on."""
+def connect(
+    path: str, *, busy_timeout: float, cache_mebibytes: int, is_new: bool = True
+) -> sqlite3.Connection:
+    """Open the file with all the settings that the store's promises rest on.
+
+    Unless it may be a new one, the file must be there.
+    """
     if sqlite3.sqlite_version_info < OLDEST_SQLITE:
         needed = ".".join(map(str, OLDEST_SQLITE))
         raise StoreError(
@@ -41,7 +48,11 @@ def connect(path: str, *, busy_timeout: float, cache_mebibytes: int) -> sqlite3.
             "later is needed; use a newer Python build"
         )
     connection = sqlite3.connect(
-        path, timeout=busy_timeout, isolation_level=None, cached_statements=256
+        path if is_new else existing(path),
+        uri=not is_new,
+        timeout=busy_timeout,
+        isolation_level=None,
+        cached_statements=256,
     )
     try:
         mode = patiently(
@@ -61,6 +72,11 @@ def connect(path: str, *, busy_timeout: float, cache_mebibytes: int) -> sqlite3.
     return connection
 
 
+def existing(path: str) -> str:
+    """Return the URI by which SQLite opens a file, and makes none."""
+    return f"{Path(path).absolute().as_uri()}?mode=rw"
+
+
 def migrations() -> list[str]:
     """Return the scripts that lead from an empty file to the current schema, in order."""
     text = files("shunter.store.sqlite").joinpath("schema.sql").read_text("utf-8")
@@ -68,8 +84,13 @@ def migrations() -> list[str]:
     return scripts
 
 
-def migrate(connection: sqlite3.Connection, path: str, scripts: Sequence[str]) -> None:
-    """Bring the file's schema up to date, or refuse a file that is not for us to touch."""
+def migrate(
+    connection: sqlite3.Connection, path: str, scripts: Sequence[str], *, is_new: bool = True
+) -> None:
+    """Bring the file's schema up to date, or refuse a file that is not for us to touch.
+
+    Unless it may be a new one, it must not be empty.
+    """
     connection.execute("BEGIN IMMEDIATE")
     try:
         version = connection.execute("PRAGMA user_version").fetchone()[0]
@@ -79,6 +100,11 @@ def migrate(connection: sqlite3.Connection, path: str, scripts: Sequence[str]) -
             raise StoreError(
                 f"store {path}: the file is another program's database; "
                 "name another file in store.url"
+            )
+        if not (is_new or version):
+            raise StoreError(
+                f"store {path}: an empty file was put in its place; put back the old one or a "
+                "backup, or restart the dispatchers to begin with an empty one"
             )
         if version > len(scripts):
             raise StoreError(
@@ -119,7 +145,7 @@ def patiently(action: Callable[[], T], busy_timeout: float) -> T:
         try:
             return action()
         except sqlite3.OperationalError as error:
-            if _code(error) != "SQLITE_BUSY" or time.monotonic() + pause >= deadline:
+            if code_of(error) != "SQLITE_BUSY" or time.monotonic() + pause >= deadline:
                 raise
         time.sleep(pause)
         pause = min(pause * 2, 0.1)
@@ -127,10 +153,10 @@ def patiently(action: Callable[[], T], busy_timeout: float) -> T:
 
 def explained(error: sqlite3.Error, path: str) -> StoreError:
     """Say what SQLite's error means for the user."""
-    remedy = _REMEDIES.get(_code(error))
+    remedy = _REMEDIES.get(code_of(error))
     return StoreError(f"store {path}: {remedy} ({error})" if remedy else f"store {path}: {error}")
 
 
-def _code(error: sqlite3.Error) -> str:
+def code_of(error: sqlite3.Error) -> str:
     """The error's primary code: extended ones have it as their beginning."""
     return "_".join(getattr(error, "sqlite_errorname", "").split("_")[:2])

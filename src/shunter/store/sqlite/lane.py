@@ -3,6 +3,8 @@
 All that is asked for in one turn of the loop is handed over together, and everything that waits
 when the thread looks is one group; its callers are woken together too. Crossing between threads
 is what costs here, not SQLite. A lane decides nothing about jobs.
+Before each group, and every second without one, it looks whether its file is still there
+(`file_monitor.py`); nothing is done on one that is not.
 """
 
 from __future__ import annotations
@@ -10,11 +12,14 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from collections.abc import Callable, Sequence
-from queue import SimpleQueue
+from contextlib import suppress
+from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import Any, TypeVar
 
+from shunter.errors import StoreError
 from shunter.store.sqlite.connection import explained
+from shunter.store.sqlite.file_monitor import FileMonitor
 
 T = TypeVar("T")
 
@@ -25,11 +30,17 @@ Asked = tuple["asyncio.Future[Any]", Operation[Any]]
 Outcome = tuple[Any, Exception | None]
 
 
+LOOK_SECONDS = 1.0
+
+
 class Lane:
     """Operations on one connection, each on its own: the lane for reading."""
 
-    def __init__(self, path: str, connect: Callable[[], sqlite3.Connection]) -> None:
-        self._path, self._connect = path, connect
+    def __init__(self, monitor: FileMonitor, connect: Callable[[], sqlite3.Connection]) -> None:
+        self._monitor, self._connect = monitor, connect
+        self._path = monitor.path
+        self._generation = 0
+        self._connection: sqlite3.Connection | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._asked: list[Asked] = []
 
@@ -82,17 +93,44 @@ class Lane:
 
     def _main(self, started: asyncio.Future[None]) -> None:
         try:
-            connection = self._connect()
+            self._reopen()
         except Exception as error:
             self._wake([started], [(None, error)])
         else:
             self._wake([started], [(None, None)])
-            self._serve(connection)
-            connection.close()
+            self._serve()
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
         self._call(self._stopped.set)
 
-    def _serve(self, connection: sqlite3.Connection) -> None:
-        while (group := self._inbox.get()) is not None:
+    def _reopen(self) -> sqlite3.Connection:
+        """Open the file that the path names now, in place of the one that was open."""
+        connection, self._connection = self._connect(), self._connection
+        if self._connection is not None:
+            self._connection.close()
+        self._connection, self._generation = connection, self._monitor.generation
+        return connection
+
+    def _checked(self) -> sqlite3.Connection:
+        """Return a connection to the file that is at the path, or raise a StoreError."""
+        self._monitor.look()
+        if self._connection is None or self._generation != self._monitor.generation:
+            return self._reopen()
+        return self._connection
+
+    def _next_group(self) -> list[Asked] | None:
+        while True:
+            try:
+                return self._inbox.get(timeout=LOOK_SECONDS)
+            except Empty:
+                with suppress(
+                    StoreError, sqlite3.Error, OSError
+                ):  # who asks for something will hear of it
+                    self._checked()
+
+    def _serve(self) -> None:
+        while (group := self._next_group()) is not None:
             is_last = False
             while not is_last and not self._inbox.empty():
                 more = self._inbox.get()
@@ -100,7 +138,7 @@ class Lane:
                 group.extend(more or ())
             futures = [future for future, _ in group]
             try:
-                outcomes = self.perform(connection, [operation for _, operation in group])
+                outcomes = self.perform(self._checked(), [operation for _, operation in group])
             except Exception as error:  # nobody may wait for ever, whatever went wrong
                 outcomes = [(None, error) for _ in futures]
             self._wake(futures, outcomes)
@@ -108,11 +146,14 @@ class Lane:
                 return
 
     def _wake(self, futures: list[asyncio.Future[Any]], outcomes: list[Outcome]) -> None:
-        told = [
-            (result, explained(error, self._path) if isinstance(error, sqlite3.Error) else error)
-            for result, error in outcomes
-        ]
+        told = [(result, self._told(error)) for result, error in outcomes]
         self._call(lambda: _resolve(futures, told))
+
+    def _told(self, error: Exception | None) -> Exception | None:
+        """Say what a fault of the file or the system means; our own faults stay as they are."""
+        if isinstance(error, sqlite3.Error):
+            return explained(error, self._path)
+        return StoreError(f"store {self._path}: {error}") if isinstance(error, OSError) else error
 
     def _call(self, callback: Callable[[], object]) -> None:
         assert self._loop is not None

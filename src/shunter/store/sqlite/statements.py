@@ -153,11 +153,11 @@ HEAD = """
     SELECT type, rank, seq, ifnull(doc ->> '$.priority', 0) FROM jobs INDEXED BY ready
     WHERE type = ? AND status = 'q' AND alarm IS NULL ORDER BY rank, seq LIMIT 1"""
 
-LISTED = "jobs.seq IN (SELECT value FROM json_each(?))"
+NUMBERED = "jobs.seq IN (SELECT value FROM json_each(?))"
 
-CLAIM_LISTED = f"""
+CLAIM_NUMBERED = f"""
     UPDATE jobs SET status = 'd', revision = revision + 1, claim = ?, alarm = ?, deadline = NULL
-    WHERE {LISTED}"""
+    WHERE {NUMBERED}"""
 """Takes the claim and its expiry, then the seqs as JSON."""
 
 

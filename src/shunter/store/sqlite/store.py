@@ -13,6 +13,7 @@ import os
 import secrets
 import sqlite3
 from collections.abc import Callable, Iterable, Sequence
+from typing import cast
 
 from shunter.errors import StoreError, UniqueKeyTaken
 from shunter.model.job import Job
@@ -21,6 +22,8 @@ from shunter.model.worker import Worker
 from shunter.store.port import Backlog, Batch, Claim, Committed, JobQuery
 from shunter.store.sqlite import reads, statements, writes
 from shunter.store.sqlite.connection import connect, explained, migrate, migrations
+from shunter.store.sqlite.file_monitor import FileMonitor, Unacknowledged
+from shunter.store.sqlite.inspector import FIRST_SECONDS, Inspector
 from shunter.store.sqlite.lane import Lane, Operation, T
 from shunter.store.sqlite.rows import as_json, delivered, inserted, registered, replaced
 from shunter.store.sqlite.watch import Watch
@@ -32,17 +35,23 @@ class SQLiteStore:
 
     def __init__(self, path: str, *, busy_timeout: float = 10.0) -> None:
         self.path = os.path.abspath(path)
-        self.writer = Writer(self.path, self._connect_writer, busy_timeout=busy_timeout)
-        self.reader = Lane(self.path, self._connect_reader)
+        self.monitor = FileMonitor(self.path)
+        self.writer = Writer(self.monitor, self._connect_writer, busy_timeout=busy_timeout)
+        self.reader = Lane(self.monitor, self._connect_reader)
+        self._inspector: Inspector | None = None
+        self._unacknowledged: tuple[Batch, Unacknowledged] | None = None
         self._busy_timeout = busy_timeout
         self._is_open = False
 
     async def open(self) -> None:
         if self._is_open:
             return
+        self.monitor.forget()
+        self._unacknowledged = None
         try:
             await self.writer.start()
             await self.reader.start()
+            await self._inspect()
         except BaseException:
             await self.close()
             raise
@@ -50,8 +59,18 @@ class SQLiteStore:
 
     async def close(self) -> None:
         self._is_open = False
+        if self._inspector is not None:
+            await asyncio.to_thread(self._inspector.stop)
+            self._inspector = None
         await self.reader.stop()
         await self.writer.stop()
+
+    async def _inspect(self) -> None:
+        """Have the file read in the background; a short one is known to be whole by then."""
+        self._inspector = Inspector(self.monitor)
+        self._inspector.start()
+        await asyncio.to_thread(self._inspector.first.wait, FIRST_SECONDS)
+        await asyncio.to_thread(self.monitor.look)
 
     async def commit(self, batch: Batch) -> Committed:
         workers = [registered(worker) for worker in batch.workers]
@@ -60,7 +79,15 @@ class SQLiteStore:
         inserts = [inserted(job) for job in batch.inserts]
         stamp, other_stamp = secrets.randbits(48), secrets.randbits(48)
 
+        earlier, self._unacknowledged = self._unacknowledged, None
+
+        def is_back(unsure: Unacknowledged) -> bool:
+            """True if the file that it was written to is at the path again."""
+            return unsure.generation == self.monitor.generation
+
         def all_of_it(connection: sqlite3.Connection) -> Committed:
+            if earlier is not None and earlier[0] is batch and is_back(earlier[1]):
+                return cast(Committed, earlier[1].result)
             if workers:
                 writes.put_workers(connection, workers)
             if batch.renewed:
@@ -72,7 +99,14 @@ class SQLiteStore:
                 claimed=[writes.claim(connection, claim) for claim in batch.claims],
             )
 
-        return await self._write(all_of_it)
+        try:
+            return await self._write(all_of_it)
+        except Unacknowledged as error:
+            self._unacknowledged = (batch, error)
+            raise
+        except StoreError:
+            self._unacknowledged = self._unacknowledged or earlier
+            raise
 
     async def insert(self, jobs: Sequence[Job]) -> list[Job | UniqueKeyTaken]:
         offered = tuple(jobs)
@@ -160,7 +194,9 @@ class SQLiteStore:
 
     async def watch(self, notify: Callable[[], None]) -> None:
         self._check_open()
-        watch = Watch(self._connect_reader, lambda: self.writer.commits)
+        watch = Watch(
+            self._connect_reader, lambda: self.writer.commits, lambda: self.monitor.generation
+        )
         watch.start(asyncio.get_running_loop(), notify)
         try:
             await watch.ended.wait()
@@ -182,15 +218,25 @@ class SQLiteStore:
             raise StoreError(f"store {self.path} is not open; call open() first, close() last")
 
     def _connect_writer(self) -> sqlite3.Connection:
-        connection = connect(self.path, busy_timeout=self._busy_timeout, cache_mebibytes=16)
+        is_first = self.monitor.generation == 0
+        connection = self._connect(cache_mebibytes=16, is_new=is_first)
         try:
-            migrate(connection, self.path, migrations())
+            migrate(connection, self.path, migrations(), is_new=is_first)
+            self.monitor.adopt()
         except BaseException:
             connection.close()
             raise
         return connection
 
     def _connect_reader(self) -> sqlite3.Connection:
-        connection = connect(self.path, busy_timeout=self._busy_timeout, cache_mebibytes=4)
+        connection = self._connect(cache_mebibytes=4, is_new=False)
         connection.execute("PRAGMA query_only = ON")
         return connection
+
+    def _connect(self, *, cache_mebibytes: int, is_new: bool) -> sqlite3.Connection:
+        return connect(
+            self.path,
+            busy_timeout=self._busy_timeout,
+            cache_mebibytes=cache_mebibytes,
+            is_new=is_new,
+        )

@@ -27,10 +27,15 @@ DOUBT_SECONDS = 0.25
 class Watch:
     """Calls `notify` in the loop when others have written. `ours` counts our own commits."""
 
-    def __init__(self, connect: Callable[[], sqlite3.Connection], ours: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        connect: Callable[[], sqlite3.Connection],
+        ours: Callable[[], int],
+        generation: Callable[[], int],
+    ) -> None:
         self.ended = asyncio.Event()
         self.error: sqlite3.Error | None = None
-        self._connect, self._ours = connect, ours
+        self._connect, self._ours, self._generation = connect, ours, generation
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -60,7 +65,11 @@ class Watch:
 
     def _look(self, connection: sqlite3.Connection, tell: Callable[[], object]) -> None:
         version, commits, told_at = reads.data_version(connection), self._ours(), 0.0
+        generation = self._generation()
+        tell()  # others may have written while the file was being opened
         while not self._stopping.wait(LOOK_SECONDS):
+            if self._generation() != generation:
+                raise sqlite3.OperationalError("another file was put in its place")
             now = monotonic()
             newer, ours = reads.data_version(connection), self._ours()
             if newer != version and ours == commits:

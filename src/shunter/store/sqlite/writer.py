@@ -11,7 +11,9 @@ import sqlite3
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from shunter.errors import StoreError
 from shunter.store.sqlite.connection import patiently
+from shunter.store.sqlite.file_monitor import FileChanged, FileMonitor, Unacknowledged
 from shunter.store.sqlite.lane import Lane, Operation, Outcome
 
 
@@ -19,9 +21,14 @@ class Writer(Lane):
     """Group commit. `commits` and `operations` count what was done so far."""
 
     def __init__(
-        self, path: str, connect: Callable[[], sqlite3.Connection], *, busy_timeout: float
+        self,
+        monitor: FileMonitor,
+        connect: Callable[[], sqlite3.Connection],
+        *,
+        busy_timeout: float,
     ) -> None:
-        super().__init__(path, connect)
+        super().__init__(monitor, connect)
+        self._was_told = False
         self._busy_timeout = busy_timeout
         self.commits = 0
         self.operations = 0
@@ -32,6 +39,8 @@ class Writer(Lane):
         try:
             patiently(lambda: connection.execute("BEGIN IMMEDIATE"), self._busy_timeout)
         except Exception as error:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
             return [(None, error) for _ in operations]
         try:
             results = [operation(connection) for operation in operations]
@@ -44,4 +53,22 @@ class Writer(Lane):
             return [self.perform(connection, [operation])[0] for operation in operations]
         self.commits += 1
         self.operations += len(operations)
+        try:
+            self._monitor.look()
+        except StoreError as error:  # what was just written is perhaps nowhere
+            generation = self._monitor.generation
+            return [(None, Unacknowledged(error, result, generation)) for result in results]
         return [(result, None) for result in results]
+
+    def _checked(self) -> sqlite3.Connection:
+        """As for all; but a file that was replaced is opened, after that was told once."""
+        try:
+            return super()._checked()
+        except FileChanged:
+            if not self._was_told or not self._monitor.is_another:
+                self._was_told = True
+                raise
+        self._monitor.set_old_log_aside()
+        connection = self._reopen()
+        self._was_told = False
+        return connection

@@ -57,7 +57,7 @@ def claim(connection: sqlite3.Connection, wish: Claim) -> list[Job]:
     made = Dispatch(wish.dispatcher_id, wish.now, wish.expiry)
     listed = (as_json(_front(connection, types, wish.limit)),)
     jobs = reads.jobs(
-        connection, statements.LISTED, listed, order="rank, jobs.seq", payload=True, claim=made
+        connection, statements.NUMBERED, listed, order="rank, jobs.seq", payload=True, claim=made
     )
     if jobs and wish.berths:
         jobs = [started_at_once(job, berth) for job, berth in zip(jobs, wish.berths, strict=False)]
@@ -65,7 +65,7 @@ def claim(connection: sqlite3.Connection, wish: Claim) -> list[Job]:
         assert all(replace(connection, rows, secrets.randbits(48)))
     elif jobs:
         claimed = (as_json(made), wish.expiry, *listed)
-        count = connection.execute(statements.CLAIM_LISTED, claimed).rowcount
+        count = connection.execute(statements.CLAIM_NUMBERED, claimed).rowcount
         assert count == len(jobs)
     return jobs
 

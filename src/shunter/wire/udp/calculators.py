@@ -81,7 +81,7 @@ class Task(Struct, frozen=True):
 
 class _Calculator:
     __slots__ = (
-        "confirmed_at", "doubted_at", "handlers", "last_word", "state", "task",
+        "confirmed_at", "doubted_at", "handlers", "is_owed", "last_word", "state", "task",
         "was_busy",
     )  # fmt: skip
 
@@ -93,6 +93,8 @@ class _Calculator:
         self.confirmed_at = 0.0
         self.doubted_at: float | None = None
         self.was_busy = False
+        self.is_owed = False
+        """Its completion is being stored, and not confirmed yet."""
 
 
 class Calculators:
@@ -151,6 +153,8 @@ class Calculators:
         match known.state, is_ready:
             case _State.FREE, True:
                 return [Joined(address, known.handlers)] if is_other else []
+            case _State.FREE, False if known.is_owed:
+                return []  # it waits for us, and will be free
             case _State.FREE, False:
                 known.state = _State.OCCUPIED
                 return [Left(address)]
@@ -178,11 +182,17 @@ class Calculators:
             return [NotAsked(address, task_id)]
         known.last_word = now
         if known.task is not None and known.task.task_id == task_id:
+            known.is_owed = True
             return [Done(address, known.task.job), *self._free(address, known)]
         effects: list[Effect] = [NotAsked(address, task_id)]
         if known.state is _State.OCCUPIED:
             effects += self._free(address, known)
         return effects
+
+    def completion_confirmed(self, address: Address) -> None:
+        """Note that the calculator was told that its completion is stored."""
+        if (known := self._known.get(address)) is not None:
+            known.is_owed = False
 
     def confirmed(self, address: Address, job: Held, *, now: float) -> bool:
         """Take the confirmation of a task; False where it comes too late."""
@@ -196,9 +206,16 @@ class Calculators:
     # ---- what the dispatcher does
 
     def offered(self, address: Address, job: Held, task_id: TaskId) -> bool:
-        """Note that a task is sent; False where the calculator is not free any more."""
+        """Note that a task is sent; False if the calculator is not free any more.
+
+        Nor is it while its last completion is not stored: it takes a next task for the
+        confirmation of that, and would forget what only we have in memory.
+        """
         known = self._known.get(address)
         if known is None or known.state is not _State.FREE:
+            return False
+        if known.is_owed:
+            known.state = _State.OCCUPIED
             return False
         known.state, known.task, known.was_busy = _State.OFFERED, Task(job, task_id), False
         return True

@@ -12,7 +12,7 @@ REMEMBERED_SECONDS. Foreign peers may resend for longer, so each repetition coun
 it came. Only where memory runs out is something forgotten earlier, the oldest first.
 
 A shell sends what it begins, reads all that has arrived before it lets time pass with `tick`, and
-performs the effects. Pure: `now` is an argument, and so is what spreads the gaps.
+performs the effects. Pure: `now` is an argument, and so is the jitter of the gaps.
 """
 
 from __future__ import annotations
@@ -25,12 +25,17 @@ from typing import Generic, TypeAlias, TypeVar
 
 from msgspec import Struct
 
+from shunter.wire.udp.pacing import Pace
+
 Peer: TypeAlias = tuple[str, int]
 T = TypeVar("T")
 
-FIRST_GAP = 0.5
-GROWTH = 1.6
+GROWTH = 1.5
 LONGEST_GAP = 3.0
+SHORTEST_LONGEST_GAP = 0.2
+GAPS_TO_GIVE_UP = 32.0
+"""A gap is at most this part of the time in which a request is given up, so that at three lost
+packets in ten nearly every request is answered in its time."""
 JITTER = 0.25
 """A gap is longer than it should be by up to this part of it, so that senders get out of step."""
 
@@ -42,6 +47,8 @@ REMEMBERED_SECONDS = RESENT_SECONDS + WANDERING_SECONDS
 
 MAX_EFFECTS = 1000
 """So many at a time, that a shell which was held up does not flood the network afterwards."""
+MAX_PEERS = 10_000
+"""Of so many peers it is known how soon they answer; of the rest it is learnt again."""
 
 
 # ---- the asking side
@@ -72,25 +79,40 @@ class Transmission(Struct, Generic[T]):
     about: T
     began_at: float
     give_up_at: float
-    gap: float = FIRST_GAP
+    gap: float
+    longest_gap: float
+    line: _Line[T]
     sends: int = 1
     is_over: bool = False
+    has_deadline: bool = False
+    """Its end is in the heap already, apart from its next resend."""
+
+
+class _Line(Generic[T]):
+    """All that is under way to one peer: its pace, and what is held back because of it."""
+
+    __slots__ = ("held_back", "pace", "wakes_at")
+
+    def __init__(self, now: float) -> None:
+        self.pace = Pace(now=now)
+        self.held_back: deque[Transmission[T]] = deque()
+        self.wakes_at: float | None = None
 
 
 class Outgoing(Generic[T]):
     """Requests that nobody has confirmed yet.
 
-    Nearly all are confirmed long before their first gap is over. So those that were sent once
-    wait in a plain line, in the order in which they began; only who is still there after the
-    first gap gets a moment by chance, and a place in the heap of what is due. What is confirmed
-    leaves its place behind, to be dropped when it comes to the front: nobody is woken for it.
+    Each waits in one heap for its next resend. What is confirmed leaves its place there behind, to
+    be dropped when it comes to the front: nobody is woken for it. Where a peer has been sent as
+    many resends as it may be, the others wait in line for their turn, but are given up in time.
     """
 
-    def __init__(self, *, spread: Callable[[], float]) -> None:
-        self._spread = spread
+    def __init__(self, *, jitter: Callable[[], float], max_peers: int = MAX_PEERS) -> None:
+        self._jitter = jitter
+        self._max_peers = max_peers
         self._under_way: dict[tuple[Peer, int | str], Transmission[T]] = {}
-        self._fresh: deque[Transmission[T]] = deque()
-        self._due: list[tuple[float, int, Transmission[T]]] = []
+        self._lines: OrderedDict[Peer, _Line[T]] = OrderedDict()
+        self._due: list[tuple[float, int, Transmission[T] | _Line[T]]] = []
         self._pushed = 0
 
     def __len__(self) -> int:
@@ -99,11 +121,7 @@ class Outgoing(Generic[T]):
     @property
     def wakes_at(self) -> float | None:
         """When `tick` is worth calling next, at the earliest."""
-        fresh, due = self._fresh, self._due
-        if not fresh:
-            return due[0][0] if due else None
-        first = fresh[0].began_at + FIRST_GAP
-        return min(first, due[0][0]) if due else first
+        return self._due[0][0] if self._due else None
 
     def begin(
         self,
@@ -119,54 +137,116 @@ class Outgoing(Generic[T]):
         key = peer, transmission_id
         assert key not in self._under_way, f"transmission {transmission_id} is under way already"
         assert 0 < give_up_after <= RESENT_SECONDS, f"{give_up_after} s is not remembered so long"
-        begun = Transmission(peer, transmission_id, packet, about, now, now + give_up_after)
-        self._under_way[key] = begun
-        if give_up_after > FIRST_GAP:
-            self._fresh.append(begun)
-        else:
-            self._schedule(begun, now)
+        line = self._line(peer, now)
+        longest = min(max(give_up_after / GAPS_TO_GIVE_UP, SHORTEST_LONGEST_GAP), LONGEST_GAP)
+        begun = self._under_way[key] = Transmission(
+            peer=peer,
+            transmission_id=transmission_id,
+            packet=packet,
+            about=about,
+            began_at=now,
+            give_up_at=now + give_up_after,
+            gap=min(line.pace.first_gap, longest),
+            longest_gap=longest,
+            line=line,
+        )
+        self._schedule(begun, now)
 
-    def confirmed(self, peer: Peer, transmission_id: int | str) -> Transmission[T] | None:
+    def confirmed(
+        self, peer: Peer, transmission_id: int | str, *, now: float
+    ) -> Transmission[T] | None:
         """Note an answer; return what it answers, or None where nobody waits for it."""
-        ended = self._under_way.pop((peer, transmission_id), None)
+        ended = self._end(peer, transmission_id)
         if ended is not None:
-            ended.is_over = True
-            fresh, due = self._fresh, self._due
-            while fresh and fresh[0].is_over:
-                fresh.popleft()
-            while due and due[0][2].is_over:
-                heappop(due)
+            line = ended.line
+            line.pace.answered(now - ended.began_at, sends=ended.sends, now=now)
+            if line.held_back:
+                self._wake(line, now)
         return ended
 
     def forget(self, peer: Peer, transmission_id: int | str) -> None:
         """Stop resending: the answer is of no use any more."""
-        self.confirmed(peer, transmission_id)
+        self._end(peer, transmission_id)
 
     def tick(self, *, now: float, most: int = MAX_EFFECTS) -> list[Resend | GaveUp[T]]:
         """Return what is due, at most so much of it; the rest stays due."""
-        while self._fresh and self._fresh[0].began_at + FIRST_GAP <= now:
-            late = self._fresh.popleft()
-            if not late.is_over:
-                self._schedule(late, late.began_at)
         effects: list[Resend | GaveUp[T]] = []
         while self._due and self._due[0][0] <= now and len(effects) < most:
-            due = heappop(self._due)[2]
-            if due.is_over:
+            moment, _, due = heappop(self._due)
+            if isinstance(due, _Line):
+                if due.wakes_at == moment:
+                    self._go_on(due, effects, now=now, most=most)
+            elif due.is_over:
                 continue
-            if now >= due.give_up_at:
+            elif now >= due.give_up_at:
                 self.forget(due.peer, due.transmission_id)
                 effects.append(GaveUp(due.peer, due.transmission_id, due.about))
-                continue
-            due.sends += 1
-            effects.append(Resend(due.peer, due.transmission_id, due.packet))
-            self._schedule(due, now)
+            elif due.line.held_back or not due.line.pace.may_resend(now=now):
+                self._hold_back(due, now)
+            else:
+                effects.append(self._resent(due, now))
         return effects
 
+    def _line(self, peer: Peer, now: float) -> _Line[T]:
+        line = self._lines.get(peer)
+        if line is None:
+            line = self._lines[peer] = _Line(now)
+            if len(self._lines) > self._max_peers:
+                self._lines.popitem(last=False)  # what is under way there keeps it
+        self._lines.move_to_end(peer)
+        return line
+
+    def _end(self, peer: Peer, transmission_id: int | str) -> Transmission[T] | None:
+        ended = self._under_way.pop((peer, transmission_id), None)
+        if ended is not None:
+            ended.is_over = True
+            due = self._due
+            while due and isinstance(first := due[0][2], Transmission) and first.is_over:
+                heappop(due)
+        return ended
+
+    def _resent(self, due: Transmission[T], now: float) -> Resend:
+        due.sends += 1
+        due.gap = min(due.gap * GROWTH, due.longest_gap)
+        self._schedule(due, now)
+        return Resend(due.peer, due.transmission_id, due.packet)
+
     def _schedule(self, sent: Transmission[T], now: float) -> None:
-        due = min(now + sent.gap * (1 + JITTER * self._spread()), sent.give_up_at)
-        sent.gap = min(sent.gap * GROWTH, LONGEST_GAP)
+        self._push(min(now + sent.gap * (1 + JITTER * self._jitter()), sent.give_up_at), sent)
+
+    def _hold_back(self, due: Transmission[T], now: float) -> None:
+        """Let a request wait in its peer's line, from where it is given up in time."""
+        due.line.held_back.append(due)
+        if not due.has_deadline:
+            due.has_deadline = True
+            self._push(due.give_up_at, due)
+        if due.line.wakes_at is None:
+            self._wake(due.line, due.line.pace.next_resend_at(now=now))
+
+    def _wake(self, line: _Line[T], moment: float) -> None:
+        if line.wakes_at is None or moment < line.wakes_at:
+            line.wakes_at = moment
+            self._push(moment, line)
+
+    def _go_on(
+        self, line: _Line[T], effects: list[Resend | GaveUp[T]], *, now: float, most: int
+    ) -> None:
+        """Send what was held back, as much of it as the peer may be sent now."""
+        line.wakes_at = None
+        held_back = line.held_back
+        while held_back and len(effects) < most:
+            if held_back[0].is_over:
+                held_back.popleft()
+            elif line.pace.may_resend(now=now):
+                effects.append(self._resent(held_back.popleft(), now))
+            else:
+                break
+        if held_back:
+            self._wake(line, line.pace.next_resend_at(now=now))
+
+    def _push(self, moment: float, due: Transmission[T] | _Line[T]) -> None:
         self._pushed += 1
-        heappush(self._due, (due, self._pushed, sent))
+        heappush(self._due, (moment, self._pushed, due))
 
 
 # ---- the answering side
@@ -178,6 +258,8 @@ PEER_BYTES = 700
 MAX_BYTES = 256 * 1024 * 1024
 MAX_BYTES_PER_PEER = 64 * 1024 * 1024
 FORGOTTEN_AT_ONCE = 16
+OVERDUE_SECONDS = 2.0
+"""What takes longer may have come to nothing: a commit takes a part of that."""
 
 
 class Heard(Enum):
@@ -185,10 +267,12 @@ class Heard(Enum):
 
     NEW = "do it, then call `answered`"
     UNDER_WAY = "it is being done; the answer goes out when it is"
+    OVERDUE = "it should have been done by now; where that does no harm, do it again"
 
 
 class _Entry(Struct, gc=False):
     heard_at: float
+    begun_at: float
     answer: bytes | None = None
 
 
@@ -252,7 +336,12 @@ class Incoming:
             return Heard.NEW
         known.heard_at = now
         memory.entries.move_to_end(key)
-        return Heard.UNDER_WAY if known.answer is None else known.answer
+        if known.answer is not None:
+            return known.answer
+        if now - known.begun_at < OVERDUE_SECONDS:
+            return Heard.UNDER_WAY
+        known.begun_at = now
+        return Heard.OVERDUE
 
     def answered(self, peer: Hashable, key: Hashable, answer: bytes, *, now: float) -> None:
         """Note that a packet is done, and its answer; b"" where it wants none."""
@@ -312,7 +401,7 @@ class Incoming:
         return memory
 
     def _add(self, memory: _Memory, key: Hashable, now: float) -> _Entry:
-        added = memory.entries[key] = _Entry(now)
+        added = memory.entries[key] = _Entry(now, now)
         memory.size += ENTRY_BYTES
         self._size += ENTRY_BYTES
         self._count += 1

@@ -1,4 +1,4 @@
-"""A worker behind HTTP: serves dispatchers, keeps the lease, and leads the crew.
+"""A worker behind HTTP: serves dispatchers, keeps the lease, and leads the pool.
 
 It runs no handler itself, so a handler that hogs its CPU never keeps a health check waiting. When
 no dispatcher has called for as long as the last one promised, it stops all jobs and registers
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-import time
 from collections.abc import Callable
 
 import structlog
@@ -20,17 +19,24 @@ from shunter.calling import Caller
 from shunter.web.answering import max_body_bytes
 from shunter.web.server import bound_listener, http_server
 from shunter.wire.messages import Assignment, Held
-from shunter.worker.crew import Crew, CrewSettings
-from shunter.worker.http.hearing import Hearing
 from shunter.worker.http.holdings import Holdings
+from shunter.worker.http.http_lease import HttpLease
 from shunter.worker.http.offers import Introduction
 from shunter.worker.http.registrar import Registrar
 from shunter.worker.http.reporter import AT_ONCE, Reporter
 from shunter.worker.http.routes import worker_app
 from shunter.worker.http.schedule import Circle
+from shunter.worker.pool.process_pool import PoolSettings, ProcessPool
+from shunter.worker.pool.watchdog import lease_clock
 
 TICK_SECONDS = 0.05
 FAREWELL_SECONDS = 5.0
+KILL_SECONDS = 0.5
+"""How long after the lease the watchdog kills what we should have: dispatchers wait longer."""
+
+OFFER_SECONDS = 1.0
+"""How long to gather new slots before dispatchers hear of them."""
+
 RECORD_BYTES = 1 << 20
 """What a job's document may have beside its payload: a log, an error, a history."""
 
@@ -49,7 +55,7 @@ class HttpHostSettings(Struct, frozen=True, kw_only=True):
     grace: float = 10.0
     quiet_after: float = 60.0
     max_message_bytes: int = 16 << 20
-    crew: CrewSettings = CrewSettings()
+    pool: PoolSettings = PoolSettings()
 
 
 class HttpHost:
@@ -69,10 +75,11 @@ class HttpHost:
         self._stopping = asyncio.Event()
         self._is_resigning = False
         self._will_flush = False
-        self._hearing = Hearing(quiet_after=settings.quiet_after, now=time.monotonic())
+        self._offered_at = 0.0
+        self._lease = HttpLease(quiet_after=settings.quiet_after, now=lease_clock())
         types = tuple(handler.type for handler in app.handlers())
-        self._holdings = Holdings(types, settings.crew.slots)
-        self._crew = Crew(app_spec, app, settings.crew, on_output=self._output_waits)
+        self._holdings = Holdings(types, settings.pool.slots)
+        self._pool = ProcessPool(app_spec, app, settings.pool, on_output=self._output_waits)
 
     def stop(self) -> None:
         """Resign: finish what can be finished, stop the rest, return from `run()`."""
@@ -104,7 +111,7 @@ class HttpHost:
                 hostname=settings.hostname or settings.host,
                 port=port,
                 handlers=self._holdings.types,
-                maxJobs=self._holdings.max_jobs,
+                maxJobs=settings.pool.slots,
             ),
             spread=self._spread,
             on_registered=self._registered,
@@ -113,13 +120,13 @@ class HttpHost:
             worker_app(
                 self._holdings,
                 start=self._start,
-                stop=lambda run: self._crew.cancel([run]),
+                stop=lambda run: self._pool.cancel([run]),
                 on_call=self._heard,
                 max_body_bytes=max_body_bytes(settings.max_message_bytes) + RECORD_BYTES,
             )
         )
         try:
-            await self._crew.start()
+            await self._pool.start()
             async with asyncio.TaskGroup() as group:
                 group.create_task(server.serve(sockets=[listener]))
                 while not server.started:
@@ -133,10 +140,10 @@ class HttpHost:
                 )
                 await self._work(group)
                 server.should_exit = True
-            if fatal := self._crew.fatal:
+            if fatal := self._pool.fatal:
                 raise fatal
         finally:
-            await self._crew.stop(grace=0.0)
+            await self._pool.stop(grace=0.0)
             await caller.close()
             listener.close()
             self._log.info("stopped", action="stop")
@@ -144,8 +151,8 @@ class HttpHost:
     async def _work(self, group: asyncio.TaskGroup) -> None:
         reporting = group.create_task(self._reporter.run())
         registering = group.create_task(self._registrar.run())
-        self._registrar.again()
-        while not self._stopping.is_set() and self._crew.fatal is None:
+        self._registrar.offer(self._pool.slots)
+        while not self._stopping.is_set() and self._pool.fatal is None:
             self._tick()
             await asyncio.sleep(TICK_SECONDS)
         registering.cancel()
@@ -155,16 +162,32 @@ class HttpHost:
     # ---- by the clock
 
     def _tick(self) -> None:
-        now = time.monotonic()
-        if self._hearing.is_over(now=now):
-            self._hearing.restart(now=now)
+        now = lease_clock()
+        if self._lease.is_over(now=now):
+            self._lease.restart(now=now)
             self._cut_off()
-        if self._hearing.is_quiet(now=now) and not self._registrar.is_busy:
+        self._watch_lease()
+        if self._lease.is_quiet(now=now) and not self._registrar.is_busy:
             self._registrar.again()
+        self._offer_new_slots(now)
+
+    def _watch_lease(self) -> None:
+        """Tell the watchdog when children must have ended, in case we can't stop them ourselves."""
+        ends_at = self._lease.ends_at
+        has_jobs = self._holdings.under_way > 0
+        self._pool.end_by(ends_at + KILL_SECONDS if has_jobs and ends_at is not None else None)
+
+    def _offer_new_slots(self, now: float) -> None:
+        """Take as many jobs as there are children, and let dispatchers know of new ones."""
+        self._holdings.max_jobs = slots = self._pool.slots
+        is_due = now - self._offered_at >= OFFER_SECONDS or slots == self._settings.pool.slots
+        if slots > self._registrar.max_jobs and is_due and not self._is_resigning:
+            self._offered_at = now
+            self._registrar.offer(slots)
 
     def _cut_off(self) -> None:
         """No dispatcher reaches us: stop everything, begin anew with nothing."""
-        self._crew.destroy_jobs()
+        self._pool.destroy_jobs()
         self._reporter.clear()
         if dropped := self._holdings.clear():
             self._log.error(
@@ -181,15 +204,17 @@ class HttpHost:
 
     def _heard(self, span: float) -> None:
         """A dispatcher called: the lease goes on, unless it was over before."""
-        if self._hearing.heard(span, now=time.monotonic()):
+        if self._lease.heard(span, now=lease_clock()):
             self._cut_off()
+        self._watch_lease()
 
     def _start(self, assignment: Assignment) -> None:
-        self._crew.give([assignment])
+        self._watch_lease()
+        self._pool.give([assignment])
 
     def _registered(self, worker_id: str) -> None:
         self._holdings.worker_id = worker_id
-        self._hearing.registered(now=time.monotonic())
+        self._lease.registered(now=lease_clock())
         if not self._is_resigning:
             self._holdings.closed = ""
 
@@ -203,7 +228,7 @@ class HttpHost:
     def _flush(self) -> None:
         """Hand all new reports on; of progress this protocol says nothing."""
         self._will_flush = False
-        reports, _ = self._crew.take_output()
+        reports, _ = self._pool.take_output()
         for report in reports:
             if offer := self._holdings.ended(Held(report.job_id, report.attempt)):
                 self._reporter.add(report, offer.worker_id)
@@ -222,15 +247,15 @@ class HttpHost:
         """
         self._refuse_more()
         self._log.info("resigning", action="resign", running=self._holdings.under_way)
-        grace = 0.0 if self._crew.fatal else self._settings.grace
+        grace = 0.0 if self._pool.fatal else self._settings.grace
         async with asyncio.TaskGroup() as group:
-            stopping = group.create_task(self._crew.stop(grace=grace))
+            stopping = group.create_task(self._pool.stop(grace=grace))
             while not stopping.done():
                 self._tick()
                 await asyncio.sleep(TICK_SECONDS)
         self._flush()
-        deadline = time.monotonic() + FAREWELL_SECONDS
-        while len(self._reporter) and time.monotonic() < deadline:
+        deadline = lease_clock() + FAREWELL_SECONDS
+        while len(self._reporter) and lease_clock() < deadline:
             await asyncio.sleep(0.01)
         undone = self._holdings.clear()
         is_known = await self._registrar.resign(within=FAREWELL_SECONDS)

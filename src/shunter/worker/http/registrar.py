@@ -9,6 +9,7 @@ from urllib.parse import quote
 
 import msgspec
 import structlog
+from msgspec.structs import replace
 
 from shunter.calling import Answer, Caller, CallFailed
 from shunter.worker.http import schedule
@@ -33,7 +34,7 @@ class Registrar:
         on_registered: Callable[[str], None],
     ) -> None:
         self._caller, self._circle, self._spread = caller, circle, spread
-        self._introduction = msgspec.json.encode(introduction)
+        self._introduction = introduction
         self._on_registered = on_registered
         self._due = asyncio.Event()
         self._is_failing = False
@@ -44,6 +45,16 @@ class Registrar:
     def again(self) -> None:
         """Register, now or as soon as somebody answers."""
         self._due.set()
+
+    @property
+    def max_jobs(self) -> int:
+        """How many jobs dispatchers are told that they may give."""
+        return self._introduction.maxJobs
+
+    def offer(self, max_jobs: int) -> None:
+        """Register with another number of jobs."""
+        self._introduction = replace(self._introduction, maxJobs=max_jobs)
+        self.again()
 
     async def run(self) -> None:
         """Register each time that it is due."""
@@ -58,7 +69,9 @@ class Registrar:
         failures = 0
         while True:
             place = self._circle.current
-            answer = await self._ask("PUT", place, COLLECTION, self._introduction)
+            answer = await self._ask(
+                "PUT", place, COLLECTION, msgspec.json.encode(self._introduction)
+            )
             found = answer if isinstance(answer, str) else self._take(place, answer)
             if found is None:
                 return

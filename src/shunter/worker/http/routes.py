@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from http import HTTPStatus
 
-import structlog
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from shunter.model.identity import is_name
+from shunter.refusal_log import RefusalLog
 from shunter.web.answering import application
 from shunter.web.bodies import aside, read_body
 from shunter.web.refusals import HttpRefusal, JsonAnswer
@@ -18,13 +18,12 @@ from shunter.wire.checking import parsed
 from shunter.wire.documents import MAX_ATTEMPT
 from shunter.wire.messages import Assignment, Held
 from shunter.wire.tagging import BadDocument
-from shunter.worker.http.hearing import span_in
 from shunter.worker.http.holdings import Holdings, Offer, Reply
+from shunter.worker.http.http_lease import span_in
 from shunter.worker.http.offers import Health, RunStanding, offer_of
 
 LEASE_HEADER = b"shunter-lease"
 COME_AGAIN = {"Retry-After": "1"}
-LOGGED_AT_MOST = 1024
 
 
 def worker_app(
@@ -43,7 +42,7 @@ def worker_app(
             "/jobs/": {"POST": routes.offer},
             "/jobs/{id}": {"GET": routes.show, "DELETE": routes.cancel},
         },
-        on_refused=Grumbles().note,
+        on_refused=_noted_in(RefusalLog(logger="shunter.worker")),
         directory="a worker serves /health_check/ and /jobs/",
     )
 
@@ -163,15 +162,6 @@ def _not_here(job_id: str, attempt: int | None) -> HttpRefusal:
     return HttpRefusal(HTTPStatus.NOT_FOUND, message, field="id")
 
 
-class Grumbles:
-    """Bad requests, logged once for each peer and reason."""
-
-    def __init__(self) -> None:
-        self._logged: set[tuple[str, str]] = set()
-        self._log = structlog.get_logger("shunter.worker")
-
-    def note(self, peer: str, refusal: HttpRefusal) -> None:
-        code, message = refusal.detail.code, refusal.detail.message
-        if (peer, code) not in self._logged and len(self._logged) < LOGGED_AT_MOST:
-            self._logged.add((peer, code))
-            self._log.warning("refused", action="refuse", peer=peer, reason=code, detail=message)
+def _noted_in(log: RefusalLog) -> Callable[[str, HttpRefusal], None]:
+    """Return what notes bad requests, once for each peer and reason."""
+    return lambda peer, refusal: log.note(peer, refusal.detail.code, refusal.detail.message)

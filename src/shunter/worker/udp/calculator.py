@@ -1,4 +1,4 @@
-"""A worker over UDP: calculators that share one crew, as many as it has slots or more.
+"""A worker over UDP: calculators that share one pool, as many as it has slots or more.
 
 It runs no handler itself, so a handler that hogs its CPU never silences the heartbeats. A task
 that a dispatcher takes away is not stopped here, since the dialogue has no word for that: its own
@@ -18,12 +18,12 @@ from shunter.app import App
 from shunter.dialogue import (
     DEFAULT_DISPATCHER,
     Dialogue,
-    Seal,
     peer_name,
     place_to_bind,
     resolved,
 )
 from shunter.errors import AppError
+from shunter.udp_endpoint import Seal
 from shunter.wire.messages import Held, Report
 from shunter.wire.udp.methods import CompletedTask, Heartbeat, PerformTask
 from shunter.wire.udp.packets import (
@@ -36,7 +36,7 @@ from shunter.wire.udp.packets import (
 )
 from shunter.wire.udp.signing import Secret
 from shunter.wire.udp.transmissions import Peer
-from shunter.worker.crew import Crew, CrewSettings
+from shunter.worker.pool.process_pool import PoolSettings, ProcessPool
 from shunter.worker.udp.completions import after_refusal, completion, smaller
 from shunter.worker.udp.seat import AlreadyHere, Begin, Decline, Seat
 from shunter.worker.udp.seating import Seating
@@ -58,21 +58,36 @@ class CalculatorSettings(Struct, frozen=True, kw_only=True):
     grace: float = 10.0
     max_packet_bytes: int = MAX_PACKET_BYTES
     secret: Secret | None = None
-    crew: CrewSettings = CrewSettings()
+    pool: PoolSettings = PoolSettings()
 
 
 class _Place:
     """A seat and its dialogue."""
 
-    __slots__ = ("dialogue", "gone_at", "seat", "speaks_at")
+    __slots__ = ("completed_as", "dialogue", "gone_at", "seat", "speaks_at")
 
     def __init__(self, seat: Seat, *, speaks_at: float) -> None:
         self.seat = seat
         self.speaks_at, self.gone_at = speaks_at, math.inf
-        self.dialogue: Dialogue[CompletedTask]
+        self.completed_as: int | str = ""
+        """The transmission id of the completion that is under way, or was last."""
+        self.dialogue: Dialogue[CompletedTask | Heartbeat]
 
     def tell(self, *, now: float) -> None:
         self.dialogue.tell(self.seat.heartbeat(now=now))
+
+    def give_back(self) -> None:
+        """Say that the task is not here any more: who is ready has none."""
+        self.seat.settled()
+        self._say_surely(Heartbeat(status="ready"))
+
+    def take_leave(self) -> None:
+        """Say that nothing more is taken here."""
+        self._say_surely(Heartbeat(status="busy"))
+
+    def _say_surely(self, heartbeat: Heartbeat) -> None:
+        """Say something that is not said again, until it is confirmed."""
+        self.dialogue.ask(heartbeat, heartbeat, give_up_after=RETIRING_SECONDS)
 
 
 class Calculator:
@@ -92,9 +107,9 @@ class Calculator:
         self._places: list[_Place] = []
         self._retiring: list[_Place] = []
         self._under_way: dict[Held, _Place] = {}
-        self._seating = Seating(settings.crew.slots)
+        self._seating = Seating(settings.pool.slots)
         self._begun = self._opened = 0
-        self._crew = Crew(app_spec, app, settings.crew, on_output=self._output_waits)
+        self._pool = ProcessPool(app_spec, app, settings.pool, on_output=self._output_waits)
         self._check_heartbeat()
 
     @property
@@ -110,20 +125,20 @@ class Calculator:
         self._loop = asyncio.get_running_loop()
         self._dispatcher = await resolved(self._settings.dispatcher)
         try:
-            await self._crew.start()
-            self._seat(self._settings.crew.slots)
+            await self._pool.start()
+            self._seat(self._pool.slots)
             self._log.info(
                 "started", action="start", dispatcher=self._dispatcher, addresses=self.addresses
             )
             while not self._stopping.is_set():
                 self._tick()
                 self._look_around()
-                if fatal := self._crew.fatal:
+                if fatal := self._pool.fatal:
                     raise fatal
                 await asyncio.sleep(TICK_SECONDS)
             await self._leave()
         finally:
-            await self._crew.stop(grace=0.0)
+            await self._pool.stop(grace=0.0)
             for place in (*self._places, *self._retiring):
                 place.dialogue.close()
             self._log.info("stopped", action="stop")
@@ -164,15 +179,18 @@ class Calculator:
                 place.tell(now=now)
 
     def _look_around(self) -> None:
-        """See to it that there are as many calculators as it needs to keep the crew busy."""
+        """See to it that there are as many calculators as it needs to keep the pool busy."""
         now = self._loop.time()
-        if len(self._under_way) > self._settings.crew.slots:
-            for run in self._crew.overdue(now):
+        self._seating.slots = slots = self._pool.slots
+        if len(self._under_way) > slots:
+            for run in self._pool.overdue(now):
                 self._give_back(self._under_way.pop(run))
         begun, self._begun = self._begun, 0
         idle = sum(place.seat.task is None for place in self._places)
-        window = self._crew.window
-        self._seat(self._seating.wanted(len(self._places), begun=begun, idle=idle, window=window))
+        wanted = self._seating.wanted(
+            len(self._places), begun=begun, idle=idle, window=self._pool.window
+        )
+        self._seat(wanted)
         for place in [place for place in self._retiring if place.gone_at <= now]:
             self._retiring.remove(place)
             place.dialogue.close()
@@ -184,13 +202,12 @@ class Calculator:
         idle = [place for place in self._places if place.seat.task is None]
         for place in idle[: len(self._places) - count]:
             self._retire(place)
-            place.tell(now=self._loop.time())
+            place.take_leave()
 
     def _give_back(self, place: _Place) -> None:
-        """Let another do a task that waits here behind a long one: who is ready has none."""
-        place.seat.settled()
+        """Let another do a task that waits here behind a long one."""
         self._retire(place)
-        place.dialogue.tell(Heartbeat(status="ready"))
+        place.give_back()
 
     def _retire(self, place: _Place) -> None:
         self._places.remove(place)
@@ -206,12 +223,15 @@ class Calculator:
             message = "not for a calculator to receive; send perform_task"
             place.dialogue.refuse(command, PacketReason.METHOD, message, "method")
             return
+        if place.seat.is_confirmed_by(task):
+            place.dialogue.stop_asking(place.completed_as)
+            self._settle(place)
         match place.seat.offered(task, under_way=self._under_way.keys()):
             case Begin(run):
                 place.dialogue.confirm(command)
                 self._under_way[Held(run.job_id, run.attempt)] = place
                 self._begun += 1
-                self._crew.give([run])
+                self._pool.give([run])
             case AlreadyHere():
                 place.dialogue.confirm(command)
             case Decline(code, message, field):
@@ -227,7 +247,7 @@ class Calculator:
     def _flush(self) -> None:
         """Complete all tasks whose runs have ended; of progress this dialogue says nothing."""
         self._will_flush = False
-        reports, _ = self._crew.take_output()
+        reports, _ = self._pool.take_output()
         for report in reports:
             self._complete(report)
 
@@ -241,13 +261,22 @@ class Calculator:
         """Send a completion; where it is too large, send that, and as much as there is room for."""
         while completed is not None:
             try:
-                place.dialogue.ask(completed, completed)
+                place.completed_as = place.dialogue.ask(completed, completed)
                 return
             except PacketFault as fault:
                 completed = smaller(task, completed, str(fault))
         self._settle(place, "no packet has room even for the error")
 
     def _answered(
+        self, place: _Place, about: CompletedTask | Heartbeat, answer: Confirmation | None
+    ) -> None:
+        if isinstance(about, Heartbeat):
+            if about.status == "ready" and answer is not None:
+                place.take_leave()
+        else:
+            self._completion_answered(place, about, answer)
+
+    def _completion_answered(
         self, place: _Place, completed: CompletedTask, answer: Confirmation | None
     ) -> None:
         task = place.seat.task
@@ -283,7 +312,7 @@ class Calculator:
             place.seat.leave()
             place.tell(now=self._loop.time())
         async with asyncio.TaskGroup() as group:
-            stopping = group.create_task(self._crew.stop(grace=self._settings.grace))
+            stopping = group.create_task(self._pool.stop(grace=self._settings.grace))
             while not stopping.done():
                 self._tick()
                 await asyncio.sleep(TICK_SECONDS)
@@ -306,8 +335,7 @@ class Calculator:
         places = [self._under_way.pop(run) for run in runs if run in self._under_way]
         await asyncio.sleep(LINGER_SECONDS)
         for place in places:
-            place.seat.settled()
-            place.dialogue.tell(Heartbeat(status="ready"))
+            place.give_back()
         await asyncio.sleep(LINGER_SECONDS)
         for place in places:
             place.tell(now=self._loop.time())

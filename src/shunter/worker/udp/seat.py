@@ -2,7 +2,9 @@
 
 A dispatcher knows a calculator by its address, and gives each a single task. So a worker with
 several slots has as many seats, each with an address of its own. A task that is here already is
-confirmed again and not begun again; while one is here, every other is refused.
+confirmed again and not begun again; while one is under way, every other is refused. A dispatcher
+sends another one only when it has taken the end of the one before; so where the confirmation of
+that was lost, the next task stands for it.
 """
 
 from __future__ import annotations
@@ -70,7 +72,7 @@ class Seat:
 
     @property
     def run(self) -> Held | None:
-        """The name that the task has in the crew."""
+        """The name that the task has in the pool."""
         return None if self._task is None else run_name(self._task)
 
     # ---- what it is told
@@ -94,6 +96,12 @@ class Seat:
         self._task, self._ended_at = task, None
         payload = NIL if task.payload is None else bytes(task.payload)
         return Begin(Assignment(run.job_id, run.attempt, job_type, payload, task.timeout, None))
+
+    def is_confirmed_by(self, task: PerformTask) -> bool:
+        """True if a dispatcher that sends this task must have taken the end of the one here."""
+        own = self._task
+        is_another = own is not None and (own.task_id, own.attempt) != (task.task_id, task.attempt)
+        return is_another and self._ended_at is not None
 
     def ended(self, *, now: float) -> None:
         """The task is done, and its completion on its way."""

@@ -1,6 +1,9 @@
 """Flows on a real standalone cluster of Spark's, whose executors have neither Shunter nor the flow.
 
-The driver is a process of its own, so that the session of the other tests is left alone.
+There is one cluster for all of them, as its Java processes are what takes time. Its workers live in
+mount namespaces of their own, in which one folder of the driver's is empty: who uses that one has
+hosts that share no folder. Drivers are processes of their own, so that the session of the other
+tests is left alone. Each test leaves at least one worker.
 """
 
 from __future__ import annotations
@@ -8,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -16,78 +20,54 @@ from pathlib import Path
 from typing import Any, Self
 
 import psutil
+import pyarrow.parquet as pq
 import pytest
 
-from shunter.testing.spark_cluster import LocalSparkCluster
+from s3_server import ACCESS
+from s3_server import s3_bucket as s3_bucket
+from s3_server import s3_server as s3_server
+from shunter.flow.location import Location
+from shunter.flow.manifest import manifest_of
+from shunter.testing.spark_cluster import LocalSparkCluster, spark_home
 from system.flow.engines import COUNTING, is_complete, numbers_file, sums_in
+from system.spark.drivers.cluster_programs import (
+    BESIDE_FLOW,
+    BESIDE_SUBMITTED,
+    FAR,
+    SHIPPED_FLOW,
+    SHORT_OF_MEMORY,
+    STREAM_THEN_ENGINES,
+    SUBMITTED,
+)
 from system.yard import until
 
 pytestmark = pytest.mark.timeout(300)
 
-PATIENCE = 100.0
+PATIENCE = 120.0
+DEATH_SECONDS = 15.0
+"""How long a run may go on after the first task that memory has ended; 10 s if little else runs."""
+COUNT = 20_000
 
-FLOW = """
-from shunter import Flow
-from shunter.flow.sinks import WriteJsonLines
-import beside
-
-class Last:
-    def __init__(self, key):
-        self.key, self.total = key, 0
-
-    def on_event(self, number):
-        self.total += number
-        return [self.key, self.total, *beside.where_code_comes_from(), where()]
-
-def where():
-    return type(__spec__.loader).__name__
-
-flow = Flow("shipped")
-numbers = flow.source(range(200), workers=1).map(beside.doubled)
-numbers.key_by(beside.key_of).stateful(Last).sink(WriteJsonLines("out.jsonl"), workers=1)
-"""
-
-BESIDE = """
-import os, time
-import shunter
-
-def doubled(number):
-    with open(BUSY, "w") as file:
-        file.write(os.getcwd())
-    time.sleep(0.02)
-    return number * 2
-
-def key_of(number):
-    return number % 5
-
-def where_code_comes_from():
-    return shunter.__file__, type(__spec__.loader).__name__
-"""
-
-
-STREAM_THEN_ENGINES = """
-import sys
-from pathlib import Path
-from shunter.flow.runners.checkpoint_folder import Checkpoints
-from shunter.flow.loading import load
-from shunter.flow.runners.engines.runner import run_on_engines
-from shunter.flow.runners.spark.session.spark_session import spark_session
-from shunter.flow.runners.spark.stream.run import stream_on_spark
-
-master, bare_python = sys.argv[1:3]
-streamed, hosted = map(Path, sys.argv[3:])
-session = spark_session(master)
-stream_on_spark(load(f"{streamed}/counting.py"), session, checkpoints=streamed / "checkpoints")
-session.sparkContext.pythonExec = bare_python
-file = f"{hosted}/counting.py"
-kept = Checkpoints(hosted / "checkpoints")
-run_on_engines(load(file), file, hosts=master, checkpoints=kept, every=0.3)
-"""
+CAN_HIDE = os.geteuid() == 0 and shutil.which("unshare") is not None
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalSparkCluster]:
-    with LocalSparkCluster(tmp_path_factory.mktemp("cluster")) as started:
+def hidden(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder that only drivers see."""
+    return tmp_path_factory.mktemp("of-the-driver")
+
+
+@pytest.fixture(scope="module")
+def cluster(
+    s3_server: str, hidden: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[LocalSparkCluster]:
+    mount = 'mount -t tmpfs none "$0" && exec "$@"'
+    wrapper = [str(shutil.which("unshare")), "--mount", "sh", "-c", mount, str(hidden)]
+    with LocalSparkCluster(
+        tmp_path_factory.mktemp("cluster"),
+        environ={**ACCESS, "AWS_ENDPOINT_URL": s3_server},
+        wrapper=wrapper if CAN_HIDE else (),
+    ) as started:
         yield started
 
 
@@ -104,25 +84,27 @@ def bare_python(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class Driver:
-    """A Python that drives the cluster, in a folder."""
+    """A program that drives the cluster, in a folder."""
 
-    def __init__(self, folder: Path, *words: str, **environ: str):
-        self._log = folder / "driver.log"
-        with self._log.open("wb") as log:
+    def __init__(self, folder: Path, *words: str, program: Any = sys.executable, **environ: str):
+        self._out, self._log = folder / "driver.out", folder / "driver.log"
+        with self._out.open("wb") as out, self._log.open("wb") as log:
             self._process = subprocess.Popen(
-                [sys.executable, *words],
+                [str(program), *words],
                 cwd=folder,
-                stdout=log,
+                stdout=out,
                 stderr=log,
                 env={**os.environ, **environ},
             )
 
     def until(self, condition: Callable[[], Any], what: str) -> None:
-        until(lambda: condition() or self._process.poll(), within=PATIENCE, what=what)
+        until(lambda: condition() or self._process.poll() is not None, within=PATIENCE, what=what)
         assert self._process.poll() is None, self._log.read_text()
 
-    def end(self) -> None:
-        assert self._process.wait(PATIENCE) == 0, self._log.read_text()
+    def end(self, within: float = PATIENCE) -> str:
+        """Wait for its end, and return what it has printed."""
+        assert self._process.wait(within) == 0, self._log.read_text()[-3000:]
+        return self._out.read_text()
 
     def __enter__(self) -> Self:
         return self
@@ -130,6 +112,66 @@ class Driver:
     def __exit__(self, *_: object) -> None:
         self._process.kill()
         self._process.wait()
+
+
+def busy_worker(driver: Driver, busy: Path) -> int:
+    """Wait until a task says in a file that it is in the middle, and tell on which worker."""
+    driver.until(lambda: busy.exists() and busy.read_text(), "a task")
+    return int(re.findall(r"worker-(\d+)", busy.read_text())[-1])
+
+
+# ---- spark-submit
+
+
+def test_a_program_that_is_submitted_has_its_master_its_settings_and_its_code_in_executors(
+    cluster: LocalSparkCluster, bare_python: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "beside.py").write_text(BESIDE_SUBMITTED)
+    (tmp_path / "program.py").write_text(SUBMITTED)
+    with Driver(
+        tmp_path,
+        "--master", cluster.url, "--name", "mine", "--conf", "spark.ui.enabled=false",
+        "--conf", "spark.default.parallelism=3", "--conf", "spark.sql.shuffle.partitions=7",
+        "--conf", "spark.sql.adaptive.enabled=false", "program.py",
+        program=spark_home() / "bin" / "spark-submit",
+        PYSPARK_PYTHON=str(bare_python),
+        PYSPARK_DRIVER_PYTHON=sys.executable,
+        SPARK_LOCAL_IP="127.0.0.1",
+    ) as driver:  # fmt: skip
+        said = json.loads(driver.end())
+
+    rows = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
+    assert len(rows) == 10
+    assert dict(rows) == {"south": 2 * (0 + 2 + 4 + 6 + 8), "north": 2 * (1 + 3 + 5 + 7 + 9)}
+    assert (said["master"], said["name"], said["nodes"]) == (cluster.url, "mine", 3)
+    assert said["conf"]["spark.sql.shuffle.partitions"] == "7"
+    assert said["conf"]["spark.sql.adaptive.enabled"] == "false"
+    assert said["conf"]["spark.ui.enabled"] == "false"
+
+
+# ---- drivers of our own
+
+
+def test_the_first_task_that_memory_ends_ends_the_run(
+    cluster: LocalSparkCluster, tmp_path: Path
+) -> None:
+    (tmp_path / "program.py").write_text(SHORT_OF_MEMORY)
+    with Driver(tmp_path, "program.py", cluster.url) as driver:
+        # a session and three runs; what is promised is measured inside
+        told = json.loads(driver.end(2 * PATIENCE))
+
+    java, python, killed = told["java"], told["python"], told["killed"]
+    assert "of Spark's" in java["said"]
+    assert "spark.executor.memory" in java["said"]
+    assert len(java["executors"]) <= 1, "a second executor has died"
+    assert "MemoryError" in python["said"]
+    assert "raise spark.executor.pyspark.memory" in python["said"]
+    assert "a Python process of Spark's was killed or has crashed" in killed["said"]
+    for each in told.values():
+        assert each["failed"] < 20, "of 60 tries"
+        assert each["seconds"] < DEATH_SECONDS
+        assert each["active"] == 0
+    assert not (tmp_path / "out.jsonl").exists()
 
 
 def test_a_stream_and_then_engines_in_executors_that_outlive_the_death_of_one(
@@ -162,17 +204,52 @@ def counting_in(folder: Path) -> str:
     return re.sub(r"^FOLDER = .*$", f"FOLDER = Path({str(folder)!r})", text, flags=re.MULTILINE)
 
 
+@pytest.mark.skipif(not CAN_HIDE, reason="a view of the disk of its own needs root and unshare")
+def test_without_a_shared_folder_a_path_is_refused_and_a_store_outlives_the_death_of_a_worker(
+    cluster: LocalSparkCluster, hidden: Path, s3_bucket: str, tmp_path: Path
+) -> None:
+    lines = [f'{{"n": {n}, "key": {n % 7}}}\n' for n in range(COUNT)]
+    for part in range(4):
+        body = "".join(lines[part * COUNT // 4 : (part + 1) * COUNT // 4]).encode()
+        (Location.of(s3_bucket) / "in" / f"{part}.jsonl").write(body)
+    target, busy = Location.of(s3_bucket) / "out", tmp_path / "busy"
+    (hidden / "program.py").write_text(FAR)
+    places = (f"{s3_bucket}/in", target.url, str(hidden / "out"), str(busy))
+    with Driver(hidden, "program.py", cluster.url, *places) as driver:
+        cluster.kill_worker(busy_worker(driver, busy))
+        said = driver.end()
+
+    assert "does not see" in said
+    assert "let the sink's path be a URL that all hosts reach" in said
+    assert not (hidden / "out").exists()
+    manifest = manifest_of(target)
+    assert manifest is not None
+    rows = [
+        row
+        for name in manifest.files
+        for row in pq.ParquetFile((target / name).open()).read().to_pylist()
+    ]
+    assert sorted(row["n"] for row in rows) == [*range(COUNT)]
+    for key in range(7):
+        totals = {row["n"]: row["total"] for row in rows if row["key"] == key}
+        total = 0
+        for n in range(key, COUNT, 7):
+            total += n
+            assert totals[n] == total
+
+
 def test_executors_have_the_code_from_the_driver_and_one_that_dies_changes_nothing(
     cluster: LocalSparkCluster, bare_python: Path, tmp_path: Path
 ) -> None:
-    (tmp_path / "flow.py").write_text(FLOW)
+    if cluster.alive_workers < 2:
+        cluster.add_worker()
+        until(lambda: cluster.alive_workers == 2, within=PATIENCE, what="another worker")
+    (tmp_path / "flow.py").write_text(SHIPPED_FLOW)
     busy = tmp_path / "busy"
-    (tmp_path / "beside.py").write_text(f"BUSY = {str(busy)!r}\n{BESIDE}")
+    (tmp_path / "beside.py").write_text(f"BUSY = {str(busy)!r}\n{BESIDE_FLOW}")
     words = ("-m", "shunter", "flow", "run", "flow.py", "--master", cluster.url, "--json")
     with Driver(tmp_path, *words, PYSPARK_PYTHON=str(bare_python)) as driver:
-        driver.until(lambda: busy.exists() and busy.read_text(), "a task")
-
-        cluster.kill_worker(0 if "worker-0" in busy.read_text() else 1)
+        cluster.kill_worker(busy_worker(driver, busy))
         driver.end()
 
     rows = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]

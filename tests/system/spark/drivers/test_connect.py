@@ -13,8 +13,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 from conformance.store.given import ended
+from shunter.cli.flows import app
 from shunter.errors import FlowError
 from shunter.flow.runners.spark.session.spark_session import spark_session
 from shunter.store.sqlite import SQLiteStore
@@ -122,28 +124,34 @@ def test_the_command_runs_a_flow_there(server: LocalConnectServer, tmp_path: Pat
 # ---- bad input, without a server
 
 
+def test_a_server_that_is_not_there_is_named(tmp_path: Path) -> None:
+    (tmp_path / "flow.py").write_text(FLOW)
+    words = ["-m", "shunter", "flow", "run", "flow.py", "--on", "spark"]
+    told = without_java([*words, "--remote", "sc://127.0.0.1:1"], tmp_path)
+
+    assert told.returncode == 1
+    assert "sc://127.0.0.1:1 can't be reached" in " ".join(told.stderr.split())
+    assert not (tmp_path / "out.jsonl").exists()
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (
-            ["--on", "spark", "--remote", "spark://h:1"],
-            "'spark://h:1' is no address of Spark Connect",
-        ),
-        (["--on", "spark", "--remote", "sc://127.0.0.1:1"], "sc://127.0.0.1:1 can't be reached"),
-        (
-            ["--on", "spark", "--remote", "sc://h:1", "--master", "local[1]"],
-            "stands in for --master",
-        ),
-        (["--on", "spark", "--remote", "sc://h:1", "--stream"], "does batch runs alone"),
-        (["--on", "local", "--remote", "sc://h:1"], "--remote is for --on spark"),
+        (["spark", "--remote", "spark://h:1"], "'spark://h:1' is no address of Spark Connect"),
+        (["spark", "--remote", "sc://h:1", "--master", "local[1]"], "stands in for --master"),
+        (["spark", "--remote", "sc://h:1", "--stream"], "does batch runs alone"),
+        (["local", "--remote", "sc://h:1"], "--remote is for --on spark"),
     ],
 )
-def test_a_wrong_word_is_explained(words: list[str], message: str, tmp_path: Path) -> None:
+def test_a_wrong_word_is_explained(
+    words: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     (tmp_path / "flow.py").write_text(FLOW)
-    told = without_java(["-m", "shunter", "flow", "run", "flow.py", *words], tmp_path)
+    told = CliRunner().invoke(app, ["run", "flow.py", "--on", *words])
 
-    assert told.returncode == 1
-    assert message in " ".join(told.stderr.split())
+    assert told.exit_code == 1
+    assert message in str(told.exception)
     assert not (tmp_path / "out.jsonl").exists()
 
 

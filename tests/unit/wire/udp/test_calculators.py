@@ -175,3 +175,25 @@ def test_one_that_refuses_a_task_does_not_have_it() -> None:
     beat(it, ready=False, now=1.0)
 
     assert it.unconfirmed(K1, JOB, is_refused=True) == [NotTaken(K1, JOB), Left(K1)]
+
+
+def test_one_whose_completion_is_being_stored_says_busy_because_of_that() -> None:
+    it = at_work()
+    it.completed(K1, 5, now=2.0)
+
+    assert beat(it, ready=False, now=2.1) == []
+    assert it.is_free(K1)
+
+    it.completion_confirmed(K1)
+    assert beat(it, ready=False, now=2.2) == [Left(K1)]
+
+
+def test_no_task_is_sent_before_the_last_completion_is_stored() -> None:
+    it = at_work()
+    it.completed(K1, 5, now=2.0)
+
+    assert not it.offered(K1, OTHER, 6)
+
+    it.completion_confirmed(K1)
+    assert beat(it, ready=True, now=2.5) == [Joined(K1, TYPES)]
+    assert it.offered(K1, OTHER, 6)

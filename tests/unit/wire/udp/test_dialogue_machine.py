@@ -42,8 +42,8 @@ class Dialogue(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.now = 1000.0
-        self.spread = 0.0
-        self.outgoing: Outgoing[int] = Outgoing(spread=lambda: self.spread)
+        self.jitter = 0.0
+        self.outgoing: Outgoing[int] = Outgoing(jitter=lambda: self.jitter)
         self.incoming = Incoming()
         self.network: list[Sent] = []
         self.at_work: list[Command] = []
@@ -54,9 +54,9 @@ class Dialogue(RuleBasedStateMachine):
 
     # ---- what the peers do
 
-    @rule(spread=st.floats(0, 1, exclude_max=True), number=st.integers(1, 3))
-    def the_asker_asks(self, spread: float, number: int) -> None:
-        self.spread = spread
+    @rule(jitter=st.floats(0, 1, exclude_max=True), number=st.integers(1, 3))
+    def the_asker_asks(self, jitter: float, number: int) -> None:
+        self.jitter = jitter
         for _ in range(number):
             self.begun += 1
             packet = request(AddTask(task_id=self.begun), self.begun)
@@ -158,7 +158,7 @@ class Dialogue(RuleBasedStateMachine):
         packet = parse(sent.packet)
         if isinstance(packet, Confirmation):
             assert not sent.is_request
-            if ended := self.outgoing.confirmed(DOER, packet.transmission_id):
+            if ended := self.outgoing.confirmed(DOER, packet.transmission_id, now=self.now):
                 self.confirmed[ended.about] += 1
             return
         match self.incoming.received(ASKER, packet.key, now=self.now):
@@ -179,7 +179,7 @@ TestDialogue.settings = settings(
 
 def test_a_duplicate_that_comes_long_after_is_answered_and_not_done() -> None:
     dialogue = Dialogue()
-    dialogue.the_asker_asks(spread=0.0, number=1)
+    dialogue.the_asker_asks(jitter=0.0, number=1)
     (first,) = dialogue.network
     dialogue.deliver(first)
     dialogue.a_piece_of_work_is_done(0)
@@ -196,7 +196,7 @@ def test_one_that_comes_while_the_first_is_being_worked_on_is_answered_once_when
     None
 ):
     dialogue = Dialogue()
-    dialogue.the_asker_asks(spread=0.0, number=1)
+    dialogue.the_asker_asks(jitter=0.0, number=1)
     (first,) = dialogue.network
     for _ in range(3):
         dialogue.deliver(first)

@@ -198,3 +198,12 @@ def test_the_size_is_about_what_it_really_takes(peers: int) -> None:
         tracemalloc.stop()
 
     assert 0.6 < (after - before) / incoming.size < 1.1
+
+
+def test_a_packet_that_was_never_answered_may_be_done_again_after_a_while_and_not_sooner() -> None:
+    incoming = Incoming()
+    incoming.received("peer", "key", now=0.0)
+
+    assert incoming.received("peer", "key", now=1.9) is Heard.UNDER_WAY
+    assert incoming.received("peer", "key", now=2.0) is Heard.OVERDUE
+    assert incoming.received("peer", "key", now=3.9) is Heard.UNDER_WAY

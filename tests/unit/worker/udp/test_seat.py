@@ -54,6 +54,18 @@ def test_while_a_task_is_here_every_other_is_declined(other: PerformTask) -> Non
     assert seat.task == TASK
 
 
+def test_the_next_task_stands_for_a_confirmation_that_was_lost() -> None:
+    seat = made()
+    other = PerformTask(task_id=6, type="add", attempt=1)
+    seat.offered(TASK)
+    assert not seat.is_confirmed_by(other), "the task is under way: the dispatcher is mistaken"
+
+    seat.ended(now=1.0)
+
+    assert seat.is_confirmed_by(other)
+    assert not seat.is_confirmed_by(TASK), "that is a resend"
+
+
 def test_a_seat_is_free_again_when_the_completion_is_settled() -> None:
     seat = made()
     seat.offered(TASK)

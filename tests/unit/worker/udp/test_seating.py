@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from shunter.worker.udp.seating import BRISK, CALM_LOOKS, MOST_SEATS, SEATS_PER_SLOT, Seating
+from shunter.worker.udp.seating import BRISK, CALM_LOOKS, LOOKS, MOST_SEATS, SEATS_PER_SLOT, Seating
 
 WIDE = 1000
 
@@ -17,9 +17,13 @@ def after(
     return seats
 
 
-@pytest.mark.parametrize("begun", [0, 1, 2 * BRISK - 1])
+@pytest.mark.parametrize("begun", [0, 2 * BRISK / LOOKS - 0.01])
 def test_few_tasks_need_no_more_seats_than_slots(begun: int) -> None:
     assert after(Seating(2), 2, begun=begun, looks=100) == 2
+
+
+def test_seats_whose_packets_get_lost_are_between_two_tasks_for_half_of_the_time() -> None:
+    assert after(Seating(2), 2, begun=2, idle=1, looks=2) == 4
 
 
 def test_while_tasks_keep_coming_seats_double_up_to_a_bound() -> None:
@@ -33,38 +37,42 @@ def test_a_worker_with_many_slots_has_no_more_sockets_than_a_process_may_open() 
     assert after(Seating(64), 64, begun=10_000, looks=10) == MOST_SEATS
 
 
-@pytest.mark.parametrize(("idle", "wanted"), [(0, 32), (2, 32), (3, 16), (16, 16)])
+@pytest.mark.parametrize(("idle", "wanted"), [(0, 32), (11, 32), (12, 16), (16, 16)])
 def test_there_are_no_more_while_some_wait_for_a_task(idle: int, wanted: int) -> None:
     assert Seating(1).wanted(16, begun=10_000, idle=idle, window=WIDE) == wanted
 
 
 def test_one_task_after_another_needs_few_seats() -> None:
-    assert after(Seating(1), 2, begun=25, idle=1, looks=100) == 2
+    seating, seats = Seating(1), 1
+    for _ in range(100):
+        seats = seating.wanted(seats, begun=25, idle=seats - 1, window=WIDE)
+
+    assert seats == 4
 
 
-def test_there_are_no_more_than_the_crew_does_in_a_moment() -> None:
+def test_there_are_no_more_than_the_pool_does_in_a_moment() -> None:
     seating = Seating(1)
 
     assert after(seating, 1, begun=10_000, looks=10, window=5) == 5
     assert seating.wanted(5, begun=10_000, idle=0, window=1) == 1
 
 
-def test_the_window_of_a_slow_crew_leaves_each_slot_its_seat() -> None:
+def test_the_window_of_a_slow_pool_leaves_each_slot_its_seat() -> None:
     assert Seating(4).wanted(8, begun=0, idle=8, window=1) == 4
 
 
 def test_seats_that_are_not_needed_go_after_a_while() -> None:
     seating = Seating(1)
 
-    assert after(seating, 16, begun=7, idle=12, looks=CALM_LOOKS - 1) == 16
-    assert seating.wanted(16, begun=7, idle=12, window=WIDE) == 8
+    assert after(seating, 16, begun=1, idle=12, looks=CALM_LOOKS - 1) == 16
+    assert seating.wanted(16, begun=1, idle=12, window=WIDE) == 8
 
 
 def test_seats_that_were_just_added_are_not_taken_away_by_the_tasks_that_called_for_them() -> None:
     seating = Seating(1)
     seats = seating.wanted(16, begun=16, idle=0, window=WIDE)
 
-    assert after(seating, seats, begun=16, idle=16, looks=100) == seats == 32
+    assert after(seating, seats, begun=16, idle=28, looks=100) == seats == 32
 
 
 def test_one_good_moment_keeps_them() -> None:

@@ -24,6 +24,7 @@ from shunter.flow.runners.engines import messages
 from shunter.flow.runners.engines.messages import EngineAnswer, Happened
 from shunter.flow.runners.engines.network import InboxAddress
 from shunter.flow.runners.port import LOOPBACK, Stopped
+from shunter.flow.runners.shared_outputs import SharedOutputs
 from shunter.flow.runtime.checkpoint import Checkpoint, CheckpointStore, check_fits
 from shunter.flow.runtime.inbox import LIMIT
 from shunter.flow.runtime.plan import planned
@@ -277,12 +278,13 @@ class FlowRun:
     def _run_once(self) -> None:
         kept = self._latest()
         self._run = f"{self._name}-{self.restarts}"
-        self._prepare(kept)
-        self._deploy()
-        for engine in self._engines:
-            self.ways[str(engine.node)] = engine.ask(messages.Start(run=self._run))
-        ended = self._watch(0 if kept is None else kept.number)
-        self._publish(ended)
+        with SharedOutputs(self.plan, None if kept is None else kept.snapshots) as outputs:
+            self._prepare(kept, outputs.run)
+            self._deploy()
+            for engine in self._engines:
+                self.ways[str(engine.node)] = engine.ask(messages.Start(run=self._run))
+            ended = self._watch(0 if kept is None else kept.number)
+            self._publish(ended, outputs)
 
     def _latest(self) -> Checkpoint | None:
         kept = None if self._checkpoints is None else self._checkpoints.latest()
@@ -290,7 +292,7 @@ class FlowRun:
             check_fits(kept, self.fingerprint, len(self._addresses))
         return kept
 
-    def _prepare(self, kept: Checkpoint | None) -> None:
+    def _prepare(self, kept: Checkpoint | None, output_run: str) -> None:
         for engine in self._engines:
             saved = None
             if kept is not None:
@@ -306,6 +308,7 @@ class FlowRun:
                     nodes=len(self._engines),
                     network=self._network,
                     limit=self._limit,
+                    output_run=output_run,
                     saved=saved,
                 ),
                 within=60.0,
@@ -381,8 +384,8 @@ class FlowRun:
         nodes = len(self._engines)
         self._checkpoints.keep(Checkpoint(number, self.fingerprint, nodes, snapshots, is_end))
 
-    def _publish(self, _: Mapping[str, Any]) -> None:
-        """Let all sinks show what they have got."""
+    def _publish(self, ended: Mapping[str, Any], outputs: SharedOutputs) -> None:
+        """Let all sinks show what they have got, and show what several workers have written."""
         self._look(time.monotonic(), wait=True)
         for engine in self._engines:
             engine.ask(messages.Publish(run=self._run))
@@ -394,6 +397,7 @@ class FlowRun:
                 engine.check()
                 engine.socket.poll(POLL_MILLISECONDS)
                 engine.receive()
+        outputs.publish({worker: snapshot["sink"] for worker, snapshot in ended.items()})
         for engine in self._engines:
             engine.ask(messages.Remove(run=self._run))
         if self._checkpoints is not None:

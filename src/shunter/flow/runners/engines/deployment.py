@@ -58,7 +58,9 @@ class Deployment:
         tell: Tell,
         complain: Complain,
         limit: int = LIMIT,
+        output_run: str = "",
     ) -> None:
+        self._output_run = output_run
         self.flow, self.plan, self.node = flow, plan, node
         self._context, self._saved, self._limit = context, saved, limit
         self._tell, self._complain = tell, complain
@@ -112,6 +114,7 @@ class Deployment:
             inboxes=self._inboxes,
             saved=self._saved,
             on_checkpoint=self._keep,
+            output_run=self._output_run,
         )
         self._thread.start()
 

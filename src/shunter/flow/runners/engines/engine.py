@@ -154,6 +154,7 @@ class Engine:
             network=it.network,
             saved=saved,
             limit=it.limit,
+            output_run=it.output_run,
             tell=lambda what, data: self._news.put((it.run, what, data)),
             complain=self._complain,
         )

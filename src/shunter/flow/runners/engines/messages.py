@@ -34,6 +34,7 @@ class Prepare(Request, frozen=True, tag="prepare"):
     nodes: int
     network: str
     limit: int
+    output_run: str
     saved: bytes | None = None
 
 

@@ -34,7 +34,7 @@ from shunter.flow.runners.spark.shipping.shipped_code import shipped
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from shunter.flow.sinks.file_sink import TaskFiles
+    from shunter.flow.sinks.task_files import TaskFiles
 
 
 class CompiledFlow:

@@ -17,9 +17,10 @@ from shunter.flow.graph.stages import Stage, StageKind
 from shunter.flow.location import Location
 from shunter.flow.runners.spark.batch.envelopes import LAST_EPOCH, EnvelopeRow, Tallies
 from shunter.flow.runners.spark.session.faults import marked_faults
-from shunter.flow.sinks.file_sink import FileSink, StagedOutput, TaskFiles, widened
+from shunter.flow.sinks.file_sink import FileSink, StagedOutput, widened
 from shunter.flow.sinks.part_writer import PartWriter
 from shunter.flow.sinks.parts import PartFile, schema_of
+from shunter.flow.sinks.task_files import TaskFiles
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

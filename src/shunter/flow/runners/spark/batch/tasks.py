@@ -48,7 +48,7 @@ from shunter.flow.runtime.key_runs import KeyByKey
 from shunter.flow.runtime.operators import OperatedBy
 from shunter.flow.runtime.plan import EdgePlan, FlowPlan, WorkerPlan
 from shunter.flow.runtime.sending import Bad, StageOutbox
-from shunter.flow.sinks.file_sink import TaskFiles
+from shunter.flow.sinks.task_files import TaskFiles
 from shunter.flow.sources.wrapping import as_source
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 import msgspec
 
 from shunter.errors import FlowError
-from shunter.flow.runners.spark.session.memory_faults import memory_fault
+from shunter.flow.runners.spark.session.memory_faults import PYTHON_REMEDY, memory_fault
 from shunter.flow.runtime.bad_events import users_traceback
 
 _MARKED = re.compile(r"shunter-fault\[([A-Za-z0-9+/=]*)\]")
@@ -36,10 +36,18 @@ def marked_faults(stages: str) -> Iterator[None]:
     try:
         yield
     except FlowError as error:
-        raise TaskFault(error) from None
+        raise TaskFault(_with_remedy(error, error.__cause__)) from None
     except Exception as error:
         said = f"in {stages}: {type(error).__name__}: {error}\n{users_traceback(error)}"
-        raise TaskFault(FlowError(said)) from None
+        raise TaskFault(_with_remedy(FlowError(said), error)) from None
+
+
+def _with_remedy(fault: FlowError, cause: BaseException | None) -> FlowError:
+    if not isinstance(cause, MemoryError):
+        return fault
+    told = FlowError(f"{fault}\n{PYTHON_REMEDY}")
+    told.stage, told.place = fault.stage, fault.place
+    return told
 
 
 @contextmanager
@@ -51,10 +59,10 @@ def plain_faults() -> Iterator[None]:
         raise
     except Exception as error:
         pages = str(error)
-        raise _fault_in(pages) or memory_fault(pages) or _spark_failed(error) from error
+        raise fault_in(pages) or memory_fault(pages) or _spark_failed(error) from error
 
 
-def _fault_in(pages: str) -> FlowError | None:
+def fault_in(pages: str) -> FlowError | None:
     """Return the FlowError that a task has raised, if that is what Spark tells about."""
     found = _MARKED.search(pages)
     if found is None:

@@ -1,5 +1,7 @@
 """Looks after Spark's jobs while they run: how far they are, and whether they should stop.
 
+A run also stops at the first task that memory has ended, rather than at Spark's fourth try of it.
+
 Jobs are known by a tag. A thread asks, for whoever runs them waits inside of Spark meanwhile.
 """
 
@@ -11,7 +13,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Self
 
+from shunter.errors import FlowError
 from shunter.flow.runners.port import Stopped, TasksDone
+from shunter.flow.runners.spark.session.memory_watch import MemoryWatch
 from shunter.flow.runners.spark.session.tagged_jobs import tagged_jobs
 
 if TYPE_CHECKING:
@@ -30,7 +34,7 @@ class RunWatch:
     """Watches the jobs that this thread starts inside of the `with`, under a tag of theirs.
 
     `progress` is called now and then. Where `should_stop` says so, they are cancelled, and leaving
-    the `with` raises Stopped; tasks have ended then.
+    the `with` raises Stopped; tasks have ended then. Where memory was short, it raises a FlowError.
     """
 
     def __init__(
@@ -42,6 +46,8 @@ class RunWatch:
         should_stop: Callable[[], bool] = lambda: False,
     ) -> None:
         self._jobs = tagged_jobs(session, tag)
+        self._memory = MemoryWatch(self._jobs)
+        self._fault: FlowError | None = None
         self._progress, self._should_stop = progress, should_stop
         self._is_stopping, self._ended = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
@@ -61,6 +67,8 @@ class RunWatch:
             self._jobs.end()
         if self._is_stopping.is_set() and kind is not None and issubclass(kind, Exception):
             raise Stopped from error
+        if self._fault is not None and kind is not None and issubclass(kind, Exception):
+            raise self._fault from error
 
     def check(self) -> None:
         """Raise Stopped where the run should stop."""
@@ -80,6 +88,9 @@ class RunWatch:
             while not self._ended.wait(LOOK_SECONDS):
                 if self._should_stop():
                     self._is_stopping.set()
+                    self._jobs.cancel()
+                elif (fault := self._fault or self._memory.fault(time.monotonic())) is not None:
+                    self._fault = fault
                     self._jobs.cancel()
                 else:
                     self._progress(self._jobs.tasks())

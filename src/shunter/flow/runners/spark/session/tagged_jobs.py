@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from shunter.flow.runners.port import TasksDone
 from shunter.flow.runners.spark.session.kinds import is_connect
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+MOST_FAILURES = 20
+"""Of how many failed tasks of a stage it is asked what they said; the newest ones."""
+
+
+class FailedTask(NamedTuple):
+    """One try of a task that failed. `has_executor` is false if its executor is gone too."""
+
+    id: int
+    said: str
+    has_executor: bool
 
 
 class TaggedJobs(Protocol):
@@ -25,6 +37,9 @@ class TaggedJobs(Protocol):
 
     def tasks(self) -> TasksDone:
         """Tell how far they are; may be asked by any thread."""
+
+    def failed_tasks(self) -> list[FailedTask]:
+        """Return the failed tries of tasks that Spark tries again; none if that is not told."""
 
 
 def tagged_jobs(session: SparkSession, tag: str) -> TaggedJobs:
@@ -48,16 +63,46 @@ class _ClassicJobs:
         self._context.cancelJobsWithTag(self._tag)
 
     def tasks(self) -> TasksDone:
-        tracker = self._context.statusTracker()
-        jobs = self._context._jsc.sc().statusTracker().getJobIdsForTag(self._tag)
-        infos = [info for job in jobs if (info := tracker.getJobInfo(job)) is not None]
-        numbers = {number for info in infos for number in info.stageIds}
-        stages = [stage for n in numbers if (stage := tracker.getStageInfo(n)) is not None]
+        stages = self._stages(self._ids())
         return TasksDone(
             sum(stage.numCompletedTasks for stage in stages),
             sum(stage.numActiveTasks for stage in stages),
             sum(stage.numTasks for stage in stages),
         )
+
+    def failed_tasks(self) -> list[FailedTask]:
+        running = set(self._context.statusTracker().getActiveJobsIds())
+        return [
+            task
+            for stage in (self._stages(running & self._ids()) if running else ())
+            if stage.numFailedTasks
+            for task in self._failed_in(stage)
+        ]
+
+    def _ids(self) -> set[int]:
+        return set(self._context._jsc.sc().statusTracker().getJobIdsForTag(self._tag))
+
+    def _stages(self, jobs: set[int]) -> list[Any]:
+        tracker = self._context.statusTracker()
+        infos = [info for job in jobs if (info := tracker.getJobInfo(job)) is not None]
+        numbers = {number for info in infos for number in info.stageIds}
+        return [stage for n in numbers if (stage := tracker.getStageInfo(n)) is not None]
+
+    def _failed_in(self, stage: Any) -> Iterator[FailedTask]:
+        jvm: Any = self._context._jvm
+        api = jvm.org.apache.spark.status.api.v1
+        wanted = jvm.java.util.ArrayList()
+        wanted.add(api.TaskStatus.FAILED)
+        store = self._context._jsc.sc().statusStore()
+        first = max(0, stage.numFailedTasks - MOST_FAILURES)
+        found = store.taskList(
+            stage.stageId, stage.currentAttemptId, first, MOST_FAILURES, api.TaskSorting.ID, wanted
+        )
+        for at in range(found.size()):
+            task = found.apply(at)
+            said = str(task.errorMessage().get()) if task.errorMessage().isDefined() else ""
+            is_there = bool(store.executorSummary(task.executorId()).isActive())
+            yield FailedTask(int(task.taskId()), said, is_there)
 
 
 class _ConnectJobs:
@@ -80,6 +125,10 @@ class _ConnectJobs:
 
     def tasks(self) -> TasksDone:
         return self._told
+
+    def failed_tasks(self) -> list[FailedTask]:
+        """A server tells nothing of tasks that it tries again."""
+        return []
 
     def _hear(self, stages: Any, inflight_tasks: int, operation_id: Any, done: bool) -> None:
         told = list(stages or ())

@@ -33,8 +33,10 @@ from shunter.flow.runners.spark.session.connect import needs_classic
 from shunter.flow.runners.spark.session.faults import plain_faults
 from shunter.flow.runners.spark.session.job_names import job_name, named_jobs
 from shunter.flow.runners.spark.session.kinds import is_local
+from shunter.flow.runners.spark.session.memory_watch import MemoryWatch
 from shunter.flow.runners.spark.session.slots import nodes_of
 from shunter.flow.runners.spark.session.spark_session import spark_session
+from shunter.flow.runners.spark.session.tagged_jobs import tagged_jobs
 from shunter.flow.runners.spark.shipping.shipped_code import send_package
 from shunter.flow.runners.spark.stream.checkpoint import checkpoint_identity, compared
 from shunter.flow.runners.spark.stream.differences import carried, differing
@@ -234,9 +236,15 @@ class StreamRun:
     def _watch(self, query: StreamingQuery) -> None:
         """Wait until the query has ended; end it where it should stop, or is no longer ours."""
         looked = time.monotonic()
+        jobs = tagged_jobs(self._session, self._name)
+        memory = MemoryWatch(jobs)
         while not self._is_over.wait(LOOK_SECONDS) and query.isActive:
             if self._should_stop():
                 raise Stopped
+            if (fault := memory.fault(time.monotonic())) is not None:
+                self._is_stopping.set()
+                jobs.cancel()
+                raise fault
             if time.monotonic() - looked > (
                 OWNER_SECONDS if self._folder.is_local else ASK_SECONDS
             ):

@@ -36,8 +36,9 @@ from shunter.flow.runners.spark.shipping.shipped_code import ShippedCode
 from shunter.flow.runners.spark.stream.ledger import Commit
 from shunter.flow.runners.spark.stream.tasks import MicroBatch
 from shunter.flow.runtime.codec import Codec
-from shunter.flow.sinks.file_sink import FileSink, StagedOutput, TaskFiles, new_run
+from shunter.flow.sinks.file_sink import FileSink, StagedOutput, new_run
 from shunter.flow.sinks.parts import PartFile
+from shunter.flow.sinks.task_files import TaskFiles
 
 MANIFEST = "manifest"
 """In a row's place for the kind of its events: it holds what a task has written."""

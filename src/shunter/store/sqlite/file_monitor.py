@@ -1,0 +1,171 @@
+"""Whether the file that is open is still the one that its path names, and whole.
+
+A file that was deleted or replaced takes writes as before, and nobody will ever read them. So the
+threads look before and after each commit, and every second where nothing happens: three calls of
+`stat`, a few microseconds. A file that shrank is in doubt until `inspector.py` has read it.
+The files are never opened here: closing one of them would drop SQLite's locks on it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import threading
+from typing import NamedTuple
+
+from shunter.errors import StoreError
+
+LOG, INDEX = "-wal", "-shm"
+
+BEGIN_AGAIN = "restart the dispatchers to begin with an empty one"
+
+
+class FileChanged(StoreError):
+    """The path names another file than the one that is open, or none."""
+
+
+class FileDamaged(StoreError):
+    """The file can't be read as it should, or that is yet to be seen."""
+
+
+class Unacknowledged(StoreError):
+    """The file was changed while a commit was written to it; `result` counts if it comes back."""
+
+    def __init__(self, cause: StoreError, result: object, generation: int) -> None:
+        super().__init__(str(cause))
+        self.result, self.generation = result, generation
+
+
+class _Seen(NamedTuple):
+    device: int
+    inode: int
+    size: int
+
+
+class FileMonitor:
+    """One file and its write-ahead log. `generation` counts the files that were opened."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.generation = 0
+        self.doubt = threading.Event()
+        """Set when the inspector should look now, and not only when it is due."""
+        self._seen: dict[str, _Seen] = {}
+        self._lock = threading.Lock()
+        self._damage = ""
+
+    @property
+    def is_gone(self) -> bool:
+        """True if there is no file at the path."""
+        return _seen_at(self.path) is None
+
+    @property
+    def is_another(self) -> bool:
+        """True if there is a file at the path, and not the one that was opened."""
+        found, known = _seen_at(self.path), self._seen.get(self.path)
+        return found is not None and known is not None and found[:2] != known[:2]
+
+    @property
+    def is_empty(self) -> bool:
+        """True if the file at the path has no content."""
+        found = _seen_at(self.path)
+        return found is not None and found.size == 0
+
+    @property
+    def is_damaged(self) -> bool:
+        """True if the file was found damaged, or is in doubt."""
+        return bool(self._damage)
+
+    def adopt(self) -> None:
+        """Take the files at the path for those that were just opened."""
+        seen = {name: _seen_at(name) for name in self._names()}
+        with self._lock:
+            self._seen = {name: found for name, found in seen.items() if found is not None}
+            self._damage = ""
+            self.generation += 1
+
+    def forget(self) -> None:
+        """Begin anew: whatever is at the path may be opened."""
+        with self._lock:
+            self._seen, self._damage, self.generation = {}, "", 0
+        self.doubt.clear()
+
+    def look(self) -> None:
+        """Raise a StoreError unless all is as it was, or has grown."""
+        for name, known in list(self._seen.items()):
+            found = _seen_at(name)
+            if found is None or found[:2] != known[:2]:
+                raise FileChanged(self._change(name, is_gone=found is None))
+            if found.size < known.size:
+                self._suspect(
+                    f"{os.path.basename(name)} shrank from {known.size:,} to {found.size:,} bytes"
+                )
+            if found.size != known.size:
+                self._seen[name] = found
+        if self._damage:
+            raise FileDamaged(self._damage)
+
+    def set_old_log_aside(self) -> None:
+        """Rename the log of the file that was open: to SQLite it would be that of the new one."""
+        folder = os.open(os.path.dirname(self.path), os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            fcntl.flock(folder, fcntl.LOCK_EX)  # other dispatchers are about to do the same
+            for name in (self.path + LOG, self.path + INDEX):
+                found, known = _seen_at(name), self._seen.get(name)
+                if found is not None and known is not None and found[:2] == known[:2]:
+                    os.replace(name, f"{name}.of-replaced-file")
+        finally:
+            os.close(folder)
+
+    def found_whole(self) -> None:
+        """Take back what was feared or seen before."""
+        with self._lock:
+            self._damage = ""
+
+    def found_damaged(self, fault: str) -> None:
+        """Refuse all further work until the file is another one, or is found whole."""
+        with self._lock:
+            self._damage = (
+                f"store {self.path}: it is damaged ({fault}); stop its dispatchers, then type: "
+                "shunter doctor --store --repair"
+            )
+
+    def log_bytes(self) -> int:
+        """Return how long the write-ahead log is."""
+        found = _seen_at(self.path + LOG)
+        return 0 if found is None else found.size
+
+    def _suspect(self, fact: str) -> None:
+        with self._lock:
+            self._damage = f"store {self.path}: {fact}; it is being checked"
+        self.doubt.set()
+
+    def _names(self) -> tuple[str, ...]:
+        return (self.path, self.path + LOG, self.path + INDEX)
+
+    def _change(self, name: str, *, is_gone: bool) -> str:
+        happened = "was deleted" if is_gone else "was replaced by another file"
+        if name != self.path:
+            return (
+                f"store {self.path}: its {os.path.basename(name)} {happened} while in use; stop "
+                "all dispatchers with SIGTERM, the last of which writes back what it knows, then "
+                "start them"
+            )
+        if is_gone:
+            return (
+                f"store {self.path}: the file {happened} while in use; as long as this process "
+                f"({os.getpid()}) lives it can be put back: shunter doctor --store --repair; "
+                f"or {BEGIN_AGAIN}"
+            )
+        return (
+            f"store {self.path}: the file {happened} while in use; the new one is taken, without "
+            "what was acknowledged since it was copied"
+        )
+
+
+def _seen_at(name: str) -> _Seen | None:
+    try:
+        found = os.stat(name)
+    except OSError:
+        return None
+    return _Seen(found.st_dev, found.st_ino, found.st_size)

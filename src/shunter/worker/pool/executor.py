@@ -1,0 +1,154 @@
+"""Runs one job in the child process and puts its outcome into a frame.
+
+It decides what counts as which failure: arguments that don't fit are refused, all that a
+handler raises is its exception. Whether a run that was asked to stop counts as cancelled is
+the parent's decision. The path of a short job through here is what a worker's speed is made of.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from time import monotonic
+from types import CoroutineType
+from typing import TYPE_CHECKING, Any
+
+from shunter.app import App
+from shunter.context import enter_context
+from shunter.errors import AppError
+from shunter.model.job import ErrorKind, Failure
+from shunter.model.limits import MAX_NOTE_BYTES
+from shunter.payload import result_of
+from shunter.wire.messages import Assignment
+from shunter.worker.failures import failure_of
+from shunter.worker.pool import frames
+from shunter.worker.pool.interrupts import Interrupts
+from shunter.worker.pool.leftovers import fork_mark, leave_twin
+from shunter.worker.pool.run_log import RunLog
+from shunter.worker.pool.run_state import SharedRunState
+
+if TYPE_CHECKING:
+    from shunter.worker.pool.coroutines import Coroutines
+
+
+class RunContext:
+    """The context of a run in a child process."""
+
+    __slots__ = ("_job", "_key", "_run_state", "noted")
+
+    def __init__(self, run_state: SharedRunState, key: int, job: Assignment) -> None:
+        self._run_state, self._key, self._job = run_state, key, job
+        self.noted: tuple[float, float | None, bytes] | None = None
+
+    @property
+    def job_id(self) -> str:
+        return self._job.job_id
+
+    @property
+    def run_id(self) -> str:
+        return self._job.run or self._job.job_id
+
+    @property
+    def attempt(self) -> int:
+        return self._job.attempt
+
+    def progress(self, done: float, total: float | None = None, note: str = "") -> None:
+        if self._run_state.key == self._key:
+            shortened = _shortened(note) if note else b""
+            self.noted = (float(done), None if total is None else float(total), shortened)
+            self._run_state.note_progress(*self.noted)
+
+    def cancelled(self) -> bool:
+        return self._run_state.key != self._key or self._run_state.is_asked_to_stop
+
+
+def _shortened(note: str) -> bytes:
+    """Return the beginning that fits on a shared state, of whole characters."""
+    kept = note.encode(errors="replace")[:MAX_NOTE_BYTES]
+    return kept.decode(errors="ignore").encode()
+
+
+class Executor:
+    """What a child has for running jobs, one after the other."""
+
+    def __init__(
+        self,
+        app: App,
+        run_state: SharedRunState,
+        interrupts: Interrupts,
+        run_log: RunLog,
+        *,
+        result_limit: int | None = None,
+    ) -> None:
+        self._app, self._run_state, self._interrupts = app, run_state, interrupts
+        self._run_log = run_log
+        self._is_original = fork_mark()
+        self._result_limit = sys.maxsize if result_limit is None else result_limit
+        self._coroutines: Coroutines | None = None
+
+    def run(self, key: int, job: Assignment, payload: bytes, started: float) -> bytes:
+        """Run the job and return the frame to send."""
+        context = RunContext(self._run_state, key, job)
+        outcome = self._outcome(job, payload, context)
+        if not self._is_original[0]:
+            leave_twin()
+        seconds = monotonic() - started
+        log = self._log()
+        if type(outcome) is bytes:
+            frame = frames.result(key, seconds, outcome, log)
+        else:
+            frame = frames.failed(key, seconds, outcome, log)  # type: ignore[arg-type]
+        if context.noted is not None:
+            return frames.progress(key, *context.noted) + frame
+        return frame
+
+    def close(self) -> None:
+        if self._coroutines is not None:
+            self._coroutines.close()
+
+    def _outcome(self, job: Assignment, payload: bytes, context: RunContext) -> bytes | Failure:
+        interrupts = self._interrupts
+        enter_context(context)  # and never left: the next job enters its own
+        try:
+            function = self._app.find(job.type)
+            args, kwargs = function.arguments(payload, context)
+        except AppError as error:
+            return Failure(ErrorKind.REFUSED, str(error))
+        try:
+            # Two levels: SIGTERM may raise in the inner `finally` too, and must not get past here.
+            try:
+                interrupts.armed = True
+                value = function.function(*args, **kwargs)
+                if type(value) is CoroutineType:
+                    value = self._awaited(value)
+            finally:
+                interrupts.armed = False
+        except BaseException as error:
+            if not self._is_original[0]:
+                leave_twin(error)
+            return failure_of(error)
+        try:
+            result = result_of(value)
+        except AppError as error:
+            return Failure(ErrorKind.REFUSED, f"handler {job.type!r}: {error}")
+        if len(result) > self._result_limit:
+            message = (
+                f"handler {job.type!r}: returned {len(result)} bytes, allowed are "
+                f"{self._result_limit}; store the result elsewhere and return where it is"
+            )
+            return Failure(ErrorKind.REFUSED, message)
+        return result
+
+    def _awaited(self, coroutine: Any) -> Any:
+        if self._coroutines is None:
+            from shunter.worker.pool.coroutines import Coroutines
+
+            self._coroutines = Coroutines(self._interrupts)
+        return self._coroutines.run(coroutine)
+
+    def _log(self) -> str:
+        # A handler may have closed or replaced the streams: that is no failure of the job.
+        with contextlib.suppress(Exception):
+            sys.stdout.flush()
+            sys.stderr.flush()
+        return self._run_log.take()

@@ -1,0 +1,120 @@
+"""The runs that a pool has in hand, and what becomes of each.
+
+Each job that is given gets a key, which is never used again: what a child says about a key that
+is gone concerns nobody. A run leaves by its report, or because it is given back. Decides when
+a run must be stopped and what its outcome is worth then. Pure: `now` is always an argument.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from shunter.model.job import ErrorKind, Failure
+from shunter.model.worker import Handler
+from shunter.wire.messages import Advance, Assignment, Held, Report
+from shunter.worker.pool.escalation import Escalation, Push
+
+_UNKNOWN = Handler("")
+
+
+class Runs:
+    """`open` holds, in the order in which they came, the job of each run and when it came."""
+
+    def __init__(self, handlers: Sequence[Handler], *, grace: float) -> None:
+        self._handlers = {handler.type: handler for handler in handlers}
+        self._grace = grace
+        self._last_key = 0
+        self.open: dict[int, tuple[Assignment, float]] = {}
+        self.stopping: dict[int, Escalation] = {}
+        self.reports: list[Report] = []
+        self.advances: list[Advance] = []
+
+    def add(self, job: Assignment, *, now: float) -> int:
+        """Take a job on and return the key of its run."""
+        self._last_key += 1
+        self.open[self._last_key] = (job, now)
+        return self._last_key
+
+    def held(self) -> list[Held]:
+        """Return the jobs of all open runs."""
+        return [Held(job.job_id, job.attempt) for job, _ in self.open.values()]
+
+    def forget(self, key: int) -> Held:
+        """Drop a run without a report."""
+        job, _ = self.open.pop(key)
+        self.stopping.pop(key, None)
+        return Held(job.job_id, job.attempt)
+
+    def take_output(self) -> tuple[list[Report], list[Advance]]:
+        """Return what has been reported since the last time."""
+        output = self.reports, self.advances
+        self.reports, self.advances = [], []
+        return output
+
+    def cancel(self, jobs: Iterable[Held]) -> set[int]:
+        """Have these jobs stopped; return the keys of those that weren't already."""
+        wanted = {(held.job_id, held.attempt) for held in jobs}
+        keys = {
+            key
+            for key, (job, _) in self.open.items()
+            if (job.job_id, job.attempt) in wanted and key not in self.stopping
+        }
+        for key in keys:
+            self._stop(key, ErrorKind.CANCELLED, "cancelled on request")
+        return keys
+
+    def drop_unstarted(self, key: int) -> None:
+        """A run that was cancelled has been stopped before it began."""
+        self.stopping.pop(key, None)
+        self.end(key, failure=Failure(ErrorKind.CANCELLED, "cancelled before it started"))
+
+    def expire(self, running: Iterable[tuple[int, float]], *, now: float) -> None:
+        """Have those stopped that run, since the given times, longer than they may."""
+        for key, started in running:
+            timeout = self._timeout(self.open[key][0])
+            if timeout is not None and now - started >= timeout and key not in self.stopping:
+                self._stop(key, ErrorKind.TIMEOUT, f"ran past its time-out of {timeout:g} s")
+
+    def pushes(self, running: Iterable[int], *, now: float) -> list[tuple[int, Push]]:
+        """Return what is to be done now to which of the runs that are under way."""
+        if not self.stopping:
+            return []
+        return [(key, self.stopping[key].due(now=now)) for key in running if key in self.stopping]
+
+    def advance(self, key: int, done: float, total: float | None, note: str = "") -> None:
+        """A run has come this far."""
+        if entry := self.open.get(key):
+            self.advances.append(Advance(entry[0].job_id, entry[0].attempt, done, total, note))
+
+    def end(
+        self,
+        key: int,
+        *,
+        result: bytes | None = None,
+        failure: Failure | None = None,
+        log: str = "",
+    ) -> None:
+        """Report how a run ended, unless it is no longer open."""
+        escalation = self.stopping.pop(key, None)
+        entry = self.open.pop(key, None)
+        if entry is None:
+            return
+        job = entry[0]
+        if escalation is not None and (failure is not None or not escalation.accepts_result()):
+            result, failure = None, escalation.failure(failure)
+        retry = self._handlers.get(job.type, _UNKNOWN).retry if failure else None
+        self.reports.append(Report(job.job_id, job.attempt, result, failure, log, retry))
+
+    def die(self, key: int, cause: str, log: str) -> None:
+        """Report a run whose process died."""
+        escalation = self.stopping.get(key)
+        is_killed = escalation is not None and escalation.ended_by == Push.SIGKILL
+        self.end(key, failure=Failure(ErrorKind.LOST, "" if is_killed else cause), log=log)
+
+    def _stop(self, key: int, kind: ErrorKind, reason: str) -> None:
+        self.stopping[key] = Escalation(kind, reason, grace=self._grace)
+
+    def _timeout(self, job: Assignment) -> float | None:
+        if job.timeout is not None:
+            return job.timeout
+        return self._handlers.get(job.type, _UNKNOWN).timeout

@@ -1,0 +1,405 @@
+"""The worker's parent process: talks to dispatchers, keeps the lease, and leads the pool.
+
+It runs no handler itself, so a handler that hogs its CPU never silences the heartbeat. When no
+dispatcher has answered for the lease's span it stops all jobs and goes on as a new incarnation:
+by then nobody else may have started them. Spec: docs/spec/ping-pong.md, docs/spec/jobs.md.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import os
+import random
+import secrets
+import socket
+import sys
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TypeVar
+
+import structlog
+import zmq
+from msgspec import Struct
+
+from shunter.app import App
+from shunter.model.lease import LeaseTerms, WorkerLease
+from shunter.transport import ZmqContext
+from shunter.wire.messages import (
+    Advance,
+    Advances,
+    Assignment,
+    Assignments,
+    Beat,
+    CancelOrders,
+    Farewell,
+    Held,
+    Hello,
+    Kind,
+    Pong,
+    Refusal,
+    RefusalCode,
+    Report,
+    Reports,
+    Returned,
+    Taken,
+    decode,
+)
+from shunter.wire.pingpong import BrokerWatch
+from shunter.worker.account import Account
+from shunter.worker.connection import Connection
+from shunter.worker.credits import Credits
+from shunter.worker.origins import Origins
+from shunter.worker.outbox import Outbox, within_limit
+from shunter.worker.pool.process_pool import PoolSettings, ProcessPool
+from shunter.worker.pool.watchdog import lease_clock
+
+Of = TypeVar("Of", Advance, Held, Report)
+"""What is about one job."""
+
+TICK_SECONDS = 0.1
+FAREWELL_SECONDS = 2.0
+
+
+class ZmqWorkerSettings(Struct, frozen=True, kw_only=True):
+    """Where the dispatchers are, and how patient to be."""
+
+    dispatchers: tuple[str, ...]
+    broker_timeout: float = 1.0
+    n_timeouts: int = 3
+    grace: float = 10.0
+    lease: LeaseTerms = LeaseTerms()
+    pool: PoolSettings = PoolSettings()
+
+
+class ZmqWorker:
+    """One worker. `run()` serves until `stop()` is called."""
+
+    def __init__(self, app_spec: str, app: App, settings: ZmqWorkerSettings) -> None:
+        self.id = f"w-{socket.gethostname()[:40]}-{os.getpid()}-{secrets.token_hex(4)}"
+        self.incarnation = 1
+        self._app = app
+        self._settings = settings
+        self._log = structlog.get_logger("shunter.worker").bind(worker=self.id)
+        self._stopping = asyncio.Event()
+        self._lease = WorkerLease(settings.lease, now=lease_clock())
+        self._ends_at = math.inf
+        self._slots_told = 0
+        self._outbox = Outbox()
+        self._origins = Origins()
+        self._credits = Credits(
+            len(settings.dispatchers),
+            heartbeat=settings.lease.heartbeat,
+            seed=secrets.randbelow(1 << 16),
+        )
+        self._connections: list[Connection] = []
+        self._last_beat = 0
+        self._max_result_bytes = sys.maxsize
+        self._will_flush = False
+        self._is_resigning = False
+        self._pool = ProcessPool(app_spec, app, settings.pool, on_output=self._output_waits)
+
+    def stop(self) -> None:
+        """Resign: finish what can be finished, give back the rest, return from `run()`."""
+        self._stopping.set()
+
+    async def run(self) -> None:
+        context: ZmqContext = zmq.Context()
+        await self._pool.start()
+        self._lease.restart(now=lease_clock())
+        try:
+            places = zip(self._settings.dispatchers, self._credits.accounts, strict=True)
+            for address, account in places:
+                self._connections.append(self._connect(context, address, account))
+            self._log.info("started", action="start", dispatchers=self._settings.dispatchers)
+            while not self._stopping.is_set():
+                self._tick()
+                if fatal := self._pool.fatal:
+                    raise fatal
+                await asyncio.sleep(TICK_SECONDS)
+            await self._resign()
+        finally:
+            await self._pool.stop(grace=0.0)
+            for connection in self._connections:
+                connection.close()
+            context.term()
+            self._log.info("stopped", action="stop")
+
+    # ---- by the clock
+
+    def _tick(self) -> None:
+        now = time.monotonic()
+        for connection in self._connections:
+            heard_at = max((c.heard_at for c in self._fellows(connection)), default=0.0)
+            if connection.tick(heard_at):
+                self._beat(connection)
+        self._offer_new_slots()
+        self._share_out(now)
+        for batch, reports in self._outbox.stale(now=now):
+            self._send_reports(self._home_of(reports[0].job_id), batch, reports)
+        if overdue := self._pool.overdue(now):
+            self._give_back(overdue, "waited too long in its worker behind other jobs")
+        if self._lease.is_over(now=lease_clock(), stores=self._origins.stores()):
+            self._self_destruct()
+        self._watch_lease()
+
+    def _beat(self, connection: Connection) -> None:
+        number = self._next_beat()
+        window = self._window(connection, beat=number)
+        connection.send(Kind.PING, Beat(number, self.incarnation, window, tuple(self._held())))
+
+    def _next_beat(self) -> int:
+        self._last_beat = self._lease.sent(now=lease_clock())
+        return self._last_beat
+
+    def _watch_lease(self, *, store: str | None = None) -> None:
+        """Tell the watchdog when children must have ended, in case we can't stop them ourselves.
+
+        Half of what is left for stopping is ours. `store` is one that jobs are about to come from.
+        """
+        if store is not None:
+            ends_at = min(self._ends_at, self._lease.ends_at([store]))
+        else:
+            ends_at = self._lease.ends_at(self._origins.stores())
+        self._ends_at = ends_at
+        self._pool.end_by(ends_at + self._settings.lease.kill_within / 2)
+
+    def _offer_new_slots(self) -> None:
+        """Tell dispatchers that have filled what there was of children that have come up."""
+        slots = self._pool.slots
+        if slots > self._slots_told:
+            for connection in self._connections:
+                account = connection.account
+                if account.is_live and account.held >= account.told:
+                    self._beat(connection)
+        self._slots_told = slots
+
+    def _share_out(self, now: float) -> None:
+        """Divide the window among the dispatchers, and tell those that wait for it."""
+        self._credits.measured(self._origins.counts())
+        news = self._credits.share_out(limit=self._limit(), now=now)
+        for connection in self._connections if news else ():
+            if connection.account in news:
+                self._beat(connection)
+
+    def _self_destruct(self) -> None:
+        """Cut off from all dispatchers: stop everything, begin anew with nothing."""
+        dropped = self._pool.destroy_jobs()
+        if dropped or len(self._outbox):
+            self.incarnation += 1
+            self._log.error(
+                "cut off from all dispatchers, stopped all jobs",
+                action="self_destruct",
+                jobs=[held.job_id for held in dropped],
+                incarnation=self.incarnation,
+            )
+        self._outbox.clear()
+        self._origins.clear()
+        self._lease.restart(now=lease_clock())
+        for connection in self._connections:
+            connection.close()
+        for connection in self._connections:
+            connection.reopen()
+
+    # ---- to dispatchers
+
+    def _connect(self, context: ZmqContext, address: str, account: Account) -> Connection:
+        settings = self._settings
+        watch = BrokerWatch(
+            broker_timeout=settings.broker_timeout,
+            n_timeouts=settings.n_timeouts,
+            ping_every=settings.lease.heartbeat,
+        )
+        return Connection(
+            context,
+            address,
+            watch,
+            account,
+            on_open=self._say_ready,
+            on_loss=self._lost,
+            on_message=self._receive,
+            on_fault=self._note_fault,
+            jitter=lambda: random.uniform(0.05, 0.5),  # noqa: S311
+        )
+
+    def _lost(self, connection: Connection) -> None:
+        """Give its places to others, and tell those over its store what is here.
+
+        What it had started here, but not sent, they learn of by a READY only.
+        """
+        was_live = connection.account.is_live
+        self._credits.lost(connection.account)
+        self._origins.lost(connection.account)
+        for fellow in self._fellows(connection) if was_live else ():
+            self._say_ready(fellow)
+
+    def _fellows(self, connection: Connection) -> Iterator[Connection]:
+        """Yield the other dispatchers over the same store that answer."""
+        for other in self._connections:
+            if other is not connection and other.is_alive and other.store == connection.store:
+                yield other
+
+    def _say_ready(self, connection: Connection) -> None:
+        self._credits.measured(self._origins.counts())
+        number = self._next_beat()
+        hello = Hello(
+            self.id,
+            self.incarnation,
+            self._app.handlers(),
+            self._settings.pool.slots,
+            number,
+            hostname=socket.gethostname(),
+            pid=os.getpid(),
+            held=tuple(self._held()),
+            window=self._window(connection, beat=number),
+        )
+        connection.send(Kind.READY, hello)
+        if self._is_resigning:
+            connection.send(Kind.RESIGN, Farewell(self.id))
+        for batch, reports in self._outbox.unconfirmed():
+            if connection.store in ("", self._home_of(reports[0].job_id).store):
+                self._send_reports(connection, batch, reports)
+
+    def _held(self) -> Iterable[Held]:
+        yield from self._pool.held()
+        yield from self._outbox.held()
+
+    def _limit(self) -> int:
+        return 0 if self._is_resigning else self._pool.window
+
+    def _window(self, connection: Connection, *, beat: int | None = None) -> int:
+        """Return how many jobs a dispatcher may have here, to be sent to it now."""
+        return self._credits.window(connection.account, limit=self._limit(), beat=beat)
+
+    def _send_reports(
+        self, connection: Connection, batch: int, reports: tuple[Report, ...]
+    ) -> None:
+        connection.send(Kind.RESULTS, Reports(batch, self._window(connection), reports))
+
+    def _output_waits(self) -> None:
+        if not self._will_flush:
+            self._will_flush = True
+            asyncio.get_running_loop().call_soon(self._flush)
+
+    def _flush(self) -> None:
+        """Send all reports and progress that wait, one message to each dispatcher."""
+        self._will_flush = False
+        reports, advances = self._pool.take_output()
+        for connection, news in self._by_home(advances):
+            connection.send(Kind.PROGRESS, Advances(tuple(news)))
+        for connection, ended in self._by_home(reports):
+            self._origins.reported(report.job_id for report in ended)
+            sendable = [within_limit(report, self._max_result_bytes) for report in ended]
+            for batch, part in self._outbox.add(sendable, now=time.monotonic()):
+                self._send_reports(connection, batch, part)
+
+    def _by_home(self, items: Sequence[Of]) -> list[tuple[Connection, Sequence[Of]]]:
+        """Sort what is to be sent about jobs by the dispatchers that are to hear of it."""
+        if not items or len(self._connections) == 1:
+            return [(self._connections[0], items)] if items else []
+        homes: dict[Connection, list[Of]] = {}
+        for item in items:
+            homes.setdefault(self._home_of(item.job_id), []).append(item)
+        return list(homes.items())
+
+    def _home_of(self, job_id: str) -> Connection:
+        """Return the dispatcher that a job came from, or another over its store that lives."""
+        came_from = self._origins.of(job_id)
+        account = came_from.account if came_from else self._connections[0].account
+        origin = next(c for c in self._connections if c.account is account)
+        if origin.is_alive:
+            return origin
+        return next(self._fellows(origin), origin)
+
+    def _give_back(self, jobs: Sequence[Held], reason: str) -> None:
+        for connection, mine in self._by_home(jobs):
+            self._return(connection, mine, reason)
+            ids = (held.job_id for held in mine)
+            self._origins.returned(ids, connection.account, after=self._last_beat)
+
+    def _return(self, connection: Connection, jobs: Sequence[Held], reason: str) -> None:
+        returned = Returned(self._window(connection), tuple(jobs), reason)
+        connection.send(Kind.RETURN, returned)
+
+    # ---- from dispatchers
+
+    def _receive(self, connection: Connection, kind: Kind, body: bytes | bytearray) -> None:
+        match kind:
+            case Kind.JOBS:
+                self._take_jobs(connection, decode(body, Assignments).jobs)
+            case Kind.TAKEN:
+                reports = self._outbox.confirmed(decode(body, Taken).batches)
+                self._origins.confirmed(report.job_id for report in reports)
+                if self._credits.is_blocked:
+                    self._share_out(time.monotonic())
+            case Kind.CANCEL:
+                self._pool.cancel(decode(body, CancelOrders).jobs)
+            case Kind.PONG:
+                self._take_pong(connection, decode(body, Pong))
+            case Kind.ERROR:
+                refusal = decode(body, Refusal)
+                self._note_fault(connection, refusal.reason)
+                if refusal.code is RefusalCode.UNKNOWN_WORKER:
+                    self._credits.forgotten(connection.account)
+                    self._say_ready(connection)
+            case _:
+                self._note_fault(connection, f"{kind} is not for a worker to receive")
+
+    def _take_pong(self, connection: Connection, pong: Pong) -> None:
+        now, account = time.monotonic(), connection.account
+        connection.store = pong.store
+        self._lease.answered(pong.beat, pong.store)
+        self._watch_lease()
+        self._max_result_bytes = min(self._max_result_bytes, pong.max_result_bytes)
+        self._origins.answered(account, pong.beat)
+        if self._credits.answered(
+            account, pong.beat, dispatcher_id=pong.dispatcher_id, store=pong.store, now=now
+        ):
+            self._share_out(now)
+
+    def _take_jobs(self, connection: Connection, jobs: Sequence[Assignment]) -> None:
+        """Take jobs, unless they come too late: others may have them by now."""
+        reason = ""
+        if self._is_resigning:
+            reason = "its worker is resigning"
+        elif self._lease.is_over(now=lease_clock(), stores=[connection.store]):
+            reason = "it reached its worker after the lease was over"
+        if reason:
+            self._return(connection, [Held(job.job_id, job.attempt) for job in jobs], reason)
+            return
+        known = set(self._held())
+        new = [job for job in jobs if Held(job.job_id, job.attempt) not in known]
+        account, limit = connection.account, self._limit()
+        room = self._credits.room(account, limit=limit, at_work=self._pool.load)
+        if surplus := new[room:]:
+            # Its dispatcher has lost count; the next beat tells it what is here, and the window.
+            window = self._credits.window(account, limit=0)
+            held = tuple(Held(job.job_id, job.attempt) for job in surplus)
+            connection.send(Kind.RETURN, Returned(window, held, "its worker had no room for it"))
+            new = new[:room]
+        self._credits.took(account, len(new))
+        self._origins.took((job.job_id for job in new), account)
+        self._watch_lease(store=connection.store)
+        self._pool.give(new)
+
+    def _note_fault(self, connection: Connection, reason: str) -> None:
+        self._log.warning(reason, action="fault", dispatcher=connection.address)
+
+    # ---- leaving
+
+    async def _resign(self) -> None:
+        self._is_resigning = True
+        self._log.info("resigning", action="resign", running=self._pool.running())
+        for connection in self._connections:
+            connection.send(Kind.RESIGN, Farewell(self.id))
+        self._give_back(self._pool.recall(), "its worker is resigning")
+        async with asyncio.TaskGroup() as group:
+            stopping = group.create_task(self._pool.stop(grace=self._settings.grace))
+            while not stopping.done():
+                self._tick()
+                await asyncio.sleep(TICK_SECONDS)
+        self._flush()
+        self._give_back(stopping.result(), "its worker resigned before it was done")
+        deadline = time.monotonic() + FAREWELL_SECONDS
+        while len(self._outbox) and time.monotonic() < deadline:
+            await asyncio.sleep(0.01)

@@ -1,0 +1,234 @@
+"""Two ends of the UDP dialogue over a network that loses packets, on a clock that is not real."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections import Counter
+from collections.abc import Callable
+from random import Random
+
+import pytest
+
+from shunter.udp_endpoint import Batch, UdpEndpoint
+from shunter.wire.udp.methods import AddTask
+from shunter.wire.udp.pacing import MAX_RESENDS_AT_ONCE, RESENDS_PER_SECOND
+from shunter.wire.udp.packets import Command, Confirmation, request
+from shunter.wire.udp.transmissions import Peer
+
+CLIENT, SERVER = ("client", 1), ("server", 2)
+
+
+class Call:
+    def __init__(self, moment: float, callback: Callable[[], None]) -> None:
+        self._moment, self.callback = moment, callback
+        self.is_cancelled = False
+
+    def when(self) -> float:
+        return self._moment
+
+    def cancel(self) -> None:
+        self.is_cancelled = True
+
+
+class VirtualClock:
+    """Time passes only from one call to the next."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+        self._calls: list[tuple[float, int, Call]] = []
+        self._numbers = itertools.count()
+
+    def time(self) -> float:
+        return self.now
+
+    def call_at(self, when: float, callback: Callable[[], None], /) -> Call:
+        call = Call(when, callback)
+        heapq.heappush(self._calls, (when, next(self._numbers), call))
+        return call
+
+    def run(self, *, until: Callable[[], bool], seconds: float) -> None:
+        end = self.now + seconds
+        while self._calls and self._calls[0][0] <= end and not until():
+            moment, _, call = heapq.heappop(self._calls)
+            self.now = max(self.now, moment)
+            if not call.is_cancelled:
+                call.callback()
+
+
+class Network:
+    """Loses this part of all packets, and takes a millisecond for the others."""
+
+    def __init__(self, clock: VirtualClock, *, loss: float, seed: int = 1) -> None:
+        self._clock, self.loss = clock, loss
+        self._random = Random(seed)
+        self._ends: dict[Peer, Callable[[Batch], None]] = {}
+        self.sent: Counter[Peer] = Counter()
+
+    def opened_at(self, own: Peer) -> Callable[[Callable[[Batch], None]], NetworkSocket]:
+        def opened(receive: Callable[[Batch], None]) -> NetworkSocket:
+            self._ends[own] = receive
+            return NetworkSocket(self, own)
+
+        return opened
+
+    def carry(self, packet: bytes, sender: Peer, receiver: Peer) -> None:
+        self.sent[sender] += 1
+        if self._random.random() >= self.loss and receiver in self._ends:
+            batch = [(packet, sender)]
+            self._clock.call_at(self._clock.now + 0.001, lambda: self._ends[receiver](batch))
+
+
+class NetworkSocket:
+    is_closed = False
+
+    def __init__(self, network: Network, own: Peer) -> None:
+        self._network, self._own = network, own
+
+    def send(self, packet: bytes, address: Peer, /) -> None:
+        self._network.carry(packet, self._own, address)
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+class Owner:
+    """Counts what it does, and confirms it so many seconds later."""
+
+    def __init__(self, clock: VirtualClock, *, takes: float = 0.0) -> None:
+        self._clock, self._takes = clock, takes
+        self.endpoint: UdpEndpoint[int]
+        self.done: Counter[object] = Counter()
+        self.answered: dict[int, float] = {}
+        self.given_up: list[int] = []
+        self.on_answer: Callable[[], None] = lambda: None
+
+    def is_welcome(self, peer: Peer) -> bool:
+        return True
+
+    def is_remembered(self, command: Command) -> bool:
+        return True
+
+    def may_repeat(self, command: Command) -> bool:
+        return False
+
+    def take_command(self, command: Command, peer: Peer, size: int) -> None:
+        assert isinstance(command.params, AddTask)
+        self.done[command.params.task_id] += 1
+        self._clock.call_at(
+            self._clock.now + self._takes, lambda: self.endpoint.confirm(command, peer)
+        )
+
+    def take_answer(self, about: int, confirmation: Confirmation | None) -> None:
+        if confirmation is None:
+            self.given_up.append(about)
+        else:
+            self.answered[about] = self._clock.now
+        self.on_answer()
+
+    def take_fault(self, peer: Peer, reason: str, detail: str) -> None:
+        pass
+
+    def batch_taken(self) -> None:
+        pass
+
+
+class Scene:
+    def __init__(self, *, loss: float, takes: float = 0.0, seed: int = 1) -> None:
+        self.clock = VirtualClock()
+        self.network = Network(self.clock, loss=loss, seed=seed)
+        self.client = self._owner(CLIENT, 0.0, seed)
+        self.server = self._owner(SERVER, takes, seed + 1)
+        self._asked = 0
+
+    def _owner(self, where: Peer, takes: float, seed: int) -> Owner:
+        owner = Owner(self.clock, takes=takes)
+        owner.endpoint = UdpEndpoint(
+            owner,
+            self.network.opened_at(where),
+            clock=self.clock,
+            jitter=Random(seed).random,
+        )
+        return owner
+
+    def ask(self, *, give_up_after: float, server: Peer = SERVER) -> None:
+        number = self._asked
+        self._asked += 1
+        packet = request(AddTask(task_id=number), number)
+        self.client.endpoint.ask(server, number, packet, number, give_up_after=give_up_after)
+
+    def ask_many(self, count: int, *, at_once: int, give_up_after: float) -> float:
+        """Keep so many requests under way until all have ended; return how long that took."""
+        began = self.clock.now
+
+        def ask_next() -> None:
+            if self._asked < count:
+                self.ask(give_up_after=give_up_after)
+
+        self.client.on_answer = ask_next
+        for _ in range(at_once):
+            ask_next()
+
+        def all_ended() -> bool:
+            return len(self.client.answered) + len(self.client.given_up) == count
+
+        self.clock.run(until=all_ended, seconds=1000.0)
+        assert all_ended()
+        return self.clock.now - began
+
+
+@pytest.mark.parametrize("takes", [0.0, 0.01, 0.3, 1.0])
+@pytest.mark.parametrize("seed", range(4))
+def test_every_request_is_done_once_and_confirmed_though_packets_get_lost(
+    seed: int, takes: float
+) -> None:
+    scene = Scene(loss=0.3, takes=takes, seed=seed)
+
+    scene.ask_many(3000, at_once=256, give_up_after=10.0)
+
+    assert scene.client.given_up == []
+    assert scene.server.done == Counter(range(3000))
+
+
+@pytest.mark.parametrize(("at_once", "count"), [(1, 1000), (32, 10_000)])
+def test_with_three_lost_packets_in_ten_a_request_takes_a_tenth_of_a_second(
+    at_once: int, count: int
+) -> None:
+    scene = Scene(loss=0.3, takes=0.002)
+
+    took = scene.ask_many(count, at_once=at_once, give_up_after=5.0)
+
+    assert scene.client.given_up == []
+    assert took * at_once / count < 0.13
+
+
+def test_without_loss_nothing_is_sent_twice_though_answers_take_long() -> None:
+    scene = Scene(loss=0.0, takes=0.15)
+
+    scene.ask_many(1000, at_once=10, give_up_after=60.0)
+
+    assert scene.network.sent[CLIENT] == 1000
+
+
+def test_a_peer_that_answers_late_is_soon_not_sent_everything_twice() -> None:
+    scene = Scene(loss=0.0, takes=0.9)
+
+    scene.ask_many(300, at_once=5, give_up_after=60.0)
+    before = scene.network.sent[CLIENT]
+    scene.ask_many(600, at_once=5, give_up_after=60.0)
+
+    assert scene.network.sent[CLIENT] - before < 310
+
+
+def test_a_peer_that_is_gone_is_sent_a_bounded_number_of_packets() -> None:
+    scene = Scene(loss=0.0)
+    for _ in range(2000):
+        scene.ask(give_up_after=15.0, server=("nobody", 3))
+
+    scene.clock.run(until=lambda: len(scene.client.given_up) == 2000, seconds=20.0)
+
+    assert len(scene.client.given_up) == 2000
+    assert scene.clock.now == pytest.approx(115.0)
+    resent = scene.network.sent[CLIENT] - 2000
+    assert resent <= MAX_RESENDS_AT_ONCE + 15.0 * RESENDS_PER_SECOND + 1
+    assert len(scene.client.endpoint) == 0
