@@ -36,6 +36,7 @@ _SIZES = {
         "bench.spark_files",
         ("--narrow", "10000000", "--wide", "500000", "--cluster", "1"),
     ),
+    "driver": ("bench.spark_driver", ("--rows", "10000000", "--rounds", "3")),
     "keyed": (
         "bench.spark_keyed",
         ("--events", "5000000", "--keys", "1000000", "--rounds", "3"),
@@ -62,6 +63,7 @@ _QUICK = {
         "bench.spark_files",
         ("--narrow", "500000", "--wide", "20000", "--rounds", "1", "--cluster", "1"),
     ),
+    "driver": ("bench.spark_driver", ("--rows", "500000", "--rounds", "1")),
     "keyed": (
         "bench.spark_keyed",
         ("--events", "500000", "--keys", "100000", "--rounds", "1"),

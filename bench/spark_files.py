@@ -75,7 +75,7 @@ def by_hand(shape: str, schema: pa.Schema) -> Callable[[Iterator[Any]], Iterator
     return work
 
 
-def _make(folder: Path, shape: str, count: int) -> Path:
+def make_rows(folder: Path, shape: str, count: int) -> Path:
     folder.mkdir()
     for part in range(FILES):
         numbers = np.arange(part * count // FILES, (part + 1) * count // FILES)
@@ -111,7 +111,7 @@ WHO = {"flow": _by_flow, "hand": _by_hand}
 
 
 def _java_megabytes() -> float:
-    """The memory of the driver's Java."""
+    """The memory of this session's Java, which the programs by hand have used as well."""
     java = [each for each in psutil.Process().children() if "java" in each.name()]
     return sum(each.memory_info().rss for each in java) / 1e6
 
@@ -133,7 +133,7 @@ def main() -> None:
         session.range(1).count()
         done, total = 0, len(SHAPES) * 2 * (chosen.rounds + 1)
         events = {
-            shape: _make(stage.folder / f"{shape}-events", shape, getattr(chosen, shape))
+            shape: make_rows(stage.folder / f"{shape}-events", shape, getattr(chosen, shape))
             for shape in SHAPES
         }
         for number in range(chosen.rounds + 1):

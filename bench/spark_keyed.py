@@ -27,7 +27,7 @@ from pyspark.sql import SparkSession
 
 from bench import keyed_by_hand as by_hand
 from bench.keyed_events import Reading, Totals, priced
-from bench.stage import Stage, conclude, say, sizes
+from bench.stage import Stage, conclude, peak_bytes, say, sizes
 from shunter.flow.flow import Flow
 from shunter.flow.runners.spark.batch.run import run_on_spark
 from shunter.flow.runners.spark.session.spark_session import spark_session, stop_session
@@ -95,12 +95,7 @@ class MemoryWatch:
             for process in psutil.Process().children(recursive=True):
                 with contextlib.suppress(OSError, psutil.Error, IndexError, ValueError):
                     if "python" in process.name():
-                        self.most_bytes = max(self.most_bytes, _peak_bytes(process.pid))
-
-
-def _peak_bytes(pid: int) -> int:
-    status = Path(f"/proc/{pid}/status").read_text()
-    return int(status.partition("VmHWM:")[2].split()[0]) * 1024
+                        self.most_bytes = max(self.most_bytes, peak_bytes(process.pid))
 
 
 def _cpu_seconds() -> float:

@@ -181,6 +181,12 @@ def sizes(description: str, **defaults: int | str) -> argparse.Namespace:
     return parser.parse_args()
 
 
+def peak_bytes(pid: int) -> int:
+    """Return the most that a process has had in memory."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    return int(status.partition("VmHWM:")[2].split()[0]) * 1024
+
+
 def percentile(seconds: Sequence[float], part: float) -> float:
     """Return the value below which this part of all lies, in milliseconds."""
     ordered = sorted(seconds)

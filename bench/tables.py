@@ -36,6 +36,7 @@ PARTS = (
     "spark",
     "files",
     "cluster",
+    "driver",
     "keyed",
     "streaming",
     "states",

@@ -29,6 +29,7 @@ MOST_TIMES_FEW_KEYS = 1.3
 MOST_RESTART_SECONDS = 10.0
 LEAST_FILES = {"files": 1.0, "cluster": 0.95}
 MOST_JAVA_MEGABYTES = 1_000
+LEAST_SPEED_OF_HALF_HEAP = 0.9
 
 LEAST_PART_OF_HAND = {"functions": 0.85, "expressions": 0.85, "states": 1.0}
 LEAST_TIMES_KEYED = 1.0
@@ -70,6 +71,8 @@ def verdicts(figures: Figures) -> list[Verdict]:
     for part in ("files", "cluster"):
         if part in figures:
             found += _files(part, figures[part])
+    if "driver" in figures:
+        found += _driver(figures["driver"])
     if "keyed" in figures:
         found += _keyed(figures["keyed"])
     if "streaming" in figures:
@@ -247,11 +250,24 @@ def _files(part: str, files: Figures) -> Iterator[Verdict]:
             f"at least {LEAST_FILES[part]:g} x",
             ours / theirs >= LEAST_FILES[part],
         )
+
+
+def _driver(driver: Figures) -> Iterator[Verdict]:
+    what = f"memory of the driver's Java, {driver['rows']:,} rows, Parquet to Parquet"
+    for way, where in (("default", "on Spark"), ("cluster", "on a cluster of two workers")):
+        yield Verdict(
+            f"{what}, {where}",
+            f"{driver[way]['java_mb']:,.0f} MB",
+            f"under {MOST_JAVA_MEGABYTES:,} MB",
+            driver[way]["java_mb"] < MOST_JAVA_MEGABYTES,
+        )
+    small = driver["small"]
+    times = small["rows_per_second"] / driver["default"]["rows_per_second"]
     yield Verdict(
-        f"memory of the driver's Java, {where}",
-        f"{files['java_megabytes']:,.0f} MB",
-        f"under {MOST_JAVA_MEGABYTES:,} MB",
-        files["java_megabytes"] < MOST_JAVA_MEGABYTES,
+        f"{what}, with half of the default heap",
+        f"{small['java_mb']:,.0f} MB, {times:.2f} x as fast",
+        f"under {MOST_JAVA_MEGABYTES:,} MB, at least {LEAST_SPEED_OF_HALF_HEAP:g} x as fast",
+        small["java_mb"] < MOST_JAVA_MEGABYTES and times >= LEAST_SPEED_OF_HALF_HEAP,
     )
 
 

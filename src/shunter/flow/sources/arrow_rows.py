@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from shunter.flow.arrow import arrow, numbers_of
+from shunter.flow.arrow import arrow, is_whole, numbers_of
 from shunter.flow.sources.port import WithBadInput, bad_input
 
 _FITTING = {
@@ -56,9 +56,7 @@ def _one_by_one(rows: list[Any], kind: Any, place: Callable[[int], str]) -> list
 
 def _values(column: Any) -> list[Any]:
     """Return the values of a column; numbers without gaps come by the fast way."""
-    of_type = arrow("pyarrow.types")
-    is_number = of_type.is_integer(column.type) or of_type.is_floating(column.type)
-    if is_number and not column.null_count:
+    if is_whole(column):
         return numbers_of(column).tolist()  # type: ignore[no-any-return]
     return column.to_pylist()  # type: ignore[no-any-return]
 

@@ -12,7 +12,8 @@ from shunter.flow.arrow import arrow
 from shunter.flow.location import Location
 
 BATCH_ROWS = 16_384
-"""So many rows of a row group are in memory at once."""
+"""So many rows of a row group are in memory at once. They are decoded by the thread that reads:
+threads of Arrow's keep memory of their own, and the other cores have readers too."""
 
 AT_ONCE = 16
 """So many footers are read at the same time where each takes a round trip."""
@@ -43,7 +44,9 @@ class ParquetReader:
     def batches(self, group: int, columns: Sequence[str] | None, start: int) -> Iterator[Any]:
         """Return the rows of a row group from one on, in batches of Arrow's."""
         if self._fragment is None:
-            made = self._file.iter_batches(BATCH_ROWS, row_groups=[group], columns=columns)
+            made = self._file.iter_batches(
+                BATCH_ROWS, row_groups=[group], columns=columns, use_threads=False
+            )
         else:
             made = self._fragment.subset(row_group_ids=[group]).to_batches(
                 columns=columns, filter=self._filter, batch_size=BATCH_ROWS

@@ -10,9 +10,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from shunter.flow.arrow import arrow
 from shunter.flow.runners.spark.batch.envelopes import COLUMNS, ORDER, EnvelopeRow, Rows, rows_in
-from shunter.flow.runners.spark.session.kinds import pyspark
+from shunter.flow.runners.spark.session.kinds import is_connect, pyspark
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -40,11 +39,24 @@ def bounded_rows(frame: DataFrame, check: Callable[[], None]) -> Iterator[Envelo
         pieces = -(-(many + few) // PIECE_BYTES)
         del found, table
         placed = kept.repartitionByRange(max(1, pieces), "node", *ORDER)
-        for row in placed.sortWithinPartitions("node", *ORDER).toLocalIterator(True):
+        for row in _piece_by_piece(placed.sortWithinPartitions("node", *ORDER)):
             check()
             yield EnvelopeRow(*row)
     finally:
         kept.unpersist()
+
+
+def _piece_by_piece(frame: DataFrame) -> Iterator[Any]:
+    """Yield rows of one partition after the other, each fetched by a job of its own.
+
+    `toLocalIterator` does the same, but the driver's Java keeps all that it has ever brought.
+    """
+    if is_connect(frame.sparkSession):
+        yield from frame.toLocalIterator(True)
+        return
+    rows = frame.rdd
+    for piece in range(rows.getNumPartitions()):
+        yield from frame.sparkSession.sparkContext.runJob(rows, iter, [piece])
 
 
 @dataclass
@@ -59,10 +71,9 @@ class FewRows:
         context = TaskContext.get()
         is_first = context is not None and context.partitionId() < FEW_PARTITIONS
         room = self.few_bytes if is_first else self.few_bytes // FEW_PARTITIONS
-        held, size, compute = [], 0, arrow("pyarrow.compute")
+        held, size = [], 0
         for batch in batches:
-            lengths = compute.binary_length(batch.column("body"))
-            size += compute.sum(lengths).as_py() or 0
+            size += batch.nbytes
             if size <= room:
                 held.append(batch)
             else:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from shunter.flow.arrow import arrow, numbers_of, positions_array
+from shunter.flow.arrow import arrow, numbers_of, reordered
 from shunter.flow.graph.instructions import Instruction
 from shunter.flow.graph.routes import FieldKey, Route
 from shunter.flow.graph.stages import Stage
@@ -187,7 +187,7 @@ class KeyedOutbox:
         assert isinstance(key, FieldKey)
         indexes = _indexes_of(batch.column(key.name), self._edge.buckets)
         order = np.argsort(indexes.astype(np.int32), kind="stable")
-        batch = batch.take(positions_array(order))
+        batch = reordered(batch, order)
         ends = np.searchsorted(indexes[order], np.arange(self._edge.buckets), side="right").tolist()
         schema = COLUMNS_KIND + b64encode(batch.schema.serialize().to_pybytes()).decode()
         begin = 0
