@@ -10,7 +10,7 @@ from typing import Any, ParamSpec
 
 import pytest
 
-from shunter import datagrams
+from shunter.net import datagrams
 from shunter.net.datagrams import Batch, DatagramSocket
 
 P = ParamSpec("P")

@@ -226,6 +226,19 @@ def strangers_in(state: DispatcherState, arrival: HeartbeatReceived) -> set[Held
     return {held for held, heard_at in member.strange.items() if heard_at <= since}
 
 
+def silence_of(state: DispatcherState, worker: Worker, *, now: float) -> float:
+    """Return for how long at least a worker has not been heard by anybody.
+
+    As long as its heartbeat was seen unchanged; and where all clocks are known, as long ago as
+    it was written by the one that is furthest behind. So a dispatcher that has just started need
+    not watch for long.
+    """
+    watched = state.heartbeats.unchanged_for(worker.id, worker.last_pinged, now=now)
+    if state.most_ahead is None:
+        return watched
+    return max(watched, now - worker.last_pinged - state.most_ahead)
+
+
 def lapsed(state: DispatcherState, survey: Survey, *, now: float) -> Iterator[Worker]:
     """Yield workers whose jobs may be taken back: their heartbeat has not changed for so long.
 
@@ -237,7 +250,7 @@ def lapsed(state: DispatcherState, survey: Survey, *, now: float) -> Iterator[Wo
     for worker in survey.workers:
         if not worker.kind.traits.lists_jobs:
             continue
-        silent_for = state.heartbeats.unchanged_for(worker.id, worker.last_pinged, now=now)
+        silent_for = silence_of(state, worker, now=now)
         member = state.members.get(worker.id)
         is_heard = member is not None and not has_lapsed(member.heard_at, terms, now=now)
         is_over = silent_for >= terms.dispatcher_takes_over and not worker.is_resigned

@@ -50,6 +50,7 @@ class Planner:
         if arrivals.company is not None:
             self._state.skews = arrivals.company.skews
             self._state.others = arrivals.company.alive
+            self._state.most_ahead = arrivals.company.most_ahead
         for survey in arrivals.surveyed:
             take_survey(self._state, survey, now=now)
         members.follow(arrivals, plan)

@@ -57,6 +57,7 @@ class DispatcherState:
         self.heartbeats = Watch()  # of workers, as the store has them
         self.expiries = Watch()  # of what other dispatchers have started or claimed
         self.others: frozenset[str] = frozenset()  # dispatchers that were here a moment ago
+        self.most_ahead: float | None = None  # how much our clock may be ahead of any other's
         self.skews: dict[str, float] = {}  # by how much our clock is ahead of other dispatchers'
         self._adopted: dict[str, tuple[int, float]] = {}  # attempts, and since when we know
 
@@ -67,7 +68,7 @@ class DispatcherState:
         assert worker_id is not None
         self.running[job.id] = replace(job, payload=None) if job.payload is not None else job
         if not self.is_ours(job):
-            self.know_since(job, now)
+            self.know_since(job, self._begun(job, now))
         self.roster.hold(worker_id, job.id, is_foreign=self._is_foreign(job, worker_id))
 
     def is_ours(self, job: Job) -> bool:
@@ -82,6 +83,11 @@ class DispatcherState:
         """Return since when, by our clock, the run of a job in `running` has been going on."""
         attempt, since = self._adopted.get(job.id, (0, 0.0))
         return since if attempt == job.attempt else job.execution.started or 0.0
+
+    def _begun(self, job: Job, now: float) -> float:
+        """Return when a run of another dispatcher began, by our clock, or at the latest."""
+        skew, started = self.skew_of(job), job.execution.started
+        return now if skew is None or started is None else min(now, started + skew)
 
     def know_since(self, job: Job, now: float) -> None:
         """Note when a run became known that was not started just then, by us."""

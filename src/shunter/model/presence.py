@@ -47,6 +47,8 @@ class Company(Struct, frozen=True):
 
     skews: dict[str, float] = {}
     alive: frozenset[str] = frozenset()
+    most_ahead: float | None = None
+    """By how much our clock may be ahead of any; None while one of them is unknown."""
 
 
 class Skews:
@@ -82,4 +84,6 @@ class Skews:
         here = {other.dispatcher_id for other in others}
         self._clocks.keep_only(here)
         self._seen = {name: seen for name, seen in self._seen.items() if name in here}
-        return Company(skews, frozenset(alive))
+        is_known = skews.keys() >= here - {own.dispatcher_id}
+        most_ahead = max(0.0, *skews.values(), 0.0) if is_known else None
+        return Company(skews, frozenset(alive), most_ahead)

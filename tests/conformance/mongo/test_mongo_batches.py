@@ -229,7 +229,7 @@ def test_who_loses_leaves_room_for_others_and_comes_back_when_they_are_gone(monk
 def test_a_claim_that_leaves_room_still_leaves_nothing_behind(run, store, limit):
     run(store.insert(jobs(20)))
     for _ in range(8):
-        store._crowd.note(bids=1, losses=1)
+        store._contention.note(bids=1, losses=1)
 
     taken = []
     while part := run(store.claim(claim(limit=limit))):

@@ -348,3 +348,19 @@ def test_the_first_word_after_a_silence_may_be_an_old_one(scene: Any) -> None:
     assert scene.job("j-1").attempt == 1
     scene.beat_for(3, "w-1")
     assert scene.job("j-1").attempt == 2, "by now it knows nothing of it for sure"
+
+
+@pytest.mark.parametrize(("most_ahead", "attempt"), [(None, 1), (30.0, 1), (0.0, 2), (1.0, 2)])
+def test_a_dispatcher_that_has_just_started_believes_clocks_that_it_knows(
+    scene: Any, most_ahead: float | None, attempt: int
+) -> None:
+    scene.worker("w-1")
+    scene.submit("j-1")
+    scene.clock.advance(11.0)
+    successor = scene.another_dispatcher("d-2")
+    successor.state.most_ahead = most_ahead
+    scene.worker("w-2", at=successor)
+
+    scene.survey(successor)
+
+    assert scene.job("j-1").attempt == attempt

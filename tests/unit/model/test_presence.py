@@ -52,3 +52,13 @@ def test_who_does_not_write_any_more_is_not_alive() -> None:
     assert skews.look(own, there, now=0.0).alive == {"d-2", "d-3"}
 
     assert skews.look(own, [presence("d-2", 2.0), there[1]], now=30.0).alive == {"d-2"}
+
+
+def test_how_far_ahead_we_may_be_is_known_only_if_all_clocks_are() -> None:
+    skews, own = Skews(), presence("d-1", clock=1000.0, uptime=10.0)
+    behind = presence("d-2", clock=970.0, uptime=10.0)
+    elsewhere = presence("d-3", clock=1000.0, host="other")
+
+    assert skews.look(own, [own], now=1000.0).most_ahead == 0.0
+    assert skews.look(own, [own, behind], now=1000.0).most_ahead == 30.0
+    assert skews.look(own, [own, behind, elsewhere], now=1000.0).most_ahead is None
