@@ -100,14 +100,14 @@ def _serve(
         size, ancillary, _, _ = receive(buffers, _ANCILLARY_BYTES, socket.MSG_CMSG_CLOEXEC)
         if size == 0:
             return
-        now = monotonic()
+        begun = now = monotonic()
         key = key_in(message)[0]
         run_state.begin(key, now)
         job = read_job(view[KEY.size : size])
         payload = read_beside(ancillary[0][2]) if ancillary else job.payload
         outcome = run(key, job, payload, now)
         # What a stopped run has forked must have ended before anybody hears that the run has.
-        if run_state.key_to_stop == key and end_leftovers():
+        if run_state.key_to_stop == key and end_leftovers(begun):
             left = 0  # the app may miss what was just killed: let a fresh child take over
         send(outcome)
         run_state.end()

@@ -186,7 +186,7 @@ class ChildSupervisor:
         self._starts.failed(now=monotonic())
         subject = f"a child process could not start with {self._settings.app!r}"
         error = AppError(f"{subject}: {cause}\n{output}".rstrip())
-        is_first = not self._starts.has_begun
+        is_first = not self._starts.has_begun and not self.slots  # no other may still come alive
         if self._starts.is_hopeless(alive=self.alive) or (is_first and not can_import):
             if not self._first_ready.done():
                 self._first_ready.set_exception(error)

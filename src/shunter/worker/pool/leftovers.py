@@ -13,6 +13,7 @@ import os
 import select
 import signal
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NoReturn
@@ -43,11 +44,16 @@ def leave_twin(error: BaseException | None = None) -> NoReturn:
     os._exit(0 if code is None else code & 0xFF if isinstance(code, int) else 1)
 
 
-def end_leftovers() -> bool:
-    """Kill all other processes of this process group; True if there were any."""
+def end_leftovers(since: float) -> bool:
+    """Kill what was started in this process group since then; True if there was anything.
+
+    `since` is monotonic time. What an earlier run has started, such as Spark's Java, is spared.
+    """
     were_any = False
+    asleep = time.clock_gettime(time.CLOCK_BOOTTIME) - time.monotonic()
+    first_tick = int((since + asleep) * os.sysconf("SC_CLK_TCK"))
     for _ in range(_ROUNDS):
-        found = list(_others())
+        found = list(_others(first_tick))
         if not found:
             break
         were_any = True
@@ -56,21 +62,23 @@ def end_leftovers() -> bool:
     return were_any
 
 
-def _others() -> Iterator[int]:
-    """Yield the other living processes of this process group."""
+def _others(first_tick: int) -> Iterator[int]:
+    """Yield the other living processes of this process group that are no older than that."""
     own, group = os.getpid(), os.getpgrp()
     for entry in os.scandir("/proc"):
-        if entry.name.isdigit() and int(entry.name) != own and _is_alive_in(entry.name, group):
+        is_other = entry.name.isdigit() and int(entry.name) != own
+        if is_other and _is_alive_in(entry.name, group, first_tick):
             yield int(entry.name)
 
 
-def _is_alive_in(pid: str, group: int) -> bool:
+def _is_alive_in(pid: str, group: int, first_tick: int = 0) -> bool:
     try:
         stat = Path(f"/proc/{pid}/stat").read_bytes()
     except OSError:
         return False
-    state, _, its_group = stat.rpartition(b")")[2].split()[:3]
-    return int(its_group) == group and state not in (b"Z", b"X")
+    fields = stat.rpartition(b")")[2].split()
+    state, its_group, started = fields[0], int(fields[2]), int(fields[19])
+    return its_group == group and state not in (b"Z", b"X") and started >= first_tick
 
 
 def _kill(pid: int) -> None:

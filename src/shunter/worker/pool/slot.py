@@ -11,6 +11,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 
 import msgspec
@@ -23,6 +24,7 @@ from shunter.worker.pool.run_log import RunLog
 from shunter.worker.pool.run_state import SharedRunState
 from shunter.worker.pool.watchdog_process import WatchdogProcess
 
+GROUP_SECONDS = 0.2
 _READ_BYTES = 256 << 10
 
 
@@ -108,7 +110,17 @@ class Slot:
         """Take leave of the dead child and return its exit status; its offspring go with it."""
         self._kill_group()
         self._watchdog.give_cell(self._cell)
-        return self._process.wait()
+        status = self._process.wait()
+        self._await_group()
+        return status
+
+    def _await_group(self) -> None:
+        """Give what was killed a moment to be gone: then the end of the run may be told."""
+        deadline = time.monotonic() + GROUP_SECONDS
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            while time.monotonic() < deadline:
+                os.killpg(self.pid, 0)
+                time.sleep(0.001)
 
     def close(self) -> None:
         self._stream.close()
