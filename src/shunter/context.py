@@ -35,7 +35,7 @@ class Context(Protocol):
         ...
 
     def cancelled(self) -> bool:
-        """Tell whether somebody wants this run stopped.
+        """True if somebody wants this run stopped.
 
         A handler that then returns has completed; one that then raises has been cancelled.
         """

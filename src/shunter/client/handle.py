@@ -39,7 +39,7 @@ class AsyncJob:
 
     @property
     def is_done(self) -> bool:
-        """Tell whether the outcome is known here; `status()` asks the dispatcher."""
+        """True if the outcome is known here; `status()` asks the dispatcher."""
         return self.outcome is not None
 
     async def result(self, timeout: float | None = None) -> Any:

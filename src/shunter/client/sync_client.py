@@ -33,7 +33,7 @@ class SubmittedJob:
 
     @property
     def is_done(self) -> bool:
-        """Tell whether the outcome is known here; `status()` asks the dispatcher."""
+        """True if the outcome is known here; `status()` asks the dispatcher."""
         return self._job.is_done
 
     def result(self, timeout: float | None = None) -> Any:

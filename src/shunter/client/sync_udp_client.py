@@ -39,7 +39,7 @@ class AddedTask:
 
     @property
     def is_done(self) -> bool:
-        """Tell whether the notice of its end has come."""
+        """True if the notice of its end has come."""
         return self._task.is_done
 
     def wait(self, timeout: float | None = None) -> Outcome:

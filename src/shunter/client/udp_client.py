@@ -74,7 +74,7 @@ class AsyncTask:
 
     @property
     def is_done(self) -> bool:
-        """Tell whether the notice of its end has come."""
+        """True if the notice of its end has come."""
         return self.outcome is not None
 
     async def wait(self, timeout: float | None = None) -> Outcome:

@@ -18,7 +18,7 @@ class AlarmClock:
         self._next: float | None = None
 
     def is_time(self, *, now: float, turns: int) -> bool:
-        """Tell whether a look may find something; `turns` counts our own turns so far."""
+        """True if a look may find something; `turns` counts our own turns so far."""
         is_due = self._next is not None and now >= self._next
         return is_due or turns != self._turns or now - self._looked_at >= RARELY_SECONDS
 

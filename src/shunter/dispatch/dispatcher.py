@@ -36,6 +36,7 @@ from shunter.dispatch.arrivals import (
 )
 from shunter.dispatch.effects import (
     AnswerCancel,
+    AnswerHeartbeat,
     AnswerSubmission,
     ConfirmReports,
     DecideAgain,
@@ -45,7 +46,6 @@ from shunter.dispatch.effects import (
     NoteRefusal,
     PlaceAgain,
     SendJobs,
-    SendPong,
     StopRuns,
 )
 from shunter.dispatch.rules import Rules
@@ -102,7 +102,7 @@ class Dispatcher:
         self._drained: list[Callable[[], None]] = []
         self._effects: list[Effect] = []
         self._performers: dict[type[Effect], Callable[[Any], None]] = {
-            SendPong: lambda e: e.link.send_pong(e.worker_id, e.beat),
+            AnswerHeartbeat: lambda e: e.link.send_pong(e.worker_id, e.beat),
             ConfirmReports: lambda e: e.link.send_taken(e.worker_id, e.batches),
             SendJobs: lambda e: e.link.send_jobs(e.worker_id, e.jobs),
             StopRuns: lambda e: e.link.send_cancels(e.worker_id, e.runs),
@@ -278,7 +278,7 @@ class Dispatcher:
 
     @property
     def is_full(self) -> bool:
-        """Tell whether gateways should stop reading clients for now."""
+        """True if gateways should stop reading clients for now."""
         return self._submissions_waiting >= 2 * self.rules.intake_limit
 
     def when_drained(self, resume: Callable[[], None]) -> None:
@@ -287,7 +287,7 @@ class Dispatcher:
 
     @property
     def has_arrivals(self) -> bool:
-        """Tell whether there will be a turn anyway."""
+        """True if there will be a turn anyway."""
         return bool(self._inbox)
 
     @property

@@ -21,7 +21,7 @@ from shunter.model.job import Job
 from shunter.wire.messages import Held, Receipt
 
 
-class SendPong(Struct, frozen=True):
+class AnswerHeartbeat(Struct, frozen=True):
     """Answer a heartbeat: its renewal is committed."""
 
     link: WorkerLink
@@ -101,7 +101,7 @@ class NoteRefusal(Struct, frozen=True):
 
 
 Effect = (
-    SendPong
+    AnswerHeartbeat
     | ConfirmReports
     | SendJobs
     | StopRuns

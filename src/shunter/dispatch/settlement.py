@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from shunter.dispatch.arrivals import JobReturned, Stored
 from shunter.dispatch.effects import (
     AnswerCancel,
+    AnswerHeartbeat,
     AnswerSubmission,
     ConfirmReports,
     DecideAgain,
@@ -22,7 +23,6 @@ from shunter.dispatch.effects import (
     HandOver,
     PlaceAgain,
     SendJobs,
-    SendPong,
     StopRuns,
 )
 from shunter.dispatch.plan import Change, Insertion, Plan
@@ -85,7 +85,7 @@ class Settlement:
         return [
             *plan.refusals,
             *self._again,
-            *(SendPong(*pong) for pong in plan.pongs),
+            *(AnswerHeartbeat(*pong) for pong in plan.pongs),
             *self._confirmations(),
             *self._jobs_sent(),
             *self._answers,

@@ -34,7 +34,7 @@ def take_survey(state: DispatcherState, survey: Survey, *, now: float) -> None:
 
 
 def _is_at_rest(state: DispatcherState, member: Member) -> bool:
-    """Tell whether there is nothing to compare: of a thousand workers most are so, most times."""
+    """True if there is nothing to compare: of a thousand workers most are so, most times."""
     seat = state.roster.seat(member.worker.id)
     return seat is not None and seat.is_open and not seat.held and not seat.blocked
 
@@ -71,7 +71,7 @@ def _compare(state: DispatcherState, worker: Worker, *, as_of: float) -> None:
 
 
 def is_shut(member: Member, *, now: float) -> bool:
-    """Tell whether a worker is to be left alone: it was full, or could not be reached.
+    """True if a worker is to be left alone: it was full, or could not be reached.
 
     One that could not be reached opens again when it has answered a health check since.
     """

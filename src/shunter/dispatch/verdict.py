@@ -55,7 +55,7 @@ def ended(job: Job, report: Report, rules: Rules, *, now: float, spread: float) 
 
 
 def is_sensible(advance: Advance) -> bool:
-    """Tell whether a report of progress is made of numbers, and not too long."""
+    """True if a report of progress is made of numbers, and not too long."""
     is_finite = math.isfinite(advance.done) and math.isfinite(advance.total or 0.0)
     return is_finite and len(advance.note) <= MAX_NOTE_BYTES
 
@@ -74,7 +74,7 @@ def with_progress(job: Job, last: Advance | None, *, now: float) -> Job:
 
 
 def is_run_of(job: Job | None, worker_id: str, held: Held) -> TypeGuard[Job]:
-    """Tell whether this is the job's current run, on this worker."""
+    """True if this is the job's current run, on this worker."""
     return (
         job is not None
         and job.status is Status.IN_PROGRESS

@@ -337,7 +337,7 @@ def udp_rules_of(settings: Settings) -> UdpRules:
 
 
 def is_open_to_others(host: str) -> bool:
-    """Tell whether who listens there may be reached from other hosts; an OSError if nobody can."""
+    """True if who listens there may be reached from other hosts; an OSError if nobody can."""
     found = socket.getaddrinfo(host, None, type=socket.SOCK_DGRAM, flags=socket.AI_PASSIVE)
     addresses = (str(address[0]).partition("%")[0] for *_, address in found)
     return not all(ip_address(address).is_loopback for address in addresses)

@@ -23,7 +23,7 @@ MOST_ERROR_LETTERS = 500
 
 
 def is_due(job: Job, *, now: float) -> bool:
-    """Tell whether somebody should call now."""
+    """True if somebody should call now."""
     callback = job.callback
     return callback is not None and callback.due is not None and callback.due <= now
 

@@ -79,7 +79,7 @@ class AllowedHosts(Struct, frozen=True):
         )
 
     def may_call(self, host: str, address: str) -> bool:
-        """Tell whether a call to this host may go to this address, its own or the one it has."""
+        """True if a call to this host may go to this address, its own or the one it has."""
         host = host.strip("[]").lower()
         found = _address(address)
         if found is None:
@@ -145,7 +145,7 @@ def _host(url: str) -> tuple[str | None, str]:
 
 
 def _is_numeric(host: str) -> bool:
-    """Tell whether some resolver may take this for an IPv4 address, in whatever spelling."""
+    """True if some resolver may take this for an IPv4 address, in whatever spelling."""
     return _NUMBER.match(host.rstrip(".").rpartition(".")[2]) is not None
 
 
@@ -171,7 +171,7 @@ def _lies_in(network: Network, wide: Network) -> bool:
 
 
 def _is_public(address: Address) -> bool:
-    """Tell whether an address is one of the internet at large."""
+    """True if an address is one of the internet at large."""
     if isinstance(address, IPv6Address) and address.is_site_local:
         return False
     return address.is_global and not address.is_multicast and not address.is_reserved

@@ -96,7 +96,7 @@ def lease(worker: Worker, rules: HealthRules) -> float:
 
 
 def is_check_due(worker: Worker, rules: HealthRules, *, now: float) -> bool:
-    """Tell whether it is time to ask this worker."""
+    """True if it is time to ask this worker."""
     interval = rules.dead_ping_interval if worker.is_dead else rules.ping_interval
     return _is_watched(worker) and now - worker.last_pinged >= interval
 
@@ -118,19 +118,19 @@ def unanswered(worker: Worker, error: str, rules: HealthRules) -> Worker:
 
 
 def is_beyond_hope(worker: Worker, rules: HealthRules) -> bool:
-    """Tell whether a dead worker has been asked often enough to be forgotten."""
+    """True if a dead worker has been asked often enough to be forgotten."""
     since_death = worker.failed_ping_count - max(1, rules.max_retries)
     return worker.is_dead and since_death >= rules.dead_max_retries
 
 
 def is_verification_due(worker: Worker, rules: HealthRules, *, now: float) -> bool:
-    """Tell whether it is time to ask this worker for its jobs, if it has any."""
+    """True if it is time to ask this worker for its jobs, if it has any."""
     is_usable = _is_watched(worker) and not worker.is_dead and bool(worker.jobs)
     return is_usable and now - worker.verified >= rules.verification_interval
 
 
 def is_due(worker: Worker, rules: HealthRules, *, now: float) -> bool:
-    """Tell whether it is time to ask this worker for anything."""
+    """True if it is time to ask this worker for anything."""
     return is_check_due(worker, rules, now=now) or is_verification_due(worker, rules, now=now)
 
 

@@ -13,7 +13,7 @@ NAME_RULE = "1 to 128 letters, digits or any of _ . : @ / -, beginning with a le
 
 
 def is_name(text: str) -> bool:
-    """Tell whether `text` may name a job, a type or a worker."""
+    """True if `text` may name a job, a type or a worker."""
     return _NAME.match(text) is not None
 
 

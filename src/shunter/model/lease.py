@@ -79,5 +79,5 @@ class WorkerLease:
 
 
 def has_lapsed(last_heard: float, terms: LeaseTerms, *, now: float) -> bool:
-    """Tell whether a dispatcher may hand this worker's jobs to another."""
+    """True if a dispatcher may hand this worker's jobs to another."""
     return now - last_heard >= terms.dispatcher_takes_over

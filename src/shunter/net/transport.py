@@ -89,7 +89,7 @@ class LoopSocket:
             self._socket.close()
 
     def _has_message(self) -> bool:
-        """Tell whether something waits; cheaper than to find out by an exception."""
+        """True if something waits; cheaper than to find out by an exception."""
         return int(self._socket.getsockopt(_EVENTS)) & _POLLIN != 0
 
     def _look_again(self) -> None:

@@ -92,7 +92,7 @@ def bytes_of(document: bytes) -> bytes:
 
 
 def is_document(body: bytes) -> bool:
-    """Tell whether these bytes are one msgpack value, and nothing besides."""
+    """True if these bytes are one msgpack value, and nothing besides."""
     try:
         msgspec.msgpack.decode(body, type=msgspec.Raw)
     except (ValueError, RecursionError):

@@ -185,7 +185,7 @@ class PlainWorkers:
         return True
 
     def is_ready(self, worker: bytes) -> bool:
-        """Tell whether the worker is in the ready queue."""
+        """True if the worker is in the ready queue."""
         known = self._workers.get(worker)
         return known is not None and known.state is _State.READY
 

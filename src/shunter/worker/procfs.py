@@ -35,7 +35,7 @@ def resident_megabytes() -> float:
 
 
 def is_asleep(pid: int) -> bool:
-    """Tell whether the main thread of a process waits for something."""
+    """True if the main thread of a process waits for something."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_bytes()
     except OSError:

@@ -364,3 +364,21 @@ def test_a_dispatcher_that_has_just_started_believes_clocks_that_it_knows(
     scene.survey(successor)
 
     assert scene.job("j-1").attempt == attempt
+
+
+@pytest.mark.parametrize(("skew", "attempt"), [(None, 1), (0.0, 2), (4.0, 1)])
+def test_a_run_is_as_old_as_a_clock_that_we_know_says(
+    scene: Any, skew: float | None, attempt: int
+) -> None:
+    """Its dispatcher died before it sent the job; ours has just started."""
+    dead = scene.another_dispatcher("d-2")
+    scene.worker("w-1", at=dead)
+    scene.submit("j-1", at=dead)
+    scene.clock.advance(4.0)
+    if skew is not None:
+        scene.dispatcher.state.skews["d-2"] = skew
+    scene.worker("w-1")
+
+    scene.beat_for(1, "w-1")
+
+    assert scene.job("j-1").attempt == attempt

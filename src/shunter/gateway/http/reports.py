@@ -31,7 +31,7 @@ def check(job: Job, worker_id: str, report: Report) -> None:
 
 
 def is_going_on(job: Job, worker_id: str, report: Report) -> bool:
-    """Tell whether the run that was reported on is still the job's current one."""
+    """True if the run that was reported on is still the job's current one."""
     return is_run_of(job, worker_id, Held(job.id, report.attempt))
 
 

@@ -24,7 +24,7 @@ class Quota:
         self._looking: set[asyncio.Task[None]] = set()
 
     def has_room(self, client: Address) -> bool:
-        """Tell whether a client may add a task."""
+        """True if a client may add a task."""
         if len(self._tasks.get(client, ())) + self._unanswered[client] < self._most:
             return True
         if not self._looking:
@@ -48,7 +48,7 @@ class Quota:
         self._tasks.setdefault(client, {})[unique_key] = job_id
 
     def is_under_way(self, client: Address, unique_key: str) -> bool:
-        """Tell whether a task is known to be stored and not to have ended."""
+        """True if a task is known to be stored and not to have ended."""
         return unique_key in self._tasks.get(client, ())
 
     def ended(self, client: Address, unique_key: str) -> None:

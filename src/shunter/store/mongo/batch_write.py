@@ -33,7 +33,7 @@ from shunter.store.port import Batch, Claim, Committed
 class Part(Protocol):
     @property
     def is_done(self) -> bool:
-        """Tell whether nothing is left to do."""
+        """True if nothing is left to do."""
 
     async def perform(self, connection: Connection) -> None:
         """Do what is not done yet, and keep the answers."""
@@ -82,12 +82,12 @@ class BatchWrite:
 
     @property
     def made_ready(self) -> bool:
-        """Tell whether it has put jobs into the queue that anybody may claim."""
+        """True if it has put jobs into the queue that anybody may claim."""
         return any(_is_ready(job) for job in (*self.batch.inserts, *self.batch.replacements))
 
     @property
     def _is_independent(self) -> bool:
-        """Tell whether no part needs another one's outcome: the usual case."""
+        """True if no part needs another one's outcome: the usual case."""
         batch = self.batch
         written = [batch.replacements, batch.deliveries, batch.inserts]
         ids = [job_id for jobs in written for job_id in {job.id for job in jobs}]

@@ -147,7 +147,7 @@ class Connection:
 
 
 async def is_shunters(url: str, *, patience: float = 5.0) -> bool:
-    """Tell whether a database is one of ours, without making it so."""
+    """True if a database is one of ours, without making it so."""
     connection = Connection(url, patience=patience)
     try:
         found = await connection.patiently(lambda: connection._schema.find_one({"_id": "shunter"}))

@@ -79,7 +79,7 @@ class Patience:
 
 
 def is_passing(error: PyMongoError) -> bool:
-    """Tell whether the same may succeed a moment later, by the server's doing alone."""
+    """True if the same may succeed a moment later, by the server's doing alone."""
     if isinstance(error, BulkWriteError):
         codes = {fault.get("code") for fault in error.details.get("writeErrors", ())}
         is_unsure = bool(error.details.get("writeConcernErrors"))

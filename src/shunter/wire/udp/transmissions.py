@@ -289,7 +289,7 @@ class _Memory:
         self.size = PEER_BYTES
 
     def is_old(self, since: float) -> bool:
-        """Tell whether some of it was last heard before then; most of the time at a glance."""
+        """True if some of it was last heard before then; most of the time at a glance."""
         if self.kept_since <= since:
             self.kept_since = next(iter(self.entries.values())).heard_at
         return self.kept_since <= since

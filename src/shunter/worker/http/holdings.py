@@ -108,7 +108,7 @@ class Holdings:
             self._remember(run)
 
     def has(self, job_id: str, attempt: int | None) -> bool:
-        """Tell whether a run (any, where no attempt is named) is here and not yet confirmed."""
+        """True if a run (any, where no attempt is named) is here and not yet confirmed."""
         return any(run.job_id == job_id and attempt in (None, run.attempt) for run in self._runs())
 
     def run_of(self, job_id: str, attempt: int | None = None) -> Held | None:

@@ -46,7 +46,7 @@ class HttpLease:
         return self.ends_at is not None and now >= self.ends_at
 
     def is_quiet(self, *, now: float) -> bool:
-        """Tell whether it is time to register again: long before the lease is over."""
+        """True if it is time to register again: long before the lease is over."""
         after = self._quiet_after if self._span is None else max(1.0, 0.8 * self._span)
         return now - max(self._heard_at, self._registered_at) >= after
 

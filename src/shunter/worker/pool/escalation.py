@@ -49,7 +49,7 @@ class Escalation:
         return _ORDER[self._pushes - 1].value if self._pushes else ""
 
     def accepts_result(self) -> bool:
-        """Tell whether a result that the run still delivered counts.
+        """True if a result that the run still delivered counts.
 
         A cancel asks for the work to end, and it has. A time-out is a promise to the caller.
         """

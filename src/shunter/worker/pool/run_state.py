@@ -83,7 +83,7 @@ class SharedRunState:
 
     @property
     def is_asked_to_stop(self) -> bool:
-        """Tell whether the run that is going on is the one that shall stop."""
+        """True if the run that is going on is the one that shall stop."""
         key = self._words[_KEY]
         return key != 0 and self._words[_CANCEL] == key
 

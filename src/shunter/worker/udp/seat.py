@@ -125,7 +125,7 @@ class Seat:
     # ---- what it says
 
     def is_heartbeat_due(self, *, now: float) -> bool:
-        """Tell whether to say how it is: now and again, and what has changed and stays so.
+        """True if to say how it is: now and again, and what has changed and stays so.
 
         To be asked every few moments. A task that is over by the next time needs no heartbeats:
         its confirmation and its completion say the same. A `busy` right behind a completion is

@@ -141,7 +141,7 @@ class Shares:
             min(rested, key=lambda account: account.granted).share = 1
 
     def _was_tried_in_vain(self, live: Sequence[Account], now: float) -> bool:
-        """Tell whether one has shown that it has no work, while another waits for its place."""
+        """True if one has shown that it has no work, while another waits for its place."""
         return self._is_lending and any(
             account.held == 0 < min(account.share, account.told) and self._is_settled(account, now)
             for account in live
