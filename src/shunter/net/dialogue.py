@@ -9,15 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
-import os
-import random
-import secrets
-import socket
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
 from shunter.errors import SettingsError
 from shunter.net.datagrams import PACKETS_AT_ONCE, DatagramSocket
+from shunter.net.environment import REAL, Environment
 from shunter.net.udp_endpoint import STRAY, Batch, Seal, UdpEndpoint
 from shunter.wire.udp.methods import Packed, Params
 from shunter.wire.udp.packets import (
@@ -35,15 +32,15 @@ T = TypeVar("T")
 DEFAULT_DISPATCHER: Peer = ("127.0.0.1", 5555)
 
 
-def unguessable_id() -> str:
+def unguessable_id(environment: Environment = REAL) -> str:
     """Return an id that nobody uses again, or can foresee."""
-    return secrets.token_hex(13)
+    return environment.token_bytes(13).hex()
 
 
-def peer_name(kind: str) -> str:
+def peer_name(kind: str, environment: Environment = REAL) -> str:
     """Make a name to sign with that no other peer has."""
-    host = socket.gethostname()[:20]
-    return f"{kind}-{host}-{os.getpid()}-{unguessable_id()[-12:]}"[:MAX_SENDER_LENGTH]
+    place = f"{environment.hostname()[:20]}-{environment.pid()}"
+    return f"{kind}-{place}-{unguessable_id(environment)[-12:]}"[:MAX_SENDER_LENGTH]
 
 
 class Dialogue(Generic[T]):
@@ -60,16 +57,18 @@ class Dialogue(Generic[T]):
         on_answer: Callable[[T, Confirmation | None], None],
         seal: Seal | None = None,
         max_packet_bytes: int = MAX_PACKET_BYTES,
-        new_id: Callable[[], int | str] = unguessable_id,
+        new_id: Callable[[], int | str] | None = None,
         packets_at_once: int = PACKETS_AT_ONCE,
+        environment: Environment = REAL,
     ) -> None:
         self.dispatcher = dispatcher
         self.faults = 0
         """Packets that could not be taken: not from the dispatcher, not signed, or not readable."""
-        self._on_command, self._on_answer, self._new_id = on_command, on_answer, new_id
+        self._on_command, self._on_answer = on_command, on_answer
+        self._new_id = new_id or (lambda: unguessable_id(environment))
 
         def open_socket(receive: Callable[[Batch], None]) -> DatagramSocket:
-            opened = DatagramSocket(*bind, receive, at_once=packets_at_once)
+            opened = environment.datagram_socket(*bind, receive, at_once=packets_at_once)
             self.address = opened.address
             return opened
 
@@ -77,7 +76,7 @@ class Dialogue(Generic[T]):
             self,
             open_socket,
             clock=asyncio.get_running_loop(),
-            jitter=random.random,
+            jitter=environment.random,
             seal=seal,
             max_packet_bytes=max_packet_bytes,
         )
@@ -150,12 +149,11 @@ class Dialogue(Generic[T]):
         """Nothing follows from a batch as such."""
 
 
-async def resolved(dispatcher: Peer) -> Peer:
+async def resolved(dispatcher: Peer, environment: Environment = REAL) -> Peer:
     """Look up a dispatcher's name, once: what it sends is known by its numeric address."""
     host, port = dispatcher
-    loop = asyncio.get_running_loop()
     try:
-        found = await loop.getaddrinfo(host, port, type=socket.SOCK_DGRAM)
+        return await environment.resolved(host, port)
     except (OSError, UnicodeError) as error:
         raise SettingsError(
             "the system",
@@ -163,8 +161,6 @@ async def resolved(dispatcher: Peer) -> Peer:
             f"{host}:{port}, which can't be resolved ({error})",
             "a host name or an IP address that is known here, and a port",
         ) from None
-    address = found[0][4]
-    return str(address[0]), int(address[1])
 
 
 def place_to_bind(dispatcher: Peer) -> Peer:

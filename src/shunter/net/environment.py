@@ -7,6 +7,7 @@ Timers and tasks come from the event loop, which the simulator replaces as well.
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import os
 import random
@@ -16,12 +17,19 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import zmq
 
 from shunter.net.calling import Caller
 from shunter.net.datagrams import PACKETS_AT_ONCE, Batch, DatagramSocket
 from shunter.net.transport import LoopSocket, Receive, ZmqContext, bound_router, connected_dealer
+from shunter.wire.udp.transmissions import Peer
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp
+
+    from shunter.net.web.server import HttpServer
 
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
@@ -116,6 +124,21 @@ class Environment:
     ) -> DatagramSocket:
         """Listen for datagrams, or raise an OSError."""
         return DatagramSocket(host, port, on_batch, at_once=at_once)
+
+    async def resolved(self, host: str, port: int) -> Peer:
+        """Return the numeric address of a UDP peer, or raise an OSError."""
+        loop = asyncio.get_running_loop()
+        found = await loop.getaddrinfo(host, port, type=socket.SOCK_DGRAM)
+        address = found[0][4]
+        return str(address[0]), int(address[1])
+
+    def http_server(
+        self, app: ASGIApp, host: str, port: int, *, key: str, remedy: str
+    ) -> HttpServer:
+        """Bind an address to serve HTTP at, or raise a SettingsError that names `key`."""
+        from shunter.net.web.server import HttpServer
+
+        return HttpServer(app, host, port, key=key, remedy=remedy)
 
     def caller(
         self,

@@ -194,7 +194,7 @@ def jobs_not_stopped(patch: pytest.MonkeyPatch) -> None:
         for connection in self._connections:
             connection.reopen()
 
-    patch.setattr(ZmqWorker, "_self_destruct", forget)
+    patch.setattr(ZmqWorker, "_cut_off", forget)
 
 
 @bug("a worker starts jobs that reach it after its lease was over")
@@ -213,7 +213,7 @@ def late_jobs_taken(patch: pytest.MonkeyPatch) -> None:
 
 @bug("nobody stops the children of a parent that stands still")
 def watchdog_asleep(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(ZmqWorker, "_watch_lease", nothing)
+    patch.setattr(ZmqWorker, "_watch_until", nothing)
 
 
 @bug("a dispatcher takes jobs over after 3 s of silence")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import socket
 from collections.abc import Iterator
@@ -24,6 +25,31 @@ class _Server(uvicorn.Server):
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield
+
+
+class HttpServer:
+    """Serves an application at an address of ours, from `serve()` until `stop()`."""
+
+    def __init__(self, app: ASGIApp, host: str, port: int, *, key: str, remedy: str) -> None:
+        self._listener = bound_listener(host, port, key=key, remedy=remedy)
+        self._server = http_server(app)
+        self.port: int = self._listener.getsockname()[1]
+
+    async def serve(self) -> None:
+        await self._server.serve(sockets=[self._listener])
+
+    async def started(self) -> None:
+        """Wait until requests are taken."""
+        while not self._server.started:
+            await asyncio.sleep(0.01)
+
+    def stop(self) -> None:
+        """Take no more requests, finish those under way, return from `serve()`."""
+        self._server.should_exit = True
+
+    def close(self) -> None:
+        """Let go of the address."""
+        self._listener.close()
 
 
 def http_server(app: ASGIApp) -> uvicorn.Server:

@@ -18,7 +18,7 @@ class HttpLease:
 
     def __init__(self, *, quiet_after: float, now: float) -> None:
         self._quiet_after = quiet_after
-        self._span: float | None = None
+        self._span = math.inf
         self._heard_at = now
         self._registered_at = now
 
@@ -37,22 +37,22 @@ class HttpLease:
         self._registered_at = now
 
     @property
-    def ends_at(self) -> float | None:
-        """When our jobs may be another's; None before any promise was made."""
-        return None if self._span is None else self._heard_at + self._span
+    def ends_at(self) -> float:
+        """When our jobs may be another's; never before any promise was made."""
+        return self._heard_at + self._span
 
     def is_over(self, *, now: float) -> bool:
-        """True if our jobs may be another's by now; never before any promise was made."""
-        return self.ends_at is not None and now >= self.ends_at
+        """True if our jobs may be another's by now."""
+        return now >= self.ends_at
 
     def is_quiet(self, *, now: float) -> bool:
         """True if it is time to register again: long before the lease is over."""
-        after = self._quiet_after if self._span is None else max(1.0, 0.8 * self._span)
+        after = max(1.0, 0.8 * self._span) if math.isfinite(self._span) else self._quiet_after
         return now - max(self._heard_at, self._registered_at) >= after
 
     def restart(self, *, now: float) -> None:
         """Begin anew, without jobs and without a promise."""
-        self._span = None
+        self._span = math.inf
         self._heard_at = now
 
 

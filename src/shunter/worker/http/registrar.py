@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from time import monotonic
 from urllib.parse import quote
 
 import msgspec
@@ -12,6 +11,7 @@ import structlog
 from msgspec.structs import replace
 
 from shunter.net.calling import Answer, Caller, CallFailed
+from shunter.net.environment import Environment
 from shunter.worker.http import schedule
 from shunter.worker.http.offers import Introduction, Registered
 from shunter.worker.http.schedule import DispatcherRing
@@ -29,11 +29,12 @@ class Registrar:
         caller: Caller,
         circle: DispatcherRing,
         introduction: Introduction,
+        environment: Environment,
         *,
-        spread: Callable[[], float],
         on_registered: Callable[[str], None],
     ) -> None:
-        self._caller, self._circle, self._spread = caller, circle, spread
+        self._caller, self._circle = caller, circle
+        self._now, self._spread = environment.monotonic, environment.random
         self._introduction = introduction
         self._on_registered = on_registered
         self._due = asyncio.Event()
@@ -107,8 +108,8 @@ class Registrar:
         """Tell a dispatcher that this worker has no jobs any more and leaves."""
         if self.id is None:
             return True
-        deadline, failures = monotonic() + within, 0
-        while (left := deadline - monotonic()) > 0:
+        deadline, failures = self._now() + within, 0
+        while (left := deadline - self._now()) > 0:
             place = self._circle.current
             path = COLLECTION + quote(self.id, safe="")
             found = await self._ask("DELETE", place, path, None, seconds=left)

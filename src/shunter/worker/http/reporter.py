@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from time import monotonic
 from urllib.parse import quote
 
 import structlog
 
 from shunter.net.calling import Answer, Caller, CallFailed
+from shunter.net.environment import Environment
 from shunter.net.web.bodies import aside
 from shunter.wire.messages import Held, Report
 from shunter.worker.http import schedule
@@ -44,12 +44,13 @@ class Reporter:
         self,
         caller: Caller,
         circle: DispatcherRing,
+        environment: Environment,
         *,
-        spread: Callable[[], float],
         on_settled: Callable[[Held], None],
         on_unknown: Callable[[], None],
     ) -> None:
-        self._caller, self._circle, self._spread = caller, circle, spread
+        self._caller, self._circle = caller, circle
+        self._now, self._spread = environment.monotonic, environment.random
         self._on_settled, self._on_unknown = on_settled, on_unknown
         self._postbag = PendingReports()
         self._news = asyncio.Event()
@@ -61,7 +62,7 @@ class Reporter:
 
     def add(self, report: Report, worker_id: str) -> None:
         """See to it that a dispatcher hears of this."""
-        self._postbag.add(report, worker_id, now=monotonic())
+        self._postbag.add(report, worker_id, now=self._now())
         self._news.set()
 
     def clear(self) -> None:
@@ -76,13 +77,13 @@ class Reporter:
 
     async def _carry(self) -> None:
         while True:
-            if letter := self._postbag.take(now=monotonic()):
+            if letter := self._postbag.take(now=self._now()):
                 await self._deliver(letter)
                 continue
             self._news.clear()
             due = self._postbag.next_due()
             try:
-                async with asyncio.timeout(None if due is None else due - monotonic()):
+                async with asyncio.timeout(None if due is None else due - self._now()):
                     await self._news.wait()
             except TimeoutError:
                 pass
@@ -112,7 +113,7 @@ class Reporter:
             case Verdict.LESSENED:
                 self._note("a result was not taken, its job is reported as failed", letter, found)
                 letter.report, letter.written = lessened(letter.report, fault), b""
-                self._postbag.put_back(letter, due=monotonic())
+                self._postbag.put_back(letter, due=self._now())
             case Verdict.UNKNOWN if letter.failures >= UNKNOWN_TIMES:
                 self._drop(letter, place, found)
             case Verdict.UNKNOWN:
@@ -140,7 +141,7 @@ class Reporter:
         self._circle.failed(place)
         letter.failures += 1
         wait = schedule.pause(letter.failures, len(self._circle), spread=self._spread())
-        self._postbag.put_back(letter, due=monotonic() + wait)
+        self._postbag.put_back(letter, due=self._now() + wait)
         self._news.set()
 
     def _note(self, what: str, letter: PendingReport, found: str, **about: str) -> None:

@@ -1,18 +1,16 @@
 """A worker over UDP: calculators that share one pool, as many as it has slots or more.
 
-It runs no handler itself, so a handler that hogs its CPU never silences the heartbeats. A task
-that a dispatcher takes away is not stopped here, since the dialogue has no word for that: its own
-`timeout` ends it, and its completion is refused by its attempt. Spec: docs/spec/udp.md.
+A task that a dispatcher takes away is not stopped here, since the dialogue has no word for that:
+its own `timeout` ends it, and its completion is refused by its attempt.
+Spec: docs/spec/udp.md.
 """
 
 from __future__ import annotations
 
 import asyncio
 import math
+from collections.abc import Callable, Sequence
 from functools import partial
-
-import structlog
-from msgspec import Struct
 
 from shunter.app import App
 from shunter.errors import AppError
@@ -23,8 +21,9 @@ from shunter.net.dialogue import (
     place_to_bind,
     resolved,
 )
+from shunter.net.environment import REAL, Environment
 from shunter.net.udp_endpoint import Seal
-from shunter.wire.messages import Held, Report
+from shunter.wire.messages import Advance, Held, Report
 from shunter.wire.udp.methods import CompletedTask, Heartbeat, PerformTask
 from shunter.wire.udp.packets import (
     MAX_PACKET_BYTES,
@@ -36,12 +35,12 @@ from shunter.wire.udp.packets import (
 )
 from shunter.wire.udp.signing import Secret
 from shunter.wire.udp.transmissions import Peer
-from shunter.worker.pool.process_pool import PoolSettings, ProcessPool
+from shunter.worker.host import HostSettings, WorkerHost
+from shunter.worker.pool.process_pool import ProcessPool
 from shunter.worker.udp.completions import after_refusal, completion, smaller
 from shunter.worker.udp.seat import AlreadyHere, Begin, Decline, Seat
 from shunter.worker.udp.seating import Seating
 
-TICK_SECONDS = 0.05
 FAREWELL_SECONDS = 5.0
 LINGER_SECONDS = 0.2
 """How long a calculator that gives up a task stays, to refuse what it may be sent meanwhile."""
@@ -50,15 +49,13 @@ RETIRING_SECONDS = 3.0
 """For how long a calculator says that it takes nothing more, before it is gone."""
 
 
-class CalculatorSettings(Struct, frozen=True, kw_only=True):
+class CalculatorSettings(HostSettings, frozen=True, kw_only=True):
     """Where the dispatcher is, and how patient to be; there is a calculator for each slot."""
 
     dispatcher: Peer = DEFAULT_DISPATCHER
     heartbeat: float = 1.0
-    grace: float = 10.0
     max_packet_bytes: int = MAX_PACKET_BYTES
     secret: Secret | None = None
-    pool: PoolSettings = PoolSettings()
 
 
 class _Place:
@@ -90,26 +87,24 @@ class _Place:
         self.dialogue.ask(heartbeat, heartbeat, give_up_after=RETIRING_SECONDS)
 
 
-class Calculator:
-    """Performs tasks. `run()` serves until `stop()` is called."""
+class Calculator(WorkerHost):
+    """One worker over UDP."""
 
     def __init__(
         self,
         app_spec: str,
         app: App,
         settings: CalculatorSettings = CalculatorSettings(),  # noqa: B008
+        environment: Environment = REAL,
+        pool: Callable[..., ProcessPool] = ProcessPool,
     ) -> None:
-        self._settings = settings
-        self._types = tuple(handler.type for handler in app.handlers())
-        self._log = structlog.get_logger("shunter.worker")
-        self._stopping = asyncio.Event()
-        self._will_flush = False
+        super().__init__(app_spec, app, settings, environment, pool)
+        self._settings, self._now = settings, environment.monotonic
         self._places: list[_Place] = []
         self._retiring: list[_Place] = []
         self._under_way: dict[Held, _Place] = {}
         self._seating = Seating(settings.pool.slots)
         self._begun = self._opened = 0
-        self._pool = ProcessPool(app_spec, app, settings.pool, on_output=self._output_waits)
         self._check_heartbeat()
 
     @property
@@ -117,47 +112,36 @@ class Calculator:
         """Where dispatchers see the calculators."""
         return [place.dialogue.address for place in self._places]
 
-    def stop(self) -> None:
-        """Leave: finish what can be finished, give up the rest, return from `run()`."""
-        self._stopping.set()
+    async def _prepare(self) -> None:
+        self._dispatcher = await resolved(self._settings.dispatcher, self._environment)
 
-    async def run(self) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._dispatcher = await resolved(self._settings.dispatcher)
-        try:
-            await self._pool.start()
-            self._seat(self._pool.slots)
-            self._log.info(
-                "started", action="start", dispatcher=self._dispatcher, addresses=self.addresses
-            )
-            while not self._stopping.is_set():
-                self._tick()
-                self._look_around()
-                if fatal := self._pool.fatal:
-                    raise fatal
-                await asyncio.sleep(TICK_SECONDS)
-            await self._leave()
-        finally:
-            await self._pool.stop(grace=0.0)
-            for place in (*self._places, *self._retiring):
-                place.dialogue.close()
-            self._log.info("stopped", action="stop")
+    async def _open(self, tasks: asyncio.TaskGroup) -> None:
+        self._seat(self._pool.slots)
+        self._log.info(
+            "started", action="start", dispatcher=self._dispatcher, addresses=self.addresses
+        )
 
-    def _open(self) -> _Place:
+    async def _close(self) -> None:
+        for place in (*self._places, *self._retiring):
+            place.dialogue.close()
+
+    def _new_place(self) -> _Place:
         settings, dispatcher = self._settings, self._dispatcher
         # What is signed in the second in which a seal is made is not taken.
-        speaks_at = self._loop.time() + (1.0 if settings.secret else 0.0)
+        speaks_at = self._now() + (1.0 if settings.secret else 0.0)
         place = _Place(Seat(self._types, heartbeat=settings.heartbeat), speaks_at=speaks_at)
-        name = peer_name(f"calc{self._opened}")
+        name = peer_name(f"calc{self._opened}", self._environment)
+        seal = Seal(settings.secret, name, now=self._environment.wall) if settings.secret else None
         self._opened += 1
         place.dialogue = Dialogue(
             dispatcher,
             place_to_bind(dispatcher),
             on_command=partial(self._take_command, place),
             on_answer=partial(self._answered, place),
-            seal=Seal(settings.secret, name) if settings.secret else None,
+            seal=seal,
             max_packet_bytes=settings.max_packet_bytes,
             packets_at_once=1,  # it has one task at a time
+            environment=self._environment,
         )
         return place
 
@@ -172,15 +156,15 @@ class Calculator:
 
     # ---- by the clock
 
-    def _tick(self) -> None:
-        now = self._loop.time()
+    def _tick(self, now: float) -> None:
         for place in (*self._places, *self._retiring):
             if now >= place.speaks_at and place.seat.is_heartbeat_due(now=now):
                 place.tell(now=now)
+        if not self._is_leaving:
+            self._look_around(now)
 
-    def _look_around(self) -> None:
+    def _look_around(self, now: float) -> None:
         """See to it that there are as many calculators as it needs to keep the pool busy."""
-        now = self._loop.time()
         self._seating.slots = slots = self._pool.slots
         if len(self._under_way) > slots:
             for run in self._pool.overdue(now):
@@ -198,7 +182,7 @@ class Calculator:
     def _seat(self, count: int) -> None:
         """Open calculators, or retire some of those that have no task."""
         while len(self._places) < count:
-            self._places.append(self._open())
+            self._places.append(self._new_place())
         idle = [place for place in self._places if place.seat.task is None]
         for place in idle[: len(self._places) - count]:
             self._retire(place)
@@ -212,7 +196,7 @@ class Calculator:
     def _retire(self, place: _Place) -> None:
         self._places.remove(place)
         self._retiring.append(place)
-        place.gone_at = self._loop.time() + RETIRING_SECONDS
+        place.gone_at = self._now() + RETIRING_SECONDS
         place.seat.leave()
 
     # ---- from the dispatcher
@@ -231,7 +215,7 @@ class Calculator:
                 place.dialogue.confirm(command)
                 self._under_way[Held(run.job_id, run.attempt)] = place
                 self._begun += 1
-                self._pool.give([run])
+                self._start([run])
             case AlreadyHere():
                 place.dialogue.confirm(command)
             case Decline(code, message, field):
@@ -239,22 +223,15 @@ class Calculator:
 
     # ---- to the dispatcher
 
-    def _output_waits(self) -> None:
-        if not self._will_flush:
-            self._will_flush = True
-            asyncio.get_running_loop().call_soon(self._flush)
-
-    def _flush(self) -> None:
+    def _send(self, reports: Sequence[Report], advances: Sequence[Advance]) -> None:
         """Complete all tasks whose runs have ended; of progress this dialogue says nothing."""
-        self._will_flush = False
-        reports, _ = self._pool.take_output()
         for report in reports:
             self._complete(report)
 
     def _complete(self, report: Report) -> None:
         place = self._under_way.get(Held(report.job_id, report.attempt))
         if place is not None and (task := place.seat.task) is not None:
-            place.seat.ended(now=self._loop.time())
+            place.seat.ended(now=self._now())
             self._ask(place, task, completion(task, report))
 
     def _ask(self, place: _Place, task: PerformTask, completed: CompletedTask | None) -> None:
@@ -299,32 +276,26 @@ class Calculator:
         if run is not None:
             self._under_way.pop(run, None)
         place.seat.settled()
-        if self._stopping.is_set():
-            place.tell(now=self._loop.time())  # it takes nothing more, though it is free
+        if self._is_leaving:
+            place.tell(now=self._now())  # it takes nothing more, though it is free
 
     # ---- leaving
 
-    async def _leave(self) -> None:
-        """Take nothing more, let tasks end and be confirmed, and give up the rest."""
+    def _say_leaving(self) -> None:
         running = [run.job_id for run in self._under_way]
         self._log.info("leaving", action="resign", running=running)
         for place in self._places:
             place.seat.leave()
-            place.tell(now=self._loop.time())
-        async with asyncio.TaskGroup() as group:
-            stopping = group.create_task(self._pool.stop(grace=self._settings.grace))
-            while not stopping.done():
-                self._tick()
-                await asyncio.sleep(TICK_SECONDS)
-        self._flush()
-        if undone := stopping.result():
-            await self._give_up(undone)
-        deadline = self._loop.time() + FAREWELL_SECONDS
-        while any(len(place.dialogue) for place in self._places) and self._loop.time() < deadline:
-            self._tick()
-            await asyncio.sleep(0.01)
+            place.tell(now=self._now())
 
-    async def _give_up(self, runs: list[Held]) -> None:
+    async def _give_up(self, undone: Sequence[Held]) -> None:
+        if undone:
+            await self._hand_back_all(undone)
+        await self._wait_until(
+            lambda: not any(len(place.dialogue) for place in self._places), within=FAREWELL_SECONDS
+        )
+
+    async def _hand_back_all(self, runs: Sequence[Held]) -> None:
         """Let the dispatcher know that these will not be done, so that another does them now.
 
         A calculator that says that it is ready has no task. That holds for one that is leaving,
@@ -338,5 +309,5 @@ class Calculator:
             place.give_back()
         await asyncio.sleep(LINGER_SECONDS)
         for place in places:
-            place.tell(now=self._loop.time())
+            place.tell(now=self._now())
         await asyncio.sleep(LINGER_SECONDS)

@@ -1,25 +1,20 @@
-"""The worker's parent process: talks to dispatchers, keeps the lease, and leads the pool.
+"""A worker over ZeroMQ: keeps up with its dispatchers, and divides its window among them.
 
-It runs no handler itself, so a handler that hogs its CPU never silences the heartbeat. When no
-dispatcher has answered for the lease's span it stops all jobs and goes on as a new incarnation:
-by then nobody else may have started them. Spec: docs/spec/ping-pong.md, docs/spec/jobs.md.
+When no dispatcher has answered for the lease's span it stops all jobs and goes on as a new
+incarnation: by then nobody else may have started them.
+Spec: docs/spec/ping-pong.md, docs/spec/jobs.md.
 """
 
 from __future__ import annotations
 
 import asyncio
-import math
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeVar
 
-import structlog
-from msgspec import Struct
-
 from shunter.app import App
 from shunter.model.lease import LeaseTerms, WorkerLease
 from shunter.net.environment import REAL, Environment
-from shunter.net.transport import ZmqContext
 from shunter.wire.messages import (
     Advance,
     Advances,
@@ -41,7 +36,8 @@ from shunter.wire.messages import (
     decode,
 )
 from shunter.wire.pingpong import BrokerWatch
-from shunter.worker.pool.process_pool import PoolSettings, ProcessPool
+from shunter.worker.host import HostSettings, WorkerHost
+from shunter.worker.pool.process_pool import ProcessPool
 from shunter.worker.zmq.account import Account
 from shunter.worker.zmq.connection import Connection
 from shunter.worker.zmq.credits import Credits
@@ -51,23 +47,22 @@ from shunter.worker.zmq.outbox import Outbox, within_limit
 Of = TypeVar("Of", Advance, Held, Report)
 """What is about one job."""
 
-TICK_SECONDS = 0.1
 FAREWELL_SECONDS = 2.0
 
 
-class ZmqWorkerSettings(Struct, frozen=True, kw_only=True):
+class ZmqWorkerSettings(HostSettings, frozen=True, kw_only=True):
     """Where the dispatchers are, and how patient to be."""
 
     dispatchers: tuple[str, ...]
     broker_timeout: float = 1.0
     n_timeouts: int = 3
-    grace: float = 10.0
     lease: LeaseTerms = LeaseTerms()
-    pool: PoolSettings = PoolSettings()
 
 
-class ZmqWorker:
-    """One worker. `run()` serves until `stop()` is called."""
+class ZmqWorker(WorkerHost):
+    """One worker over ZeroMQ."""
+
+    tick_seconds = 0.1
 
     def __init__(
         self,
@@ -77,16 +72,15 @@ class ZmqWorker:
         environment: Environment = REAL,
         pool: Callable[..., ProcessPool] = ProcessPool,
     ) -> None:
-        self._environment = environment
+        super().__init__(app_spec, app, settings, environment, pool)
+        self.kill_after = settings.lease.kill_within / 2
         place = f"{environment.hostname()[:40]}-{environment.pid()}"
         self.id = f"w-{place}-{environment.token_bytes(4).hex()}"
         self.incarnation = 1
         self._app = app
         self._settings = settings
-        self._log = structlog.get_logger("shunter.worker").bind(worker=self.id)
-        self._stopping = asyncio.Event()
+        self._log = self._log.bind(worker=self.id)
         self._lease = WorkerLease(settings.lease, now=environment.lease_clock())
-        self._ends_at = math.inf
         self._slots_told = 0
         self._outbox = Outbox()
         self._origins = Origins()
@@ -95,43 +89,27 @@ class ZmqWorker:
             heartbeat=settings.lease.heartbeat,
             seed=int.from_bytes(environment.token_bytes(2)),
         )
+        self._context = environment.zmq_context()
         self._connections: list[Connection] = []
         self._last_beat = 0
         self._max_result_bytes = sys.maxsize
-        self._will_flush = False
-        self._is_resigning = False
-        self._pool = pool(app_spec, app, settings.pool, on_output=self._output_waits)
 
-    def stop(self) -> None:
-        """Resign: finish what can be finished, give back the rest, return from `run()`."""
-        self._stopping.set()
-
-    async def run(self) -> None:
-        context = self._environment.zmq_context()
-        await self._pool.start()
+    async def _open(self, tasks: asyncio.TaskGroup) -> None:
         self._lease.restart(now=self._environment.lease_clock())
-        try:
-            places = zip(self._settings.dispatchers, self._credits.accounts, strict=True)
-            for address, account in places:
-                self._connections.append(self._connect(context, address, account))
-            self._log.info("started", action="start", dispatchers=self._settings.dispatchers)
-            while not self._stopping.is_set():
-                self._tick()
-                if fatal := self._pool.fatal:
-                    raise fatal
-                await asyncio.sleep(TICK_SECONDS)
-            await self._resign()
-        finally:
-            await self._pool.stop(grace=0.0)
-            for connection in self._connections:
-                connection.close()
-            context.term()
-            self._log.info("stopped", action="stop")
+        for address, account in zip(
+            self._settings.dispatchers, self._credits.accounts, strict=True
+        ):
+            self._connections.append(self._connect(address, account))
+        self._log.info("started", action="start", dispatchers=self._settings.dispatchers)
+
+    async def _close(self) -> None:
+        for connection in self._connections:
+            connection.close()
+        self._context.term()
 
     # ---- by the clock
 
-    def _tick(self) -> None:
-        now = self._environment.monotonic()
+    def _tick(self, now: float) -> None:
         for connection in self._connections:
             heard_at = max((c.heard_at for c in self._fellows(connection)), default=0.0)
             if connection.tick(heard_at):
@@ -142,9 +120,6 @@ class ZmqWorker:
             self._send_reports(self._home_of(reports[0].job_id), batch, reports)
         if overdue := self._pool.overdue(now):
             self._give_back(overdue, "waited too long in its worker behind other jobs")
-        if self._lease.is_over(now=self._environment.lease_clock(), stores=self._origins.stores()):
-            self._self_destruct()
-        self._watch_lease()
 
     def _beat(self, connection: Connection) -> None:
         number = self._next_beat()
@@ -155,17 +130,8 @@ class ZmqWorker:
         self._last_beat = self._lease.sent(now=self._environment.lease_clock())
         return self._last_beat
 
-    def _watch_lease(self, *, store: str | None = None) -> None:
-        """Tell the watchdog when children must have ended, in case we can't stop them ourselves.
-
-        Half of what is left for stopping is ours. `store` is one that jobs are about to come from.
-        """
-        if store is not None:
-            ends_at = min(self._ends_at, self._lease.ends_at([store]))
-        else:
-            ends_at = self._lease.ends_at(self._origins.stores())
-        self._ends_at = ends_at
-        self._pool.end_by(ends_at + self._settings.lease.kill_within / 2)
+    def _lease_ends_at(self) -> float:
+        return self._lease.ends_at(self._origins.stores())
 
     def _offer_new_slots(self) -> None:
         """Tell dispatchers that have filled what there was of children that have come up."""
@@ -185,9 +151,7 @@ class ZmqWorker:
             if connection.account in news:
                 self._beat(connection)
 
-    def _self_destruct(self) -> None:
-        """Cut off from all dispatchers: stop everything, begin anew with nothing."""
-        dropped = self._pool.destroy_jobs()
+    def _begin_anew(self, dropped: Sequence[Held]) -> None:
         if dropped or len(self._outbox):
             self.incarnation += 1
             self._log.error(
@@ -206,7 +170,7 @@ class ZmqWorker:
 
     # ---- to dispatchers
 
-    def _connect(self, context: ZmqContext, address: str, account: Account) -> Connection:
+    def _connect(self, address: str, account: Account) -> Connection:
         settings = self._settings
         watch = BrokerWatch(
             broker_timeout=settings.broker_timeout,
@@ -214,7 +178,7 @@ class ZmqWorker:
             ping_every=settings.lease.heartbeat,
         )
         return Connection(
-            context,
+            self._context,
             address,
             watch,
             account,
@@ -258,7 +222,7 @@ class ZmqWorker:
             window=self._window(connection, beat=number),
         )
         connection.send(Kind.READY, hello)
-        if self._is_resigning:
+        if self._is_leaving:
             connection.send(Kind.RESIGN, Farewell(self.id))
         for batch, reports in self._outbox.unconfirmed():
             if connection.store in ("", self._home_of(reports[0].job_id).store):
@@ -269,7 +233,7 @@ class ZmqWorker:
         yield from self._outbox.held()
 
     def _limit(self) -> int:
-        return 0 if self._is_resigning else self._pool.window
+        return 0 if self._is_leaving else self._pool.window
 
     def _window(self, connection: Connection, *, beat: int | None = None) -> int:
         """Return how many jobs a dispatcher may have here, to be sent to it now."""
@@ -280,15 +244,8 @@ class ZmqWorker:
     ) -> None:
         connection.send(Kind.RESULTS, Reports(batch, self._window(connection), reports))
 
-    def _output_waits(self) -> None:
-        if not self._will_flush:
-            self._will_flush = True
-            asyncio.get_running_loop().call_soon(self._flush)
-
-    def _flush(self) -> None:
-        """Send all reports and progress that wait, one message to each dispatcher."""
-        self._will_flush = False
-        reports, advances = self._pool.take_output()
+    def _send(self, reports: Sequence[Report], advances: Sequence[Advance]) -> None:
+        """Send all that is new, one message of each kind to each dispatcher."""
         for connection, news in self._by_home(advances):
             connection.send(Kind.PROGRESS, Advances(tuple(news)))
         for connection, ended in self._by_home(reports):
@@ -364,7 +321,7 @@ class ZmqWorker:
     def _take_jobs(self, connection: Connection, jobs: Sequence[Assignment]) -> None:
         """Take jobs, unless they come too late: others may have them by now."""
         reason = ""
-        if self._is_resigning:
+        if self._is_leaving:
             reason = "its worker is resigning"
         elif self._lease.is_over(now=self._environment.lease_clock(), stores=[connection.store]):
             reason = "it reached its worker after the lease was over"
@@ -383,27 +340,19 @@ class ZmqWorker:
             new = new[:room]
         self._credits.took(account, len(new))
         self._origins.took((job.job_id for job in new), account)
-        self._watch_lease(store=connection.store)
-        self._pool.give(new)
+        self._start(new, ends_at=self._lease.ends_at([connection.store]))
 
     def _note_fault(self, connection: Connection, reason: str) -> None:
         self._log.warning(reason, action="fault", dispatcher=connection.address)
 
     # ---- leaving
 
-    async def _resign(self) -> None:
-        self._is_resigning = True
+    def _say_leaving(self) -> None:
         self._log.info("resigning", action="resign", running=self._pool.running())
         for connection in self._connections:
             connection.send(Kind.RESIGN, Farewell(self.id))
         self._give_back(self._pool.recall(), "its worker is resigning")
-        async with asyncio.TaskGroup() as group:
-            stopping = group.create_task(self._pool.stop(grace=self._settings.grace))
-            while not stopping.done():
-                self._tick()
-                await asyncio.sleep(TICK_SECONDS)
-        self._flush()
-        self._give_back(stopping.result(), "its worker resigned before it was done")
-        deadline = self._environment.monotonic() + FAREWELL_SECONDS
-        while len(self._outbox) and self._environment.monotonic() < deadline:
-            await asyncio.sleep(0.01)
+
+    async def _give_up(self, undone: Sequence[Held]) -> None:
+        self._give_back(undone, "its worker resigned before it was done")
+        await self._wait_until(lambda: not len(self._outbox), within=FAREWELL_SECONDS)
