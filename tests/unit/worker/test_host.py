@@ -148,12 +148,14 @@ def test_when_the_lease_is_over_all_jobs_are_dropped() -> None:
 
 
 def test_the_watchdog_hears_when_jobs_must_have_ended_and_that_there_are_none() -> None:
+    def end_all(worker: FakeWorker) -> None:
+        worker.pool.jobs.clear()
+
     async def run() -> None:
-        worker = FakeWorker(lambda _: None, take, FakeWorker.stop, lease=104.0)
+        worker = FakeWorker(lambda _: None, take, end_all, FakeWorker.stop, lease=104.0)
         await worker.run()
 
-        assert worker.pool.ends_by[:3] == [math.inf, 105.0, 105.0]
-        assert worker.pool.ends_by[-1] == math.inf
+        assert worker.pool.ends_by[:4] == [math.inf, 105.0, 105.0, math.inf]
 
     asyncio.run(run())
 
