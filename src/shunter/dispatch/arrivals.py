@@ -10,8 +10,9 @@ from msgspec import Struct
 
 from shunter.model.job import Failure, Job, ReplyTo
 from shunter.model.presence import Company
+from shunter.model.report import Advance, Held, Report
+from shunter.model.submission import Receipt, Submission
 from shunter.model.worker import Worker
-from shunter.wire.messages import Advance, Held, Receipt, Report, Submission
 from shunter.wire.udp.calculators import TaskId
 
 Receipts = Callable[[list[Receipt]], None]

@@ -55,8 +55,9 @@ from shunter.dispatch.turn import Reads, reads, settle, turn
 from shunter.errors import JobError, StoreError
 from shunter.model.job import Job, ReplyTo
 from shunter.model.presence import Company
+from shunter.model.report import Advance, Held, Report
+from shunter.model.submission import Submission
 from shunter.store.port import Batch, Committed, Store
-from shunter.wire.messages import Advance, Held, Report, Submission
 
 T = TypeVar("T")
 

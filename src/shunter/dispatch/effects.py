@@ -18,7 +18,8 @@ from shunter.dispatch.arrivals import (
 )
 from shunter.errors import JobError
 from shunter.model.job import Job
-from shunter.wire.messages import Held, Receipt
+from shunter.model.report import Held
+from shunter.model.submission import Receipt
 
 
 class AnswerHeartbeat(Struct, frozen=True):

@@ -11,12 +11,12 @@ from msgspec import Struct
 
 from shunter.errors import JobRefused
 from shunter.model.callback_hosts import AllowedHosts, allowed_hosts
+from shunter.model.document import DOCUMENT_BYTES, is_document
 from shunter.model.identity import NAME_RULE, is_name
 from shunter.model.job import Callback, Execution, Job, ReplyTo
 from shunter.model.limits import MAX_SECONDS, moment_fault, option_faults
+from shunter.model.submission import Submission
 from shunter.model.worker import Handler
-from shunter.wire.frames import DOCUMENT_BYTES, is_document
-from shunter.wire.messages import Submission
 from shunter.wire.udp.naming import NOTICE_SECONDS, notice_url
 
 MAX_KEY_LENGTH = 512

@@ -18,8 +18,8 @@ from shunter.errors import JobRefused
 from shunter.model import lifecycle
 from shunter.model.job import Job, ReplyTo
 from shunter.model.lifecycle import WorkerSlot
+from shunter.model.submission import Receipt, Submission
 from shunter.store.port import Claim
-from shunter.wire.messages import Receipt, Submission
 
 PATIENCE_SECONDS = 1.0
 """How long a claimed job waits here for a place before it goes back to the queue."""

@@ -25,7 +25,8 @@ from shunter.dispatch.verdict import ended, is_run_of, is_sensible, with_progres
 from shunter.errors import JobError, JobNotFound, JobRefused
 from shunter.model import lifecycle
 from shunter.model.job import Job, Status
-from shunter.wire.messages import Advance, Held, Receipt, Report
+from shunter.model.report import Advance, Held, Report
+from shunter.model.submission import Receipt
 from shunter.wire.udp.naming import task_id_of
 
 MOST_SKEW_SECONDS = 60.0

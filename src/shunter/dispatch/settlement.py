@@ -30,8 +30,8 @@ from shunter.dispatch.state import DispatcherState
 from shunter.errors import UniqueKeyTaken
 from shunter.model.job import FINAL, Job, Status
 from shunter.model.lifecycle import Event
+from shunter.model.report import Held
 from shunter.store.port import Claim, Committed
-from shunter.wire.messages import Held
 
 MAX_TRIES = 5
 """How often an arrival is decided again after losing a compare-and-swap."""

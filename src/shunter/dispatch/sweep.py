@@ -15,9 +15,9 @@ from shunter.dispatch.arrivals import Survey, WorkerLink
 from shunter.dispatch.dispatcher import Dispatcher
 from shunter.model.job import Job, Status
 from shunter.model.presence import Company, HostClock, Presence, Skews
+from shunter.model.report import Held
 from shunter.model.worker import Worker
 from shunter.store.port import JobQuery
-from shunter.wire.messages import Held
 
 ALARMS_AT_ONCE = 500
 PURGED_AT_ONCE = 200

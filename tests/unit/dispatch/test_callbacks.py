@@ -15,10 +15,10 @@ from shunter.dispatch.rules import CallbackRules
 from shunter.model import callback
 from shunter.model.callback_hosts import allowed_hosts
 from shunter.model.job import Callback, Job, Status
+from shunter.model.report import Report
 from shunter.model.retry import Retry
 from shunter.store.port import Batch
 from shunter.testing.finish import finish
-from shunter.wire.messages import Report
 
 URL = "http://127.0.0.1/done"
 RULES = CallbackRules(max_tries=3, timeout=10.0, at_once=16, waits=Retry(delay=2.0, jitter=0.0))

@@ -13,14 +13,14 @@ from shunter.dispatch.arrivals import CallbackAttempted
 from shunter.dispatch.dispatcher import Dispatcher
 from shunter.gateway.udp.exchange import Exchange, PendingRequest
 from shunter.gateway.udp.quota import Quota
+from shunter.model.document import NIL
 from shunter.model.job import DEFAULT_TYPE, ErrorKind, Job, ReplyTo, Status
-from shunter.wire.messages import Receipt, Submission
+from shunter.model.submission import Receipt, Submission
 from shunter.wire.udp import naming, packets
 from shunter.wire.udp.calculators import Address, TaskId
 from shunter.wire.udp.methods import AddTask, NotifyTask, Packed
 from shunter.wire.udp.packets import Command
 
-NIL = b"\xc0"
 NOTICE_SECONDS = 15.0
 """For how long an end is told again and again; after that less often, as a callback is."""
 

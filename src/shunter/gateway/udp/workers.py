@@ -9,9 +9,10 @@ from typing import Any
 from shunter.dispatch.arrivals import UnattributedResult, WorkerRegistered
 from shunter.dispatch.dispatcher import Dispatcher
 from shunter.gateway.udp.exchange import Exchange, PendingRequest
+from shunter.model.document import NIL
 from shunter.model.job import DEFAULT_TYPE, ErrorKind, Failure, Job
+from shunter.model.report import Held, Report
 from shunter.model.worker import Handler, Worker, WorkerKind
-from shunter.wire.messages import Held, Report
 from shunter.wire.udp import naming, packets
 from shunter.wire.udp.calculators import (
     Address,
@@ -28,7 +29,6 @@ from shunter.wire.udp.calculators import (
 from shunter.wire.udp.methods import CompletedTask, Heartbeat, Packed, PerformTask
 from shunter.wire.udp.packets import AnswerError, Command
 
-NIL = b"\xc0"
 NOT_CONFIRMED = "its calculator did not confirm it"
 MOST_UNCONFIRMED = 10_000
 FORGOTTEN = "its calculator says that it is ready, so it does not have it"

@@ -15,10 +15,11 @@ import structlog
 from msgspec import Struct
 
 from shunter.app import App
+from shunter.model.report import Held
 from shunter.net.calling import Caller
 from shunter.net.web.answering import max_body_bytes
 from shunter.net.web.server import bound_listener, http_server
-from shunter.wire.messages import Assignment, Held
+from shunter.wire.messages import Assignment
 from shunter.worker.http.holdings import Holdings
 from shunter.worker.http.http_lease import HttpLease
 from shunter.worker.http.offers import Introduction

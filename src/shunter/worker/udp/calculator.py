@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from shunter.app import App
 from shunter.errors import AppError
+from shunter.model.report import Held, Report
 from shunter.net.dialogue import (
     DEFAULT_DISPATCHER,
     Dialogue,
@@ -24,7 +25,6 @@ from shunter.net.dialogue import (
     resolved,
 )
 from shunter.net.udp_endpoint import Seal
-from shunter.wire.messages import Held, Report
 from shunter.wire.udp.methods import CompletedTask, Heartbeat, PerformTask
 from shunter.wire.udp.packets import (
     MAX_PACKET_BYTES,

@@ -18,23 +18,21 @@ from msgspec import Struct
 
 from shunter.app import App
 from shunter.model.lease import LeaseTerms, WorkerLease
+from shunter.model.report import Advance, Held, Report
 from shunter.net.environment import REAL, Environment
 from shunter.net.transport import ZmqContext
 from shunter.wire.messages import (
-    Advance,
     Advances,
     Assignment,
     Assignments,
     Beat,
     CancelOrders,
     Farewell,
-    Held,
     Hello,
     Kind,
     Pong,
     Refusal,
     RefusalCode,
-    Report,
     Reports,
     Returned,
     Taken,
