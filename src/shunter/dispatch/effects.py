@@ -82,6 +82,12 @@ class DeliverOutcomes(Struct, frozen=True):
     jobs: Sequence[Job]
 
 
+class MakeCallback(Struct, frozen=True):
+    """Call back for an ended job: the call is ours by a write."""
+
+    job: Job
+
+
 class DecideAgain(Struct, frozen=True):
     """Put an arrival back into the inbox: what was decided on it met another write."""
 
@@ -110,6 +116,7 @@ Effect = (
     | HandOver
     | AnswerCancel
     | DeliverOutcomes
+    | MakeCallback
     | DecideAgain
     | PlaceAgain
     | NoteRefusal

@@ -43,7 +43,7 @@ async def ring_alarms(dispatcher: Dispatcher) -> int:
     jobs = await dispatcher.store.alarms(now=dispatcher.now(), limit=ALARMS_AT_ONCE)
     if jobs:
         dispatcher.look_at(jobs)
-    if limit := dispatcher.callbacks.appetite:
+    if limit := dispatcher.state.callbacks.appetite:
         ended = await dispatcher.store.due_callbacks(now=dispatcher.now(), limit=limit)
         if ended:
             dispatcher.offer_callbacks(ended)

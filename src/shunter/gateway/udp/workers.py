@@ -98,9 +98,8 @@ class UdpWorkers:
             report = Report(job.job_id, job.attempt, result=result, error=error)
             self._dispatcher.report(worker_id, [report], batch=number)
         else:
-            unattributed = UnattributedResult(
-                worker_id, result, error, params.task_id, params.attempt
-            )
+            may_be_of = partial(_may_be_of, params)
+            unattributed = UnattributedResult(worker_id, result, error, may_be_of)
             self._dispatcher.report_unattributed(unattributed)
             self._dispatcher.submit([], None, lambda _: self._confirm(number))
         self._follow(others)
@@ -226,6 +225,12 @@ def _task(job: Job, task_id: TaskId) -> PerformTask:
         timeout=job.execution.timeout,
         job_id=job.id,
     )
+
+
+def _may_be_of(params: CompletedTask, job: Job) -> bool:
+    """True if a calculator that says this may mean the job, and this run of it."""
+    is_named = params.task_id == naming.task_id_of(job)
+    return is_named and params.attempt in (None, job.attempt)
 
 
 def _outcome(params: CompletedTask) -> tuple[bytes | None, Failure | None]:

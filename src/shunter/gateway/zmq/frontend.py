@@ -235,7 +235,7 @@ class Frontend:
                 self._refuse(identity, request, fault, RefusalCode.STORE_FAILS)
 
     def _submit(self, identity: bytes, submit: Submit, release: Release) -> None:
-        served = self._dispatcher.served_types()
+        served = self._dispatcher.view.served_types()
         unserved = tuple(sorted({submission.type for submission in submit.jobs} - served))
 
         def answer(receipts: list[Receipt]) -> None:
