@@ -9,9 +9,10 @@ from typing import Any
 import msgspec
 import zmq
 
+from shunter.model.report import Held, Report
 from shunter.model.worker import Handler
 from shunter.wire import messages
-from shunter.wire.messages import Assignments, Beat, Hello, Kind, Message, Refusal, Report, Reports
+from shunter.wire.messages import Assignments, Beat, Hello, Kind, Message, Refusal, Reports
 from system.plain_peers import Peer
 from system.yard import PATIENCE
 
@@ -34,7 +35,7 @@ class FullWorker(Peer):
         self.hears_kind(Kind.PONG)
         return self
 
-    def beats(self, *held: messages.Held, window: int = 1) -> None:
+    def beats(self, *held: Held, window: int = 1) -> None:
         self._beats += 1
         self.tell(Kind.PING, Beat(self._beats, 1, window, held))
 

@@ -14,8 +14,9 @@ import zmq
 
 from shunter.client import AsyncClient, Client
 from shunter.model.job import Status
+from shunter.model.submission import Submission
 from shunter.wire import messages
-from shunter.wire.messages import Accepted, Fetch, Kind, Offer, Submission, Submit
+from shunter.wire.messages import Accepted, Fetch, Kind, Offer, Submit
 from system.plain_peers import Peer, PlainPeers
 from system.relay import Relay
 from system.yard import Station, Yard, until

@@ -7,10 +7,13 @@ The tables below are the whole rule. A layer is the first part of a module's nam
 from __future__ import annotations
 
 import ast
+import inspect
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
 import pytest
+
+from shunter.dispatch.dispatcher import Dispatcher
 
 PROJECT = Path(__file__).parents[2]
 SOURCE = PROJECT / "src" / "shunter"
@@ -57,7 +60,7 @@ LAYERS = {
     ),
     "flow.loading": ("errors", "flow.graph"),
     "reporting": ("errors", "flow", "rerun", "reporting"),
-    "dispatch": ("errors", "model", "wire", "store.port", "dispatch"),
+    "dispatch": ("errors", "model", "store.port", "dispatch"),
     "gateway": (
         "errors", "model", "settings", "wire", "net", "refusal_log", "store.port",
         "store.registry", "dispatch", "gateway",
@@ -111,6 +114,7 @@ FORBIDDEN = {
     "dispatch.rules": IMPURE,
     "dispatch.sharing": IMPURE,
     "dispatch.verdict": IMPURE,
+    "dispatch.view": IMPURE,
     "flow.graph": IMPURE - {"importlib", "uuid"},  # sketches when first used; UUIDs as keys
     "flow.runtime": IMPURE - {"uuid"},  # it reads UUIDs and makes none
     "flow.pictures": IMPURE,
@@ -155,6 +159,13 @@ FORBIDDEN = {
     "worker.udp.seating": IMPURE,
     "store.memory": IO | {"shunter.settings"},
 }
+
+SEEN_BY_GATEWAYS = {
+    "id", "now", "rules", "store", "store_health", "counters", "turns", "view", "is_full",
+    "has_arrivals", "has_work",
+}  # fmt: skip
+"""What a gateway may look at in its dispatcher; the rest that it may use are methods that put
+arrivals in."""
 
 LONGEST_SOURCE = 600
 LONGEST_TEST = 500
@@ -264,6 +275,18 @@ def environment_reads(module: str, source: str) -> list[str]:
     ]
 
 
+def peeks(module: str, source: str) -> list[str]:
+    """Say where a gateway looks at what is its dispatcher's own."""
+    return [
+        f"{module}: line {node.lineno} looks at {ast.unparse(node)}"
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.Attribute)
+        and ast.unparse(node.value) in {"dispatcher", "self.dispatcher", "self._dispatcher"}
+        and node.attr not in SEEN_BY_GATEWAYS
+        and (node.attr.startswith("_") or not inspect.isfunction(getattr(Dispatcher, node.attr, 0)))
+    ]
+
+
 def module_name(path: Path) -> str:
     name = ".".join(path.relative_to(SOURCE).with_suffix("").parts)
     return name.removesuffix(".__init__")
@@ -290,6 +313,11 @@ def files_longer_than(limit: int, folder: Path) -> list[str]:
 @pytest.mark.parametrize("path", sorted(SOURCE.rglob("*.py")), ids=module_name)
 def test_a_module_imports_only_what_its_layer_may(path: Path) -> None:
     assert faults_in(path) == []
+
+
+@pytest.mark.parametrize("path", sorted((SOURCE / "gateway").rglob("*.py")), ids=module_name)
+def test_a_gateway_sees_no_more_of_its_dispatcher_than_it_may(path: Path) -> None:
+    assert peeks(module_name(path), path.read_text(encoding="utf-8")) == []
 
 
 @pytest.mark.parametrize(("folder", "limit"), [("src", LONGEST_SOURCE), ("tests", LONGEST_TEST)])
@@ -347,6 +375,12 @@ def test_a_cycle_is_found_also_where_an_import_is_late() -> None:
         ("dispatch.board", "from shunter.store.memory import MemoryStore"),
         ("dispatch.board", "from shunter.store import memory"),
         ("dispatch.board", "from shunter.settings import Settings"),
+        ("dispatch.board", "from shunter.wire.messages import Hello"),
+        ("dispatch.board", "def late():\n    from shunter.wire.udp import naming"),
+        ("dispatch.board", "import shunter.net.transport"),
+        ("dispatch.board", "def late():\n    from ..gateway import service"),
+        ("store.port", "def late():\n    from shunter.wire import frames"),
+        ("store.port", "import shunter.net"),
         ("gateway.zmq", "from shunter.store.memory import MemoryStore"),
         ("worker.pool.process_pool", "from shunter.dispatch.board import Board"),
         ("client.session", "from shunter.settings import Settings"),
@@ -378,6 +412,18 @@ def test_a_package_counts_its_dots_from_itself() -> None:
     assert len(upward_imports("model", "from ..wire import x", is_package=True)) == 1
     assert upward_imports("__init__", "from .app import App", is_package=True) == []
     assert len(upward_imports("__init__", "from .cli import main", is_package=True)) == 1
+
+
+@pytest.mark.parametrize("looked_at", ["state", "state.roster", "_perform", "callbacks.offer"])
+def test_a_look_at_what_is_the_dispatchers_own_is_found(looked_at: str) -> None:
+    assert len(peeks("gateway.zmq", f"x = self._dispatcher.{looked_at}")) == 1
+    assert len(peeks("gateway.zmq", f"x = dispatcher.{looked_at}")) == 1
+
+
+def test_a_gateway_may_put_arrivals_in_and_look_at_what_it_is_shown() -> None:
+    source = "self._dispatcher.cancel([], f)\nx = self._dispatcher.view.connected"
+
+    assert peeks("gateway.zmq", source) == []
 
 
 @pytest.mark.parametrize("name", sorted(IMPURE))

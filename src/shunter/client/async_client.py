@@ -25,6 +25,7 @@ from shunter.errors import JobNotFound, JobRefused, ResultTimeout
 from shunter.model.identity import timed_id
 from shunter.model.job import Callback, Job
 from shunter.model.retry import Retry
+from shunter.model.submission import Receipt, Submission
 from shunter.model.worker import Worker
 from shunter.net.environment import REAL, Environment
 from shunter.wire.batching import batches
@@ -37,9 +38,7 @@ from shunter.wire.messages import (
     JobsAsked,
     JobsListed,
     Kind,
-    Receipt,
     Standing,
-    Submission,
     Submit,
     WorkersListed,
 )

@@ -10,7 +10,8 @@ import msgspec
 
 from shunter.errors import JobCancelled, JobFailed, JobNotFound, JobRefused, ResultTimeout
 from shunter.model.job import Job, Status
-from shunter.wire.messages import Outcome, Receipt
+from shunter.model.submission import Receipt
+from shunter.wire.messages import Outcome
 
 
 class _Client(Protocol):

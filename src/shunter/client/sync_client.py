@@ -11,8 +11,9 @@ from shunter.client.addresses import checked_addresses
 from shunter.client.async_client import AsyncClient, JobType
 from shunter.client.handle import AsyncJob, value_of
 from shunter.model.job import Job, Status
+from shunter.model.submission import Receipt
 from shunter.model.worker import Worker
-from shunter.wire.messages import Outcome, Receipt, Standing
+from shunter.wire.messages import Outcome, Standing
 
 T = TypeVar("T")
 

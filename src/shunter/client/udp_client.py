@@ -27,6 +27,7 @@ from shunter.errors import (
     ShunterError,
     Unreachable,
 )
+from shunter.model.document import NIL
 from shunter.model.job import ErrorKind, Status
 from shunter.net.dialogue import (
     DEFAULT_DISPATCHER,
@@ -54,7 +55,6 @@ UNCONFIRMED_AT_ONCE = 256
 """So many additions are under way at a time: what a dispatcher's socket surely holds."""
 
 BUSY_CODE = "busy"
-NIL = b"\xc0"
 
 
 class AsyncTask:

@@ -8,11 +8,11 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from shunter.model.job import Failure, Job, ReplyTo
+from shunter.model.job import Callback, Failure, Job, ReplyTo
 from shunter.model.presence import Company
+from shunter.model.report import Advance, Held, Report
+from shunter.model.submission import Receipt, Submission
 from shunter.model.worker import Worker
-from shunter.wire.messages import Advance, Held, Receipt, Report, Submission
-from shunter.wire.udp.calculators import TaskId
 
 Receipts = Callable[[list[Receipt]], None]
 
@@ -60,13 +60,15 @@ OnStored = Callable[[list[Stored]], None]
 class Submitted(Struct, frozen=True):
     """Jobs to be stored, each with the client that wants to hear of it.
 
-    `on_stored` is for who wants them back as they are stored.
+    `on_stored` is for who wants them back as they are stored. `notices` are callbacks that the
+    gateway makes itself, one for each job: they need no leave, as those that clients ask for do.
     """
 
     submissions: Sequence[Submission]
     replies: Sequence[ReplyTo | None]
     answer: Receipts
     on_stored: OnStored | None = None
+    notices: Sequence[Callback] = ()
 
 
 class WorkerRegistered(Struct, frozen=True):
@@ -147,15 +149,13 @@ class JobReturned(Struct, frozen=True):
 class UnattributedResult(Struct, frozen=True):
     """A result from a worker that names no job; the store may know what it had.
 
-    `task_id` is the name that the job has among calculators, where the worker said it, and
-    `attempt` which run of it this was.
+    `may_be_of` tells whether nothing that the worker said speaks against a job.
     """
 
     worker_id: str
     result: bytes | None
     error: Failure | None = None
-    task_id: TaskId | None = None
-    attempt: int | None = None
+    may_be_of: Callable[[Job], bool] = lambda job: True
 
 
 class Survey(Struct, frozen=True):
@@ -173,13 +173,15 @@ Membership = WorkerRegistered | WorkerLeft | WorkerShut
 class CallbackAttempted(Struct, frozen=True):
     """A call was made; `error` says why it did not succeed, None that it did.
 
-    `is_disputed` says that what was decided on it before met another write.
+    `is_disputed` says that what was decided on it before met another write. `job` is the record
+    that a gateway called for unasked, before the callback was due.
     """
 
     job_id: str
     tries: int
     error: str | None
     is_disputed: bool = False
+    job: Job | None = None
 
 
 class StoredJobs(Struct, frozen=True):
@@ -210,6 +212,7 @@ class Arrivals:
         self.unplaced: list[Job] = []
         self.surveyed: list[Survey] = []
         self.callback_attempts: list[CallbackAttempted] = []
+        self.due_callbacks: list[Job] = []
         self.is_queue_changed = False
         self.company: Company | None = None
 

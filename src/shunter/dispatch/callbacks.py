@@ -4,8 +4,8 @@ A job that has ended says in its record that its callback is due. Every dispatch
 jobs and takes some: by a write that moves `due` behind the end of the call, so that of two who
 want the same one the store refuses one. Which are taken, so that no host holds up others, is
 decided in `callback_places.py`; what waits there is a hint that may be outdated by the time it is
-used. Clients of UDP have places of their own. What is due for a host that is slow, and finds no
-room here, is put off in the store: else it would be found again and again, before all others.
+used. Some schemes of URLs have places of their own. What is due for a host that is slow, and finds
+no room here, is put off in the store: else it would be found again and again, before all others.
 The calls themselves are made by a gateway. Rules: docs/spec/http.md.
 """
 
@@ -16,19 +16,17 @@ from collections.abc import Callable, Iterable, Mapping
 
 from msgspec.structs import replace
 
-from shunter.dispatch.arrivals import CallbackAttempted, CallbackLink
+from shunter.dispatch.arrivals import CallbackAttempted
 from shunter.dispatch.callback_places import CallbackPlaces
+from shunter.dispatch.effects import DecideAgain, MakeCallback
 from shunter.dispatch.plan import Delivery, Plan
 from shunter.dispatch.rules import CallbackRules
 from shunter.errors import JobError
 from shunter.model import callback
 from shunter.model.job import Job
-from shunter.wire.udp.naming import SCHEME
 
 READ_AT_ONCE = 256
 """How many due callbacks are read from the store at a time."""
-UDP_AT_ONCE = 256
-"""A notice over UDP costs a packet now and then, and no connection."""
 PUT_OFF_SECONDS = 5.0
 PUT_OFF_JITTER = 10.0
 """What is put off comes back after so many seconds, and up to so many more by chance."""
@@ -40,12 +38,17 @@ class CallbackQueue:
     def __init__(
         self, rules: CallbackRules, *, jitter: Callable[[], float], counters: Counter[str]
     ) -> None:
-        self.link: CallbackLink | None = None
+        self.is_served = False
+        """True if some gateway here makes calls."""
         self._rules = rules
         self._jitter = jitter
         self._counters = counters
-        self._http = CallbackPlaces(rules.at_once, jitter=jitter)
-        self._udp = CallbackPlaces(UDP_AT_ONCE, jitter=jitter)
+        self._shared = CallbackPlaces(rules.at_once, jitter=jitter)
+        self._own = {
+            scheme: CallbackPlaces(at_once, jitter=jitter)
+            for scheme, at_once in rules.at_once_by_scheme.items()
+        }
+        self._all = (self._shared, *self._own.values())
         self._now = 0.0
         self._put_off: dict[str, Job] = {}
         self._calling: dict[str, Job] = {}
@@ -54,26 +57,22 @@ class CallbackQueue:
     @property
     def appetite(self) -> int:
         """Return how many due callbacks to look for in the store."""
-        is_hungry = self._http.is_hungry or self._udp.is_hungry
-        return READ_AT_ONCE if self.link is not None and is_hungry else 0
+        is_hungry = any(places.is_hungry for places in self._all)
+        return READ_AT_ONCE if self.is_served and is_hungry else 0
 
     @property
     def has_work(self) -> bool:
-        has_next = self._http.has_next or self._udp.has_next
-        return self.link is not None and (has_next or bool(self._put_off))
+        has_next = any(places.has_next for places in self._all)
+        return self.is_served and (has_next or bool(self._put_off))
 
     def offer(self, jobs: Iterable[Job], *, now: float) -> None:
         """Take note of ended jobs whose callback may be due."""
         for job in jobs:
-            if self.link is None or not callback.is_due(job, now=now) or self._is_busy(job.id):
+            if not self.is_served or not callback.is_due(job, now=now) or self._is_busy(job.id):
                 continue
             places, kept = self._places(job), replace(job, payload=None, result=None)
             if not places.add(kept, now=now) and places.is_slow(job, now=now):
                 self._put_off[job.id] = kept
-
-    def expect(self, job: Job) -> None:
-        """Take note of a call that is made before it is due: it is ours, and needs no place."""
-        self._calling[job.id] = replace(job, payload=None, result=None)
 
     def plan(
         self, called: Iterable[CallbackAttempted], stored: Mapping[str, Job], plan: Plan
@@ -82,23 +81,23 @@ class CallbackQueue:
         self._now = plan.now
         for arrival in called:
             self._plan_answer(arrival, stored, plan)
-        if self.link is None:
+        if not self.is_served:
             return
-        for places in (self._http, self._udp):
+        for places in self._all:
             for job in places.next_calls(now=plan.now):
                 if not self._is_busy(job.id):
                     self._plan_call(job, plan)
         self._plan_to_put_off(plan)
 
-    def settle(self, delivery: Delivery, was_written: bool) -> CallbackAttempted | None:
-        """Go on after the commit; return an answer that must be decided again."""
+    def settle(self, delivery: Delivery, was_written: bool) -> DecideAgain | MakeCallback | None:
+        """Go on after the commit; return what is to be done, if anything."""
         job, cause = delivery.job, delivery.cause
         assert job.callback is not None
         if cause is None and self._put_off.pop(job.id, None) is not None:
             return None
         if not was_written:
             self._counters["writes_refused"] += 1
-            return None if cause is None else replace(cause, is_disputed=True)
+            return None if cause is None else DecideAgain(replace(cause, is_disputed=True))
         self._answered.pop(job.id, None)
         if job.callback.delivered:
             self._counters["callbacks_delivered"] += 1
@@ -106,10 +105,10 @@ class CallbackQueue:
             self._counters["callbacks_given_up"] += 1
         elif cause is not None:
             self._counters["callbacks_failed"] += 1
-        elif self.link is not None:
+        elif self.is_served:
             self._calling[job.id] = job
             self._places(job).begin(job, now=self._now)
-            self.link.call(job)
+            return MakeCallback(job)
         return None
 
     # ---- the steps of a plan
@@ -122,9 +121,9 @@ class CallbackQueue:
         What we wrote when we took the call still stands, unless the store has refused to believe
         it once: then the store's word counts.
         """
-        for places in (self._http, self._udp):
+        for places in self._all:
             places.end(arrival.job_id, now=plan.now)
-        if (mine := self._calling.pop(arrival.job_id, None)) is not None:
+        if (mine := self._calling.pop(arrival.job_id, arrival.job)) is not None:
             self._answered[arrival.job_id] = mine
         ours = self._answered.get(arrival.job_id)
         job = stored.get(arrival.job_id) if arrival.is_disputed else ours
@@ -170,4 +169,4 @@ class CallbackQueue:
 
     def _places(self, job: Job) -> CallbackPlaces:
         assert job.callback is not None
-        return self._udp if job.callback.url.startswith(SCHEME) else self._http
+        return self._own.get(job.callback.url.partition("://")[0], self._shared)

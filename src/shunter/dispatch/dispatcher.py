@@ -9,7 +9,7 @@ Knows no sockets and no clock: gateways, time and randomness are given to it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 from msgspec.structs import replace
@@ -43,6 +43,7 @@ from shunter.dispatch.effects import (
     DeliverOutcomes,
     Effect,
     HandOver,
+    MakeCallback,
     NoteRefusal,
     PlaceAgain,
     SendJobs,
@@ -52,11 +53,13 @@ from shunter.dispatch.rules import Rules
 from shunter.dispatch.state import DispatcherState
 from shunter.dispatch.store_health import StoreHealth
 from shunter.dispatch.turn import Reads, reads, settle, turn
+from shunter.dispatch.view import DispatcherView
 from shunter.errors import JobError, StoreError
-from shunter.model.job import Job, ReplyTo
+from shunter.model.job import Callback, Job, ReplyTo
 from shunter.model.presence import Company
+from shunter.model.report import Advance, Held, Report
+from shunter.model.submission import Submission
 from shunter.store.port import Batch, Committed, Store
-from shunter.wire.messages import Advance, Held, Report, Submission
 
 T = TypeVar("T")
 
@@ -90,8 +93,8 @@ class Dispatcher:
         self.turns = 0
         self.state = DispatcherState(dispatcher_id, rules, jitter=spread)
         self.counters = self.state.counters
-        self.timings = self.state.timings
-        self.callbacks = self.state.callbacks
+        self.view = DispatcherView(self.state)
+        self._caller: CallbackLink | None = None
         self._on_refused = on_refused
         self.store_health = StoreHealth(now)
         self._on_store_error = on_store_error
@@ -110,6 +113,7 @@ class Dispatcher:
             HandOver: lambda e: e.on_stored(e.stored),
             AnswerCancel: lambda e: e.request.answers.put(e.request.place, e.receipt),
             DeliverOutcomes: self._deliver,
+            MakeCallback: self._make_callback,
             DecideAgain: self._decide_again,
             PlaceAgain: lambda e: self._inbox.unplaced.append(e.job),
             NoteRefusal: lambda e: self._on_refused(e.worker_id, e.error),
@@ -123,7 +127,8 @@ class Dispatcher:
 
     def serve_callbacks(self, link: CallbackLink | None) -> None:
         """Let `link` make the calls of jobs that have ended; without one nobody here makes any."""
-        self.callbacks.link = link
+        self._caller = link
+        self.state.callbacks.is_served = link is not None
 
     def submit(
         self,
@@ -141,9 +146,11 @@ class Dispatcher:
         replies: Sequence[ReplyTo | None],
         answer: Receipts,
         on_stored: OnStored | None = None,
+        notices: Sequence[Callback] = (),
     ) -> None:
         """Take jobs in, of each of which another client may want to hear."""
-        self._inbox.submitted.append(Submitted(submissions, replies, answer, on_stored))
+        arrival = Submitted(submissions, replies, answer, on_stored, notices)
+        self._inbox.submitted.append(arrival)
         self._submissions_waiting += len(submissions)
         self._wake.set()
 
@@ -230,7 +237,7 @@ class Dispatcher:
 
     def offer_callbacks(self, jobs: Iterable[Job]) -> None:
         """Call back for these ended jobs, as soon as it is their turn."""
-        self.callbacks.offer(jobs, now=self.now())
+        self._inbox.due_callbacks.extend(jobs)
         self._wake.set()
 
     def callback_attempted(self, job_id: str, tries: int, error: str | None) -> None:
@@ -261,20 +268,6 @@ class Dispatcher:
         """Look into the store's queue again: others may have put jobs there."""
         self._inbox.is_queue_changed = True
         self._wake.set()
-
-    def served_types(self) -> set[str]:
-        """Return the types that some worker here does."""
-        return self.state.roster.types()
-
-    @property
-    def connected(self) -> int:
-        """Return how many workers are here."""
-        return len(self.state.members)
-
-    @property
-    def skews(self) -> Mapping[str, float]:
-        """Return by how much our clock is ahead of those of other dispatchers."""
-        return self.state.skews
 
     @property
     def is_full(self) -> bool:
@@ -399,6 +392,10 @@ class Dispatcher:
     def _deliver(self, effect: DeliverOutcomes) -> None:
         if client := self._clients.get(effect.gateway):
             client.deliver(effect.jobs)
+
+    def _make_callback(self, effect: MakeCallback) -> None:
+        if self._caller is not None:
+            self._caller.call(effect.job)
 
     def _decide_again(self, effect: DecideAgain) -> None:
         match effect.arrival:

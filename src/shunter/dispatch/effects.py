@@ -18,7 +18,8 @@ from shunter.dispatch.arrivals import (
 )
 from shunter.errors import JobError
 from shunter.model.job import Job
-from shunter.wire.messages import Held, Receipt
+from shunter.model.report import Held
+from shunter.model.submission import Receipt
 
 
 class AnswerHeartbeat(Struct, frozen=True):
@@ -81,6 +82,12 @@ class DeliverOutcomes(Struct, frozen=True):
     jobs: Sequence[Job]
 
 
+class MakeCallback(Struct, frozen=True):
+    """Call back for an ended job: the call is ours by a write."""
+
+    job: Job
+
+
 class DecideAgain(Struct, frozen=True):
     """Put an arrival back into the inbox: what was decided on it met another write."""
 
@@ -109,6 +116,7 @@ Effect = (
     | HandOver
     | AnswerCancel
     | DeliverOutcomes
+    | MakeCallback
     | DecideAgain
     | PlaceAgain
     | NoteRefusal

@@ -11,13 +11,12 @@ from msgspec import Struct
 
 from shunter.errors import JobRefused
 from shunter.model.callback_hosts import AllowedHosts, allowed_hosts
+from shunter.model.document import DOCUMENT_BYTES, is_document
 from shunter.model.identity import NAME_RULE, is_name
 from shunter.model.job import Callback, Execution, Job, ReplyTo
 from shunter.model.limits import MAX_SECONDS, moment_fault, option_faults
+from shunter.model.submission import Submission
 from shunter.model.worker import Handler
-from shunter.wire.frames import DOCUMENT_BYTES, is_document
-from shunter.wire.messages import Submission
-from shunter.wire.udp.naming import NOTICE_SECONDS, notice_url
 
 MAX_KEY_LENGTH = 512
 
@@ -38,8 +37,12 @@ def admit(
     known_types: set[str],
     reply_to: ReplyTo | None,
     now: float,
+    notice: Callback | None = None,
 ) -> Job:
-    """Turn a submission into a queued job, or raise JobRefused."""
+    """Turn a submission into a queued job, or raise JobRefused.
+
+    `notice` is a callback that its gateway makes, in place of one that the client asks for.
+    """
     _check(submission, rules)
     if rules.refuse_unknown_types and submission.type not in known_types:
         served = ", ".join(sorted(known_types)) or "none yet"
@@ -64,7 +67,7 @@ def admit(
         workflow=submission.workflow,
         run=submission.run,
         execution=Execution(timeout=timeout),
-        callback=_callback(submission, reply_to),
+        callback=notice or _callback(submission),
         not_before=not_before,
         place_within=submission.place_within,
         place_by=None
@@ -81,10 +84,8 @@ def admit(
     )
 
 
-def _callback(submission: Submission, reply_to: ReplyTo | None) -> Callback | None:
-    """A client of UDP is called back there: that it has heard is part of the job's record."""
-    if reply_to is not None and (url := notice_url(reply_to)) is not None:
-        return Callback(url, grace=NOTICE_SECONDS)
+def _callback(submission: Submission) -> Callback | None:
+    """Take what a client may say of its callback: whom to call."""
     return None if submission.callback is None else Callback(submission.callback.url)
 
 

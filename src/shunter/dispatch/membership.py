@@ -27,8 +27,8 @@ from shunter.dispatch.state import DispatcherState, Member
 from shunter.dispatch.verdict import is_run_of
 from shunter.model.job import Job
 from shunter.model.lease import has_lapsed
+from shunter.model.report import Held
 from shunter.model.worker import Worker
-from shunter.wire.messages import Held
 
 Lose = Callable[[Job, JobReturned, Plan], None]
 

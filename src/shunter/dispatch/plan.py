@@ -20,9 +20,10 @@ from shunter.dispatch.arrivals import (
 from shunter.dispatch.effects import NoteRefusal
 from shunter.errors import UniqueKeyTaken
 from shunter.model.job import Job
+from shunter.model.report import Held
+from shunter.model.submission import Receipt
 from shunter.model.worker import Worker
 from shunter.store.port import Batch, Claim
-from shunter.wire.messages import Held, Receipt
 
 
 class Change(Struct, frozen=True):

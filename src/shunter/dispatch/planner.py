@@ -25,8 +25,8 @@ from shunter.dispatch.verdict import ended, is_run_of, is_sensible, with_progres
 from shunter.errors import JobError, JobNotFound, JobRefused
 from shunter.model import lifecycle
 from shunter.model.job import Job, Status
-from shunter.wire.messages import Advance, Held, Receipt, Report
-from shunter.wire.udp.naming import task_id_of
+from shunter.model.report import Advance, Held, Report
+from shunter.model.submission import Receipt
 
 MOST_SKEW_SECONDS = 60.0
 """The clocks of two dispatchers may differ by so much without harm."""
@@ -119,7 +119,7 @@ class Planner:
         """Find the job of a result that came without one: such a worker has one at most."""
         worker_id = arrival.worker_id
         match stored.held_by.get(worker_id, []):
-            case [job] if job.id not in plan.changes and _may_be_of(arrival, job):
+            case [job] if job.id not in plan.changes and arrival.may_be_of(job):
                 report = Report(job.id, job.attempt, result=arrival.result, error=arrival.error)
                 self._report(Reported(worker_id, report), stored, plan, job=job)
             case _:
@@ -277,9 +277,3 @@ class Planner:
     def _refuse(self, worker_id: str, error: JobError, plan: Plan) -> None:
         self._state.counters["reports_refused"] += 1
         plan.refusals.append(NoteRefusal(worker_id, error))
-
-
-def _may_be_of(arrival: UnattributedResult, job: Job) -> bool:
-    """True if nothing that the worker said speaks against this job, or this run of it."""
-    is_named = arrival.task_id in (None, task_id_of(job))
-    return is_named and arrival.attempt in (None, job.attempt)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from msgspec import Struct
 
 from shunter.dispatch.intake import IntakeRules
@@ -15,11 +17,16 @@ with the default settings."""
 
 
 class CallbackRules(Struct, frozen=True, kw_only=True):
-    """How jobs call back. The limit of `waits` is not used: it is `max_tries`."""
+    """How jobs call back. The limit of `waits` is not used: it is `max_tries`.
+
+    Calls by the schemes of URLs in `at_once_by_scheme` have places of their own, so many for each;
+    all others share `at_once`.
+    """
 
     max_tries: int = 10
     timeout: float = 10.0
     at_once: int = 16
+    at_once_by_scheme: Mapping[str, int] = {}
     waits: Retry = Retry(delay=1.0, factor=CALLBACK_FACTOR, max_delay=3600.0)
 
 

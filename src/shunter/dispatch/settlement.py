@@ -30,8 +30,8 @@ from shunter.dispatch.state import DispatcherState
 from shunter.errors import UniqueKeyTaken
 from shunter.model.job import FINAL, Job, Status
 from shunter.model.lifecycle import Event
+from shunter.model.report import Held
 from shunter.store.port import Claim, Committed
-from shunter.wire.messages import Held
 
 MAX_TRIES = 5
 """How often an arrival is decided again after losing a compare-and-swap."""
@@ -58,6 +58,7 @@ class Settlement:
         self._lost_races: set[str] = set()
         self._answers: list[Effect] = []
         self._again: list[Effect] = []
+        self._callbacks: list[Effect] = []
 
     def effects(self, committed: Committed) -> list[Effect]:
         """Bring the state up to date, and return what is to be done, in order.
@@ -79,12 +80,13 @@ class Settlement:
         for claim, jobs in zip(plan.claims, committed.claimed, strict=True):
             self._claimed(claim, jobs)
         for delivery, was_written in zip(plan.deliveries, committed.delivered, strict=True):
-            if (again := state.callbacks.settle(delivery, was_written)) is not None:
-                self._again.append(DecideAgain(again))
+            if (effect := state.callbacks.settle(delivery, was_written)) is not None:
+                self._callbacks.append(effect)
         state.callbacks.offer(self._ended, now=plan.now)
         return [
             *plan.refusals,
             *self._again,
+            *self._callbacks,
             *(AnswerHeartbeat(*pong) for pong in plan.pongs),
             *self._confirmations(),
             *self._jobs_sent(),

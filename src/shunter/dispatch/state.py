@@ -20,9 +20,9 @@ from shunter.dispatch.roster import Opening, Roster, Types
 from shunter.dispatch.rules import Rules
 from shunter.dispatch.timings import Timings
 from shunter.model.job import Job, Status
+from shunter.model.report import Held
 from shunter.model.watch import Watch
 from shunter.model.worker import Worker, WorkerKind, kind_of
-from shunter.wire.messages import Held
 
 
 class Member(Struct):

@@ -15,9 +15,9 @@ from shunter.dispatch.arrivals import Survey, WorkerLink
 from shunter.dispatch.dispatcher import Dispatcher
 from shunter.model.job import Job, Status
 from shunter.model.presence import Company, HostClock, Presence, Skews
+from shunter.model.report import Held
 from shunter.model.worker import Worker
 from shunter.store.port import JobQuery
-from shunter.wire.messages import Held
 
 ALARMS_AT_ONCE = 500
 PURGED_AT_ONCE = 200
@@ -43,7 +43,7 @@ async def ring_alarms(dispatcher: Dispatcher) -> int:
     jobs = await dispatcher.store.alarms(now=dispatcher.now(), limit=ALARMS_AT_ONCE)
     if jobs:
         dispatcher.look_at(jobs)
-    if limit := dispatcher.callbacks.appetite:
+    if limit := dispatcher.state.callbacks.appetite:
         ended = await dispatcher.store.due_callbacks(now=dispatcher.now(), limit=limit)
         if ended:
             dispatcher.offer_callbacks(ended)

@@ -50,6 +50,7 @@ def reads(state: DispatcherState, arrivals: Arrivals, *, now: float) -> Reads:
 def turn(state: DispatcherState, arrivals: Arrivals, stored: StoredJobs, *, now: float) -> Plan:
     """Decide on all that arrived; return what is to be written."""
     plan = Planner(state).plan(arrivals, stored, now=now)
+    state.callbacks.offer(arrivals.due_callbacks, now=now)
     state.callbacks.plan(arrivals.callback_attempts, stored.jobs, plan)
     return plan
 

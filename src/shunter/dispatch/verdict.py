@@ -13,14 +13,11 @@ from msgspec.structs import replace
 
 from shunter.dispatch.rules import Rules
 from shunter.model import lifecycle
+from shunter.model.document import DOCUMENT_BYTES, NIL, is_document
 from shunter.model.job import ErrorKind, Failure, Job, Progress, Status
 from shunter.model.limits import MAX_NOTE_BYTES, option_faults
+from shunter.model.report import Advance, Held, Report
 from shunter.model.retry import Retry
-from shunter.wire.frames import DOCUMENT_BYTES, is_document
-from shunter.wire.messages import Advance, Held, Report
-
-NIL = b"\xc0"
-"""The result of a job whose worker sent none: nil, in msgpack."""
 
 
 def ended(job: Job, report: Report, rules: Rules, *, now: float, spread: float) -> Job:

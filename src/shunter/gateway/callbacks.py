@@ -77,7 +77,7 @@ class CallbackCaller:
         assert job.callback is not None
         error: str | None = "the dispatcher stopped during the call"
         try:
-            is_udp = job.callback.url.startswith(SCHEME)
+            is_udp = job.callback.url.startswith(f"{SCHEME}:")
             error = await (self._notified(job) if is_udp else self._called(job))
         except CallForbidden as failure:
             error = f"{failure}; add the address to {SETTING} of the dispatchers"

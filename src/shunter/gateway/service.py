@@ -40,6 +40,7 @@ from shunter.refusal_log import RefusalLog
 from shunter.settings import Settings
 from shunter.store.port import Store
 from shunter.store.registry import store_mark
+from shunter.wire.udp import naming
 from shunter.wire.udp.signing import Secret
 
 ALARM_SECONDS = 0.1
@@ -384,6 +385,7 @@ def rules_of(settings: Settings) -> Rules:
             max_tries=calls.max_tries,
             timeout=calls.timeout_seconds,
             at_once=calls.at_once,
+            at_once_by_scheme={naming.SCHEME: naming.NOTICES_AT_ONCE},
             waits=Retry(
                 delay=calls.first_delay_seconds,
                 factor=CALLBACK_FACTOR,

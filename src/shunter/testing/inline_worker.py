@@ -22,12 +22,12 @@ from shunter.dispatch.arrivals import HeartbeatReceived, WorkerRegistered
 from shunter.dispatch.dispatcher import Dispatcher
 from shunter.errors import AppError
 from shunter.model.job import ErrorKind, Failure, Job
+from shunter.model.report import Advance, Held, Report
 from shunter.model.worker import Worker, WorkerKind
 from shunter.payload import result_of
 from shunter.testing.clock import VirtualClock
 from shunter.testing.process_deaths import ProcessDeaths, ProcessDied
 from shunter.testing.virtual_time import run_virtually, virtual_sleep
-from shunter.wire.messages import Advance, Held, Report
 from shunter.worker.failures import failure_of
 
 

@@ -20,13 +20,14 @@ from shunter.dispatch.rules import Rules
 from shunter.errors import JobNotFound, JobRefused, ResultTimeout
 from shunter.model.identity import timed_id
 from shunter.model.job import Job, Status
+from shunter.model.submission import Receipt, Submission
 from shunter.store.memory import MemoryStore
 from shunter.testing.clock import VirtualClock
 from shunter.testing.finish import finish
 from shunter.testing.inline_worker import InlineWorker
 from shunter.testing.process_deaths import ProcessDeaths
 from shunter.testing.sandbox_session import SandboxSession
-from shunter.wire.messages import Outcome, Receipt, Submission
+from shunter.wire.messages import Outcome
 
 MAX_TURNS = 100_000
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from shunter.client.session import Answer
 from shunter.errors import ShunterError
+from shunter.model.submission import Receipt
 from shunter.store.port import JobQuery
 from shunter.testing.finish import finish
 from shunter.wire.messages import (
@@ -23,7 +24,6 @@ from shunter.wire.messages import (
     Kind,
     Message,
     Outcome,
-    Receipt,
     Standing,
     Submit,
     WorkersListed,

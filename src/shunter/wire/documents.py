@@ -25,9 +25,10 @@ from shunter.model.job import (
 )
 from shunter.model.limits import MAX_RETRIES, MAX_SECONDS
 from shunter.model.queueing import PRIORITY_LIMIT
+from shunter.model.report import Report
 from shunter.model.retry import Retry
+from shunter.model.submission import Submission
 from shunter.wire.checking import Document, Name, Text, checked
-from shunter.wire.messages import Report, Submission
 from shunter.wire.tagging import BadDocument, document_of, tagged_document
 
 MAX_LISTED = 500

@@ -22,9 +22,6 @@ PING = b"PING"
 PONG = b"PONG"
 ERROR = b"ERROR"
 
-DOCUMENT_BYTES = 16
-"""What a document may add to the bytes in it, so that limits are limits for the bytes."""
-
 _KINDS = {kind.value.encode(): kind for kind in Kind}
 
 
@@ -89,12 +86,3 @@ def bytes_of(document: bytes) -> bytes:
         return value.encode() if isinstance(value, str) else msgspec.json.encode(value)
     except (ValueError, TypeError, RecursionError):
         return document
-
-
-def is_document(body: bytes) -> bool:
-    """True if these bytes are one msgpack value, and nothing besides."""
-    try:
-        msgspec.msgpack.decode(body, type=msgspec.Raw)
-    except (ValueError, RecursionError):
-        return False
-    return True

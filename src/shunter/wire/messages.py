@@ -13,8 +13,9 @@ import msgspec
 from msgspec import Struct
 
 from shunter.errors import ProtocolError
-from shunter.model.job import Callback, Failure, Job, Status
-from shunter.model.retry import Retry
+from shunter.model.job import Failure, Job, Status
+from shunter.model.report import Advance, Held, Report
+from shunter.model.submission import Receipt, Submission
 from shunter.model.worker import Handler, Worker
 
 PROTOCOL_VERSION = 1
@@ -49,13 +50,6 @@ class Kind(StrEnum):
 
 class Message(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """The shape that all bodies share."""
-
-
-class Held(Message, frozen=True):
-    """A job that the worker has, running or about to."""
-
-    job_id: str
-    attempt: int
 
 
 # ---- a worker and its dispatcher
@@ -116,20 +110,6 @@ class Assignments(Message, frozen=True):
     jobs: tuple[Assignment, ...]
 
 
-class Report(Message, frozen=True):
-    """How one run ended: with a result, with an error, or with the loss of its process.
-
-    `retry` is the handler's policy, which counts where the job has none of its own.
-    """
-
-    job_id: str
-    attempt: int
-    result: bytes | None = None
-    error: Failure | None = None
-    log: str = ""
-    retry: Retry | None = None
-
-
 class Reports(Message, frozen=True):
     """RESULTS from a worker, which keeps them until TAKEN names their `batch`.
 
@@ -161,16 +141,6 @@ class Farewell(Message, frozen=True):
     worker_id: str
 
 
-class Advance(Message, frozen=True):
-    """How far one run has come."""
-
-    job_id: str
-    attempt: int
-    done: float
-    total: float | None = None
-    note: str = ""
-
-
 class Advances(Message, frozen=True):
     """PROGRESS: all that is new."""
 
@@ -186,38 +156,11 @@ class CancelOrders(Message, frozen=True):
 # ---- a client and its dispatcher; each answer repeats the number of its request
 
 
-class Submission(Message, frozen=True):
-    """A job that a client wants done. What is None is decided by the handler's defaults."""
-
-    id: str
-    type: str
-    payload: bytes
-    priority: int | None = None
-    timeout: float | None = None
-    retry: Retry | None = None
-    delay: float | None = None
-    not_before: float | None = None
-    unique_key: str | None = None
-    workflow: str | None = None
-    run: str | None = None
-    callback: Callback | None = None
-    reply: bool = True
-    place_within: float | None = None
-
-
 class Submit(Message, frozen=True):
     """SUBMIT: jobs to accept, all in one commit."""
 
     request: int
     jobs: tuple[Submission, ...]
-
-
-class Receipt(Message, frozen=True):
-    """What became of one submission: the id of its job, or the field at fault and the reason."""
-
-    job_id: str
-    field: str = ""
-    reason: str = ""
 
 
 class Accepted(Message, frozen=True):

@@ -15,8 +15,8 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
+from shunter.model.report import Held
 from shunter.wire.frames import PING, READY
-from shunter.wire.messages import Held
 from shunter.wire.parts import FLOOR_BYTES_PER_SECOND, WHOLE_BYTES
 
 # ---- the worker's side

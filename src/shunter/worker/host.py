@@ -15,8 +15,9 @@ import structlog
 from msgspec import Struct
 
 from shunter.app import App
+from shunter.model.report import Advance, Held, Report
 from shunter.net.environment import Environment
-from shunter.wire.messages import Advance, Assignment, Held, Report
+from shunter.wire.messages import Assignment
 from shunter.worker.pool.process_pool import PoolSettings, ProcessPool
 
 LOOK_SECONDS = 0.01

@@ -10,18 +10,10 @@ import msgspec
 import pytest
 
 from shunter.client import Client
+from shunter.model.report import Advance, Held, Report
 from shunter.model.retry import Retry
 from shunter.model.worker import Handler
-from shunter.wire.messages import (
-    Advance,
-    Advances,
-    Beat,
-    Held,
-    Hello,
-    Kind,
-    Report,
-    Returned,
-)
+from shunter.wire.messages import Advances, Beat, Hello, Kind, Returned
 from system.full_peers import FullPeers, hostile_messages
 from system.plain_peers import Peer, PlainPeers
 from system.yard import PATIENCE, Station, until

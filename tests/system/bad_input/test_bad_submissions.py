@@ -9,7 +9,8 @@ import pytest
 
 from shunter.client import Client
 from shunter.model.retry import Retry
-from shunter.wire.messages import Submission, Submit
+from shunter.model.submission import Submission
+from shunter.wire.messages import Submit
 from system.plain_peers import PlainPeers
 
 LIMIT = 1024 * 1024

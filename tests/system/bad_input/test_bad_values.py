@@ -9,15 +9,9 @@ import pytest
 
 from shunter.client import Client
 from shunter.model.job import ErrorKind, Failure, Status
+from shunter.model.report import Advance, Held, Report
 from shunter.model.retry import Retry
-from shunter.wire.messages import (
-    Advance,
-    Advances,
-    Assignment,
-    Held,
-    Kind,
-    Report,
-)
+from shunter.wire.messages import Advances, Assignment, Kind
 from system.full_peers import FullPeers
 from system.plain_peers import PlainPeers
 from system.yard import PATIENCE, Station, Yard, until

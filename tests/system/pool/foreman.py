@@ -11,7 +11,8 @@ from typing import Any
 import msgspec
 
 from shunter.app import load_app, payload_of
-from shunter.wire.messages import Advance, Assignment, Held, Report
+from shunter.model.report import Advance, Held, Report
+from shunter.wire.messages import Assignment
 from shunter.worker.pool.process_pool import PoolSettings, ProcessPool
 
 APP = f"{Path(__file__).parent / 'pool_app.py'}:app"

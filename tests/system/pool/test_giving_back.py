@@ -8,7 +8,7 @@ import signal
 import time
 from pathlib import Path
 
-from shunter.wire.messages import Held
+from shunter.model.report import Held
 from system.pool.foreman import Drive, Foreman
 
 

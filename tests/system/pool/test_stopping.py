@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from shunter.model.job import ErrorKind, Failure
-from shunter.wire.messages import Held, Report
+from shunter.model.report import Held, Report
 from system.pool.foreman import Drive, Foreman, is_alive, is_running
 
 STOPPED = [

@@ -28,13 +28,13 @@ from shunter.gateway.zmq.backend import Backend
 from shunter.model import lifecycle
 from shunter.model.job import Status
 from shunter.model.lease import LeaseTerms, WorkerLease
+from shunter.model.submission import Receipt
 from shunter.store.memory import MemoryStore
 from shunter.testing.simulation.campaign import be_quiet
 from shunter.testing.simulation.generator import scenario_of
 from shunter.testing.simulation.shrinking import shrunk
 from shunter.testing.simulation.simulator import simulate
 from shunter.testing.simulation.story import story
-from shunter.wire.messages import Receipt
 from shunter.worker.zmq.credits import Credits
 from shunter.worker.zmq.outbox import Outbox
 from shunter.worker.zmq.zmq_worker import ZmqWorker

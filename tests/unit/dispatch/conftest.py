@@ -13,10 +13,11 @@ from shunter.dispatch.dispatcher import Dispatcher
 from shunter.dispatch.rules import Rules
 from shunter.errors import JobError
 from shunter.model.job import Job, ReplyTo
+from shunter.model.report import Held, Report
+from shunter.model.submission import Receipt, Submission
 from shunter.model.worker import Handler, Worker, WorkerKind
 from shunter.testing import MemoryStore, VirtualClock
 from shunter.testing.finish import finish
-from shunter.wire.messages import Held, Receipt, Report, Submission
 
 CLIENT = ReplyTo("test", b"client")
 

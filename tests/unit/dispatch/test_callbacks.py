@@ -8,6 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from shunter.dispatch import sweep
+from shunter.dispatch.arrivals import CallbackAttempted
 from shunter.dispatch.callbacks import READ_AT_ONCE
 from shunter.dispatch.dispatcher import Dispatcher
 from shunter.dispatch.intake import IntakeRules
@@ -15,10 +16,10 @@ from shunter.dispatch.rules import CallbackRules
 from shunter.model import callback
 from shunter.model.callback_hosts import allowed_hosts
 from shunter.model.job import Callback, Job, Status
+from shunter.model.report import Report
 from shunter.model.retry import Retry
 from shunter.store.port import Batch
 from shunter.testing.finish import finish
-from shunter.wire.messages import Report
 
 URL = "http://127.0.0.1/done"
 RULES = CallbackRules(max_tries=3, timeout=10.0, at_once=16, waits=Retry(delay=2.0, jitter=0.0))
@@ -43,9 +44,9 @@ class Calls:
         self.dispatcher.callback_attempted(job_id, tries, error)
 
 
-def given(scene: Any, name: str = "d-1") -> Calls:
+def given(scene: Any, name: str = "d-1", **rules: Any) -> Calls:
     """A dispatcher of the scene with these rules, whose calls are written down."""
-    dispatcher = scene.another_dispatcher(name, callbacks=RULES)
+    dispatcher = scene.another_dispatcher(name, callbacks=replace(RULES, **rules))
     if name == "d-1":
         scene.dispatcher = dispatcher
     return Calls(dispatcher)
@@ -320,12 +321,12 @@ def test_others_are_looked_for_while_one_host_has_all_the_places_that_it_may_hav
     scene: Any,
 ) -> None:
     calls = given(scene)
-    assert calls.dispatcher.callbacks.appetite == READ_AT_ONCE
+    assert calls.dispatcher.state.callbacks.appetite == READ_AT_ONCE
 
     end(scene, *(f"j-{number}" for number in range(20)))
 
     assert len(calls.made) == 4
-    assert calls.dispatcher.callbacks.appetite == READ_AT_ONCE, "there may be other hosts"
+    assert calls.dispatcher.state.callbacks.appetite == READ_AT_ONCE, "there may be other hosts"
 
 
 @pytest.mark.parametrize("seconds", [-3600.0, -0.5])
@@ -411,26 +412,21 @@ def test_what_is_due_for_a_host_that_hangs_is_put_off_so_that_others_are_found(s
     assert not scene.dispatcher.has_work
 
 
-def test_notices_over_udp_and_calls_over_http_have_places_of_their_own(scene: Any) -> None:
-    calls = given(scene)
+def ended(job_id: str, url: str) -> Job:
+    return Job(
+        id=job_id,
+        type="t",
+        created=0.0,
+        updated=0.0,
+        status=Status.COMPLETED,
+        callback=Callback(url, due=1.0),
+    )
+
+
+def test_a_scheme_may_have_places_of_its_own(scene: Any) -> None:
+    calls = given(scene, at_once_by_scheme={"udp": 200})
     calls.url = None
-    told = [
-        Job(
-            id=f"u-{number}",
-            type="t",
-            created=0.0,
-            updated=0.0,
-            status=Status.COMPLETED,
-            callback=Callback(f"udp://127.0.0.1:4000/{number}", due=1.0, grace=20.0),
-        )
-        for number in range(100)
-    ]
-    for job in told:
-        scene.dispatcher.callbacks.expect(job)
-    owed = [
-        replace(told[0], id=f"v-{port}", callback=Callback(f"udp://127.0.0.1:{port}/1", due=1.0))
-        for port in range(5000, 5100)
-    ]
+    owed = [ended(f"v-{port}", f"udp://127.0.0.1:{port}/1") for port in range(5000, 5100)]
     finish(scene.store.commit(Batch(now=0.0, inserts=owed)))
     look(scene, calls)
     assert len(calls.made) == 100
@@ -438,3 +434,34 @@ def test_notices_over_udp_and_calls_over_http_have_places_of_their_own(scene: An
     end(scene, "j-1")
 
     assert calls.made[100:] == [("j-1", 1)]
+
+
+@pytest.mark.parametrize(("error", "is_delivered"), [(None, True), ("no answer", False)])
+def test_what_a_gateway_called_for_unasked_is_written(
+    scene: Any, error: str | None, is_delivered: bool
+) -> None:
+    calls = given(scene)
+    job = ended("u-1", "udp://127.0.0.1:4000/1")
+    finish(scene.store.commit(Batch(now=0.0, inserts=[job])))
+
+    calls.dispatcher.callbacks_attempted([CallbackAttempted("u-1", 0, error, job=job)])
+    scene.turns(calls.dispatcher)
+
+    assert state(scene, "u-1").delivered is is_delivered
+    assert state(scene, "u-1").error == (error or "")
+
+
+def test_what_was_called_for_unasked_is_decided_by_the_store_where_it_has_changed(
+    scene: Any,
+) -> None:
+    calls, rival = given(scene), given(scene, "d-2")
+    rival.url = None
+    job = ended("u-1", "udp://127.0.0.1:4000/1")
+    finish(scene.store.commit(Batch(now=0.0, inserts=[job])))
+    look(scene, rival)
+    assert rival.made == [("u-1", 1)]
+
+    calls.dispatcher.callbacks_attempted([CallbackAttempted("u-1", 0, None, job=job)])
+    scene.turns(calls.dispatcher)
+
+    assert state(scene, "u-1").delivered

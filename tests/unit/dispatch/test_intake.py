@@ -11,8 +11,8 @@ from shunter.dispatch.intake import IntakeRules, admit
 from shunter.errors import JobRefused
 from shunter.model.job import Job, ReplyTo
 from shunter.model.retry import Retry
+from shunter.model.submission import Submission
 from shunter.model.worker import Handler
-from shunter.wire.messages import Submission
 
 WISH = Submission("j-1", "add", b"\xc0")
 CLIENT = ReplyTo("zmq", b"c")

@@ -10,8 +10,8 @@ from tests.unit.dispatch.conftest import a_worker
 from shunter.dispatch import sweep
 from shunter.dispatch.arrivals import HeartbeatReceived, WorkerRegistered
 from shunter.model.job import Status
+from shunter.model.report import Held, Report
 from shunter.testing.finish import finish
-from shunter.wire.messages import Held, Report
 
 J1 = Held("j-1", 1)
 

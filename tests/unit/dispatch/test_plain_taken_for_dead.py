@@ -12,9 +12,9 @@ import pytest
 from shunter.dispatch import sweep
 from shunter.gateway.zmq.backend import Backend
 from shunter.model.job import Status
+from shunter.model.submission import Submission
 from shunter.refusal_log import RefusalLog
 from shunter.testing.finish import finish
-from shunter.wire.messages import Submission
 
 NAME = b"slow"
 

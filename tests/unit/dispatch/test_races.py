@@ -9,9 +9,10 @@ import pytest
 from shunter.dispatch import sweep
 from shunter.errors import StoreError
 from shunter.model.job import Status
+from shunter.model.report import Advance, Held, Report
+from shunter.model.submission import Receipt
 from shunter.model.worker import WorkerKind
 from shunter.testing.finish import finish
-from shunter.wire.messages import Advance, Held, Receipt, Report
 
 J1 = Held("j-1", 1)
 

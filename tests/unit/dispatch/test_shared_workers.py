@@ -12,9 +12,9 @@ from shunter.dispatch.arrivals import Survey
 from shunter.dispatch.dispatcher import Dispatcher
 from shunter.model import health
 from shunter.model.job import Status
+from shunter.model.report import Held, Report
 from shunter.model.worker import Worker
 from shunter.testing.finish import finish
-from shunter.wire.messages import Held, Report
 from unit.dispatch.conftest import Scene
 
 

@@ -6,7 +6,8 @@ import asyncio
 from contextlib import suppress
 from typing import Any
 
-from shunter.wire.messages import Receipt, Report, Submission
+from shunter.model.report import Report
+from shunter.model.submission import Receipt, Submission
 
 
 class SlowStore:

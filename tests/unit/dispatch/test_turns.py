@@ -7,9 +7,10 @@ from typing import Any
 from shunter.dispatch import sweep
 from shunter.dispatch.arrivals import UnattributedResult
 from shunter.model.job import ErrorKind, Failure, Status
+from shunter.model.report import Advance, Held, Report
+from shunter.model.submission import Receipt
 from shunter.model.worker import WorkerKind
 from shunter.testing.finish import finish
-from shunter.wire.messages import Advance, Held, Receipt, Report
 
 RESULT = b"\x2a"
 

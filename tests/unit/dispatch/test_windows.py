@@ -11,8 +11,8 @@ from shunter.dispatch.arrivals import HeartbeatReceived, WorkerRegistered
 from shunter.dispatch.roster import Roster
 from shunter.dispatch.state import Member
 from shunter.model.job import Job
+from shunter.model.report import Held, Report
 from shunter.model.worker import Handler, Worker, WorkerKind
-from shunter.wire.messages import Held, Report
 from unit.dispatch.conftest import Recorder, Scene
 
 

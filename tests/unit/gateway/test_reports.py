@@ -9,8 +9,8 @@ from shunter.errors import InvalidTransition, JobError, JobFinal, LeaseLost, Sta
 from shunter.gateway.http import reports
 from shunter.model import lifecycle
 from shunter.model.job import ErrorKind, Execution, Failure, Job, Status
+from shunter.model.report import Report
 from shunter.model.retry import Retry
-from shunter.wire.messages import Report
 
 RUNNING = Job(
     id="j",

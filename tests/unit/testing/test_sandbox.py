@@ -12,8 +12,8 @@ import pytest
 from shunter import App, Client, Context, JobCancelled, JobFailed, JobRefused, ResultTimeout, Status
 from shunter.app import payload_of
 from shunter.model.job import Callback
+from shunter.model.submission import Submission
 from shunter.testing import Sandbox
-from shunter.wire.messages import Submission
 
 app = App()
 

@@ -26,7 +26,9 @@ from shunter.model.job import (
     Progress,
     Status,
 )
+from shunter.model.report import Report
 from shunter.model.retry import Retry
+from shunter.model.submission import Submission
 from shunter.wire import checking, documents
 from shunter.wire.checking import Document, NotJson, parsed, rules_of
 from shunter.wire.documents import (
@@ -38,7 +40,6 @@ from shunter.wire.documents import (
     status_named,
     submission_of,
 )
-from shunter.wire.messages import Report, Submission
 from shunter.wire.tagging import MAX_NESTING, BadDocument, document_of, tagged_document
 
 JOB = Job(

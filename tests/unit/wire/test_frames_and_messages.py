@@ -10,9 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shunter.errors import ProtocolError
+from shunter.model.document import is_document
+from shunter.model.report import Held
+from shunter.model.submission import Submission
 from shunter.wire import messages
-from shunter.wire.frames import Full, Plain, bytes_of, document_of, full, is_document, read
-from shunter.wire.messages import Held, Kind, Message, Reports, Submission, Submit, decode
+from shunter.wire.frames import Full, Plain, bytes_of, document_of, full, read
+from shunter.wire.messages import Kind, Message, Reports, Submit, decode
 
 BODIES = [
     value

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from shunter.model.report import Held
 from shunter.wire.frames import PING, READY
-from shunter.wire.messages import Held
 from shunter.wire.pingpong import (
     BrokerWatch,
     JobForgotten,

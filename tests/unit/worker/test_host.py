@@ -11,8 +11,9 @@ import pytest
 
 from shunter import App
 from shunter.errors import AppError
+from shunter.model.report import Advance, Held, Report
 from shunter.net.environment import Environment
-from shunter.wire.messages import Advance, Assignment, Held, Report
+from shunter.wire.messages import Assignment
 from shunter.worker.host import HostSettings, WorkerHost
 
 JOB = Assignment("a", 1, "t", b"\xc0", None, None)

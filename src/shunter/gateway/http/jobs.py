@@ -21,8 +21,11 @@ from shunter.dispatch.dispatcher import Dispatcher
 from shunter.errors import JobError, JobFinal
 from shunter.gateway.http import reports
 from shunter.gateway.http.reading import Reading
+from shunter.model.document import DOCUMENT_BYTES
 from shunter.model.identity import is_name
 from shunter.model.job import Job
+from shunter.model.report import Report
+from shunter.model.submission import Receipt
 from shunter.net.web.bodies import aside, read_body
 from shunter.net.web.refusals import (
     CONFLICTS,
@@ -42,8 +45,6 @@ from shunter.wire.documents import (
     status_named,
     submission_of,
 )
-from shunter.wire.frames import DOCUMENT_BYTES
-from shunter.wire.messages import Receipt, Report
 from shunter.wire.tagging import BadDocument
 
 COLLECTION = "/dispatcher/jobs/"

@@ -65,9 +65,9 @@ class Probes:
             oldest=oldest,
             workers=workers,
             counters=self._dispatcher.counters,
-            timings=self._dispatcher.timings,
-            connected=self._dispatcher.connected,
-            skews=self._dispatcher.skews,
+            timings=self._dispatcher.view.timings,
+            connected=self._dispatcher.view.connected,
+            skews=self._dispatcher.view.skews,
             now=self._dispatcher.now(),
         )
         return Response(as_text(standing), media_type=CONTENT_TYPE)

@@ -12,7 +12,7 @@ from shunter.errors import JobFinal, LeaseLost, StaleAttempt
 from shunter.model import lifecycle
 from shunter.model.job import ErrorKind, Job, PastAttempt, Status
 from shunter.model.lifecycle import Event
-from shunter.wire.messages import Held, Report
+from shunter.model.report import Held, Report
 
 _ENDS = {
     True: {Event.LOST, Event.EXHAUSTED, Event.CANCELLED},

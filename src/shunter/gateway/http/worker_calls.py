@@ -25,13 +25,13 @@ from shunter.errors import StoreError
 from shunter.model import health
 from shunter.model.health import HealthRules
 from shunter.model.job import Job
+from shunter.model.report import Held
 from shunter.model.watch import Watch
 from shunter.model.worker import Worker
 from shunter.net.calling import Answer, CallFailed
 from shunter.net.environment import REAL, Environment
 from shunter.net.web.bodies import aside
 from shunter.wire.documents import job_document
-from shunter.wire.messages import Held
 
 CALL_SECONDS = 5.0
 """How long a worker may take to answer."""

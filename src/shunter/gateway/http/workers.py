@@ -14,11 +14,11 @@ from shunter.dispatch.registry import change_workers
 from shunter.gateway.http.worker_calls import HttpWorkers
 from shunter.model import health
 from shunter.model.identity import is_name
+from shunter.model.report import Held
 from shunter.model.worker import Worker, WorkerKind
 from shunter.net.web.bodies import read_body
 from shunter.net.web.refusals import HttpRefusal, JsonAnswer
 from shunter.wire.checking import checked, parsed
-from shunter.wire.messages import Held
 from shunter.wire.worker_documents import WorkerList, WorkerRequest, worker_document
 
 COLLECTION = "/dispatcher/workers/"

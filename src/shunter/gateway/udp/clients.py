@@ -8,19 +8,20 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from shunter.dispatch.arrivals import CallbackAttempted
 from shunter.dispatch.dispatcher import Dispatcher
 from shunter.gateway.udp.exchange import Exchange, PendingRequest
 from shunter.gateway.udp.quota import Quota
-from shunter.model.job import DEFAULT_TYPE, ErrorKind, Job, ReplyTo, Status
-from shunter.wire.messages import Receipt, Submission
+from shunter.model.document import NIL
+from shunter.model.job import DEFAULT_TYPE, Callback, ErrorKind, Job, ReplyTo, Status
+from shunter.model.submission import Receipt, Submission
 from shunter.wire.udp import naming, packets
 from shunter.wire.udp.calculators import Address, TaskId
 from shunter.wire.udp.methods import AddTask, NotifyTask, Packed
 from shunter.wire.udp.packets import Command
 
-NIL = b"\xc0"
 NOTICE_SECONDS = 15.0
 """For how long an end is told again and again; after that less often, as a callback is."""
 
@@ -35,6 +36,7 @@ class _Addition(Struct, frozen=True):
 
     submission: Submission
     reply_to: ReplyTo
+    notice: Callback
     command: Command
     peer: Address
     size: int
@@ -80,7 +82,8 @@ class UdpClients:
         )
         self._quota.asked(peer)
         reply_to = naming.reply_to(peer, params.task_id)
-        self._added.append(_Addition(submission, reply_to, command, peer, size))
+        notice = naming.notice(peer, params.task_id)
+        self._added.append(_Addition(submission, reply_to, notice, command, peer, size))
 
     def store_added(self) -> None:
         """Have the tasks stored that came; each is confirmed once it is committed."""
@@ -90,6 +93,7 @@ class UdpClients:
                 [each.submission for each in added],
                 [each.reply_to for each in added],
                 partial(self._stored, added),
+                notices=[each.notice for each in added],
             )
 
     def _stored(self, added: Sequence[_Addition], receipts: Sequence[Receipt]) -> None:
@@ -124,7 +128,6 @@ class UdpClients:
             self._quota.ended(known[0], job.unique_key or "")
             if len(self._exchange.endpoint) >= MOST_UNCONFIRMED:
                 continue
-            self._dispatcher.callbacks.expect(job)
             self._notify(job, *known, heard=self._noting(job))
 
     def pass_on(self) -> None:
@@ -148,8 +151,8 @@ class UdpClients:
 
     def _noting(self, job: Job) -> Callable[[str | None], None]:
         assert job.callback is not None
-        job_id, tries = job.id, job.callback.tries
-        return lambda error: self._heard.append(CallbackAttempted(job_id, tries, error))
+        kept, tries = replace(job, payload=None, result=None), job.callback.tries
+        return lambda error: self._heard.append(CallbackAttempted(kept.id, tries, error, job=kept))
 
     def _notify(
         self, job: Job, peer: Address, task_id: TaskId, heard: Callable[[str | None], None]

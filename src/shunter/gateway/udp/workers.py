@@ -9,9 +9,10 @@ from typing import Any
 from shunter.dispatch.arrivals import UnattributedResult, WorkerRegistered
 from shunter.dispatch.dispatcher import Dispatcher
 from shunter.gateway.udp.exchange import Exchange, PendingRequest
+from shunter.model.document import NIL
 from shunter.model.job import DEFAULT_TYPE, ErrorKind, Failure, Job
+from shunter.model.report import Held, Report
 from shunter.model.worker import Handler, Worker, WorkerKind
-from shunter.wire.messages import Held, Report
 from shunter.wire.udp import naming, packets
 from shunter.wire.udp.calculators import (
     Address,
@@ -28,7 +29,6 @@ from shunter.wire.udp.calculators import (
 from shunter.wire.udp.methods import CompletedTask, Heartbeat, Packed, PerformTask
 from shunter.wire.udp.packets import AnswerError, Command
 
-NIL = b"\xc0"
 NOT_CONFIRMED = "its calculator did not confirm it"
 MOST_UNCONFIRMED = 10_000
 FORGOTTEN = "its calculator says that it is ready, so it does not have it"
@@ -98,9 +98,8 @@ class UdpWorkers:
             report = Report(job.job_id, job.attempt, result=result, error=error)
             self._dispatcher.report(worker_id, [report], batch=number)
         else:
-            unattributed = UnattributedResult(
-                worker_id, result, error, params.task_id, params.attempt
-            )
+            may_be_of = partial(_may_be_of, params)
+            unattributed = UnattributedResult(worker_id, result, error, may_be_of)
             self._dispatcher.report_unattributed(unattributed)
             self._dispatcher.submit([], None, lambda _: self._confirm(number))
         self._follow(others)
@@ -226,6 +225,12 @@ def _task(job: Job, task_id: TaskId) -> PerformTask:
         timeout=job.execution.timeout,
         job_id=job.id,
     )
+
+
+def _may_be_of(params: CompletedTask, job: Job) -> bool:
+    """True if a calculator that says this may mean the job, and this run of it."""
+    is_named = params.task_id == naming.task_id_of(job)
+    return is_named and params.attempt in (None, job.attempt)
 
 
 def _outcome(params: CompletedTask) -> tuple[bytes | None, Failure | None]:

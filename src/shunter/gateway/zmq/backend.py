@@ -13,6 +13,7 @@ from shunter.dispatch.dispatcher import Dispatcher
 from shunter.errors import ProtocolError
 from shunter.gateway.zmq.large_messages import LargeMessages
 from shunter.model.job import DEFAULT_TYPE, ErrorKind, Failure, Job
+from shunter.model.report import Held, Report
 from shunter.model.worker import PLAIN_PREFIX, Handler, Worker, WorkerKind
 from shunter.net.environment import REAL, Environment
 from shunter.net.parted import PART_KINDS, Body
@@ -28,13 +29,11 @@ from shunter.wire.messages import (
     Assignments,
     Beat,
     Farewell,
-    Held,
     Hello,
     Kind,
     Pong,
     Refusal,
     RefusalCode,
-    Report,
     Reports,
     Returned,
     Taken,

@@ -16,6 +16,7 @@ from shunter.errors import ProtocolError, StoreError
 from shunter.gateway.zmq.backend import PONG_IS_NO_JOB
 from shunter.gateway.zmq.undelivered_results import UndeliveredResults
 from shunter.model.job import DEFAULT_TYPE, Job, ReplyTo, Status
+from shunter.model.submission import Receipt, Submission
 from shunter.net.environment import REAL, Environment
 from shunter.net.parted import PART_KINDS, Body, PartedMessages, Release
 from shunter.net.transport import LoopSocket
@@ -37,11 +38,9 @@ from shunter.wire.messages import (
     Message,
     Outcome,
     Outcomes,
-    Receipt,
     Refusal,
     RefusalCode,
     Standing,
-    Submission,
     Submit,
     WorkersListed,
     decode,
@@ -236,7 +235,7 @@ class Frontend:
                 self._refuse(identity, request, fault, RefusalCode.STORE_FAILS)
 
     def _submit(self, identity: bytes, submit: Submit, release: Release) -> None:
-        served = self._dispatcher.served_types()
+        served = self._dispatcher.view.served_types()
         unserved = tuple(sorted({submission.type for submission in submit.jobs} - served))
 
         def answer(receipts: list[Receipt]) -> None:

@@ -11,10 +11,11 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 
 from shunter.dispatch.dispatcher import Dispatcher
 from shunter.errors import ProtocolError
+from shunter.model.report import Held
 from shunter.net.environment import REAL, Environment
 from shunter.net.parted import Body, PartedMessages, Release
 from shunter.wire.frames import DELIMITER
-from shunter.wire.messages import Assignments, CancelOrders, Held, Kind, Reports, decode, encode
+from shunter.wire.messages import Assignments, CancelOrders, Kind, Reports, decode, encode
 from shunter.wire.parts import FLOOR_BYTES_PER_SECOND, WHOLE_BYTES, ByteBudget
 
 INCOMING_BYTES = 32 * 1024 * 1024

@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from shunter.model.job import Job, Status
+from shunter.model.report import Report
 from shunter.testing.simulation.judge import Judge
 from shunter.testing.simulation.links import Frames
-from shunter.wire.messages import Beat, Hello, Kind, Pong, Report, Reports, Taken, decode
+from shunter.wire.messages import Beat, Hello, Kind, Pong, Reports, Taken, decode
 
 _UP = {Kind.READY.value.encode(), Kind.PING.value.encode(), Kind.RESULTS.value.encode()}
 _PONG, _TAKEN = Kind.PONG.value.encode(), Kind.TAKEN.value.encode()

@@ -20,9 +20,10 @@ from msgspec import Struct
 from shunter.app import App
 from shunter.errors import AppError
 from shunter.model.job import ErrorKind, Failure
+from shunter.model.report import Advance, Held, Report
 from shunter.testing.simulation.processes import Process
 from shunter.testing.simulation.witness import Run, Witness
-from shunter.wire.messages import Advance, Assignment, Held, Report
+from shunter.wire.messages import Assignment
 from shunter.worker.pool.escalation import Push
 from shunter.worker.pool.job_window import waited_too_long
 from shunter.worker.pool.process_pool import GIVE_BACK_AFTER_SECONDS, PoolSettings

@@ -15,7 +15,7 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
-from shunter.wire.messages import Held
+from shunter.model.report import Held
 
 Address = tuple[str, int]
 TaskId = int | str

@@ -11,15 +11,19 @@ from functools import lru_cache
 
 import msgspec
 
-from shunter.model.job import Job, ReplyTo
+from shunter.model.job import Callback, Job, ReplyTo
 from shunter.model.worker import UDP_PREFIX
 from shunter.wire.udp.calculators import Address, TaskId
 
 GATEWAY = "udp"
-SCHEME = "udp://"
+SCHEME = "udp"
 
 NOTICE_SECONDS = 20.0
 """For how long the dispatcher that wrote a task's end notifies the client before others may."""
+
+NOTICES_AT_ONCE = 256
+"""How many clients that it did not reach a dispatcher notifies at a time: each costs a packet now
+and then, and no connection."""
 
 MOST_CALCULATORS = 10_000
 """So many names are kept, since each is needed several times for every task."""
@@ -48,12 +52,10 @@ def client_of(job: Job) -> tuple[Address, TaskId] | None:
     return (host, port), task_id
 
 
-def notice_url(target: ReplyTo) -> str | None:
-    """Return how a callback names the client of a task, None for other clients."""
-    if target.gateway != GATEWAY:
-        return None
-    host, port, task_id = _decode(target.address)
-    return f"{SCHEME}{host}:{port}/{task_id}"
+def notice(client: Address, task_id: TaskId) -> Callback:
+    """Say by which callback a client hears of a task: that it has heard is part of the record."""
+    host, port = client
+    return Callback(f"{SCHEME}://{host}:{port}/{task_id}", grace=NOTICE_SECONDS)
 
 
 def task_id_of(job: Job) -> TaskId:

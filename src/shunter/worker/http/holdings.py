@@ -12,7 +12,7 @@ from enum import Enum
 
 from msgspec import Struct
 
-from shunter.wire.messages import Held
+from shunter.model.report import Held
 
 UNCONFIRMED_PER_SLOT = 4
 """With so many reports waiting, dispatchers reach us and we don't reach them: take no more."""

@@ -10,9 +10,10 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 from shunter.app import App
+from shunter.model.report import Advance, Held, Report
 from shunter.net.environment import REAL, Environment
 from shunter.net.web.answering import max_body_bytes
-from shunter.wire.messages import Advance, Assignment, Held, Report
+from shunter.wire.messages import Assignment
 from shunter.worker.host import HostSettings, WorkerHost
 from shunter.worker.http.holdings import Holdings
 from shunter.worker.http.http_lease import HttpLease

@@ -13,9 +13,10 @@ import msgspec
 from msgspec import Struct
 
 from shunter.model.job import ErrorKind
+from shunter.model.report import Report
 from shunter.wire.checking import Document, Name, Text, checked
 from shunter.wire.documents import Attempt, Milliseconds, Value
-from shunter.wire.messages import Assignment, Report
+from shunter.wire.messages import Assignment
 from shunter.wire.tagging import document_of, tagged_document
 from shunter.worker.http.holdings import Offer
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from shunter.wire.messages import Held, Report
+from shunter.model.report import Held, Report
 
 
 class PendingReport(Struct, eq=False):

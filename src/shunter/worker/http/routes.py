@@ -10,13 +10,14 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from shunter.model.identity import is_name
+from shunter.model.report import Held
 from shunter.net.web.answering import application
 from shunter.net.web.bodies import aside, read_body
 from shunter.net.web.refusals import HttpRefusal, JsonAnswer
 from shunter.refusal_log import RefusalLog
 from shunter.wire.checking import parsed
 from shunter.wire.documents import MAX_ATTEMPT
-from shunter.wire.messages import Assignment, Held
+from shunter.wire.messages import Assignment
 from shunter.wire.tagging import BadDocument
 from shunter.worker.http.holdings import Holdings, Offer, Reply
 from shunter.worker.http.http_lease import span_in

@@ -9,7 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from shunter.model.job import ErrorKind, Failure
-from shunter.wire.messages import Report
+from shunter.model.report import Report
 
 UNKNOWN_WORKER = "unknown_worker"
 SHOWN_CHARACTERS = 500

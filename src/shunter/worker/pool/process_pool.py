@@ -17,7 +17,8 @@ from msgspec import Struct
 
 from shunter.app import App
 from shunter.errors import AppError
-from shunter.wire.messages import Advance, Assignment, Held, Report
+from shunter.model.report import Advance, Held, Report
+from shunter.wire.messages import Assignment
 from shunter.worker.pool.child_queue import ChildQueue
 from shunter.worker.pool.child_supervisor import ChildSupervisor
 from shunter.worker.pool.escalation import Push

@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from shunter.model.job import ErrorKind, Failure
+from shunter.model.report import Advance, Held, Report
 from shunter.model.worker import Handler
-from shunter.wire.messages import Advance, Assignment, Held, Report
+from shunter.wire.messages import Assignment
 from shunter.worker.pool.escalation import Escalation, Push
 
 _UNKNOWN = Handler("")

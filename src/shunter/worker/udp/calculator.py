@@ -14,6 +14,7 @@ from functools import partial
 
 from shunter.app import App
 from shunter.errors import AppError
+from shunter.model.report import Advance, Held, Report
 from shunter.net.dialogue import (
     DEFAULT_DISPATCHER,
     Dialogue,
@@ -23,7 +24,6 @@ from shunter.net.dialogue import (
 )
 from shunter.net.environment import REAL, Environment
 from shunter.net.udp_endpoint import Seal
-from shunter.wire.messages import Advance, Held, Report
 from shunter.wire.udp.methods import CompletedTask, Heartbeat, PerformTask
 from shunter.wire.udp.packets import (
     MAX_PACKET_BYTES,

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from shunter.model.document import NIL
 from shunter.model.job import ErrorKind, Failure
-from shunter.wire.messages import Report
+from shunter.model.report import Report
 from shunter.wire.udp.methods import CompletedTask, Packed, PerformTask
 from shunter.wire.udp.packets import PacketReason
 
 MESSAGE_CHARACTERS = 600
 """What is left of an error: it fits, whatever its characters take, since most take one byte."""
 SHORTEST_CHARACTERS = 80
-NIL = b"\xc0"
 
 
 def completion(task: PerformTask, report: Report) -> CompletedTask:

@@ -15,12 +15,13 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
+from shunter.model.document import NIL
 from shunter.model.identity import is_name
 from shunter.model.job import DEFAULT_TYPE
-from shunter.wire.messages import Assignment, Held
+from shunter.model.report import Held
+from shunter.wire.messages import Assignment
 from shunter.wire.udp.methods import Heartbeat, PerformTask
 
-NIL = b"\xc0"
 BUSY_CODE, TYPE_CODE = "busy", "type"
 
 UNCONFIRMED_SECONDS = 0.3

@@ -14,22 +14,20 @@ from typing import TypeVar
 
 from shunter.app import App
 from shunter.model.lease import LeaseTerms, WorkerLease
+from shunter.model.report import Advance, Held, Report
 from shunter.net.environment import REAL, Environment
 from shunter.wire.messages import (
-    Advance,
     Advances,
     Assignment,
     Assignments,
     Beat,
     CancelOrders,
     Farewell,
-    Held,
     Hello,
     Kind,
     Pong,
     Refusal,
     RefusalCode,
-    Report,
     Reports,
     Returned,
     Taken,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from shunter.wire.messages import Held
+from shunter.model.report import Held
 from shunter.wire.udp.calculators import (
     Calculators,
     Done,

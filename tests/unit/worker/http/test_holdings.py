@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from shunter.wire.messages import Held
+from shunter.model.report import Held
 from shunter.worker.http.holdings import (
     REMEMBERED,
     UNCONFIRMED_PER_SLOT,

@@ -8,9 +8,10 @@ import msgspec
 import pytest
 
 from shunter.model.job import ErrorKind, Execution, Failure, Job, Status
+from shunter.model.report import Report
 from shunter.payload import result_of
 from shunter.wire.documents import job_document, report_of
-from shunter.wire.messages import Assignment, Report
+from shunter.wire.messages import Assignment
 from shunter.wire.tagging import BadDocument
 from shunter.worker.http.holdings import Offer
 from shunter.worker.http.offers import offer_of, result_document

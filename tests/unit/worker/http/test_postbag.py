@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from shunter.wire.messages import Held, Report
+from shunter.model.report import Held, Report
 from shunter.worker.http.pending_reports import PendingReports
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from shunter.model.job import ErrorKind, Failure
-from shunter.wire.messages import Report
+from shunter.model.report import Report
 from shunter.worker.http.verdicts import Fault, Verdict, fault_in, lessened, verdict_on
 
 DONE = Report("j", 1, result=b"\x01")

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from shunter.model.job import ErrorKind, Failure
+from shunter.model.report import Held, Report
 from shunter.model.retry import Retry
 from shunter.model.worker import Handler
-from shunter.wire.messages import Assignment, Held, Report
+from shunter.wire.messages import Assignment
 from shunter.worker.pool.escalation import Push
 from shunter.worker.pool.runs import Runs
 

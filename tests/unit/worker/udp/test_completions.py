@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from shunter.model.job import ErrorKind, Failure
-from shunter.wire.messages import Report
+from shunter.model.report import Report
 from shunter.wire.udp.methods import CompletedTask, Packed, PerformTask
 from shunter.wire.udp.packets import PacketReason, request
 from shunter.worker.udp.completions import (

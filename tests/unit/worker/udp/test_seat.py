@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from shunter.wire.messages import Assignment, Held
+from shunter.model.report import Held
+from shunter.wire.messages import Assignment
 from shunter.wire.udp.methods import Heartbeat, Packed, PerformTask
 from shunter.wire.udp.packets import notice
 from shunter.worker.udp.seat import AlreadyHere, Begin, Decline, Seat, run_name

@@ -1,0 +1,39 @@
+"""What a client wants done, and what it is told about that.
+
+All protocols say the same; `wire/` writes these values as they are, as arrays. What makes a
+submission acceptable is decided in `dispatch/intake.py`.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from shunter.model.job import Callback
+from shunter.model.retry import Retry
+
+
+class Submission(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """A job that a client wants done. What is None is decided by the handler's defaults."""
+
+    id: str
+    type: str
+    payload: bytes
+    priority: int | None = None
+    timeout: float | None = None
+    retry: Retry | None = None
+    delay: float | None = None
+    not_before: float | None = None
+    unique_key: str | None = None
+    workflow: str | None = None
+    run: str | None = None
+    callback: Callback | None = None
+    reply: bool = True
+    place_within: float | None = None
+
+
+class Receipt(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """What became of one submission: the id of its job, or the field at fault and the reason."""
+
+    job_id: str
+    field: str = ""
+    reason: str = ""
