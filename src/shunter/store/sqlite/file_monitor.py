@@ -1,9 +1,8 @@
 """Whether the file that is open is still the one that its path names, and whole.
 
 A file that was deleted or replaced takes writes as before, and nobody will ever read them. So the
-threads look after each commit, before anything is acknowledged, and before other work unless they
-did so a moment ago: three calls of `stat`, each of which lets go of the interpreter's lock. A
-file that shrank is in doubt until `inspector.py` has read it.
+threads look before and after each commit, and every second where nothing happens: three calls of
+`stat`, a few microseconds. A file that shrank is in doubt until `inspector.py` has read it.
 The files are never opened here: closing one of them would drop SQLite's locks on it.
 """
 
@@ -12,15 +11,11 @@ from __future__ import annotations
 import fcntl
 import os
 import threading
-from time import monotonic
 from typing import NamedTuple
 
 from shunter.errors import StoreError
 
 LOG, INDEX = "-wal", "-shm"
-
-FRESH_SECONDS = 0.05
-"""For so long what was seen counts, where nothing is to be acknowledged yet."""
 
 BEGIN_AGAIN = "restart the dispatchers to begin with an empty one"
 
@@ -58,7 +53,6 @@ class FileMonitor:
         self._seen: dict[str, _Seen] = {}
         self._lock = threading.Lock()
         self._damage = ""
-        self._fresh_until = 0.0
 
     @property
     def is_gone(self) -> bool:
@@ -96,14 +90,8 @@ class FileMonitor:
             self._seen, self._damage, self.generation = {}, "", 0
         self.doubt.clear()
 
-    def glance(self) -> None:
-        """Look, unless all was well a moment ago."""
-        if self._damage or monotonic() >= self._fresh_until:
-            self.look()
-
     def look(self) -> None:
         """Raise a StoreError unless all is as it was, or has grown."""
-        self._fresh_until = 0.0
         for name, known in list(self._seen.items()):
             found = _seen_at(name)
             if found is None or found[:2] != known[:2]:
@@ -116,7 +104,6 @@ class FileMonitor:
                 self._seen[name] = found
         if self._damage:
             raise FileDamaged(self._damage)
-        self._fresh_until = monotonic() + FRESH_SECONDS
 
     def set_old_log_aside(self) -> None:
         """Rename the log of the file that was open: to SQLite it would be that of the new one."""

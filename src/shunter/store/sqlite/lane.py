@@ -114,7 +114,7 @@ class Lane:
 
     def _checked(self) -> sqlite3.Connection:
         """Return a connection to the file that is at the path, or raise a StoreError."""
-        self._monitor.glance()
+        self._monitor.look()
         if self._connection is None or self._generation != self._monitor.generation:
             return self._reopen()
         return self._connection
