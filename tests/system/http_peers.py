@@ -11,6 +11,7 @@ from typing import Any
 
 import httpx
 
+from system.calls import calls
 from system.yard import PATIENCE, Station, free_port
 
 WORKERS = "/dispatcher/workers/"
@@ -144,7 +145,7 @@ class ForeignWorker:
 
     def _ask(self, method: str, at: int, path: str, body: Any = None) -> httpx.Response:
         url = f"http://127.0.0.1:{self.stations[at].http_port}{path}"
-        return httpx.request(method, url, json=body, timeout=5.0, trust_env=False)
+        return calls.request(method, url, json=body, timeout=5.0)
 
 
 class _Server(ThreadingHTTPServer):

@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 import zmq
 
+from system.calls import calls
 from system.http_peers import ForeignWorker
 from system.plain_peers import PlainPeers
 from system.udp_peers import UdpPeer
@@ -107,7 +107,7 @@ def worker(
     leave()
 
     def all_gone() -> bool:
-        listed = httpx.get(f"{station.url}/dispatcher/workers/", trust_env=False).json()
+        listed = calls.get(f"{station.url}/dispatcher/workers/").json()
         return not any(w["jobs"] for w in listed["workers"])
 
     until(all_gone)
@@ -139,10 +139,8 @@ def udp_client(station: Station, yard: Yard, plain: PlainPeers) -> tuple[Any, An
 def http_client(station: Station, yard: Yard, plain: PlainPeers) -> tuple[Any, Any]:
     jobs = f"{station.url}/dispatcher/jobs/"
     body = {"type": "default", "payload": SHOWN}
-    job_id = httpx.post(jobs, json=body, trust_env=False).json()["id"]
-    job = until(
-        lambda: (it := httpx.get(jobs + job_id, trust_env=False).json())["status"] == "c" and it
-    )
+    job_id = calls.post(jobs, json=body).json()["id"]
+    job = until(lambda: (it := calls.get(jobs + job_id).json())["status"] == "c" and it)
     return job["result"], SHOWN
 
 

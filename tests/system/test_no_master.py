@@ -25,13 +25,8 @@ LEASE = {
 }
 
 
-@pytest.fixture(params=[2, 3])
-def stations(request: pytest.FixtureRequest, yard: Yard, store_url: str) -> list[Station]:
-    return dispatchers(yard, store_url, request.param)
-
-
 @pytest.fixture
-def some_stations(yard: Yard, store_url: str) -> list[Station]:
+def stations(yard: Yard, store_url: str) -> list[Station]:
     """Two on SQLite and three on MongoDB, where not all pairs are worth their time."""
     return dispatchers(yard, store_url, 2 if store_url.startswith("sqlite") else 3)
 
@@ -87,16 +82,16 @@ def test_a_thousand_jobs_end_once_each_while_a_dispatcher_is_killed_every_second
 
 
 def test_a_frozen_worker_wakes_up_and_its_late_results_are_refused(
-    yard: Yard, some_stations: list[Station]
+    yard: Yard, stations: list[Station]
 ) -> None:
     """A frozen process can't stop its jobs, so here only the fence protects."""
-    frozen = yard.worker(*some_stations, slots=1)
-    client = yard.client(*some_stations)
+    frozen = yard.worker(*stations, slots=1)
+    client = yard.client(*stations)
     job = client.submit("attempt_of", 1.0)
     until(lambda: job.id in runs_in(yard.witness))
 
     frozen.signal(signal.SIGSTOP)
-    other = yard.worker(*some_stations, slots=1)
+    other = yard.worker(*stations, slots=1)
     assert job.result(PATIENCE) == 2
     frozen.signal(signal.SIGCONT)
 
@@ -109,12 +104,12 @@ def test_a_frozen_worker_wakes_up_and_its_late_results_are_refused(
 
 
 def test_a_client_and_a_worker_move_to_another_dispatcher_within_three_seconds(
-    yard: Yard, some_stations: list[Station]
+    yard: Yard, stations: list[Station]
 ) -> None:
     """Jobs that take longer than a moment leave one dispatcher all places of the worker."""
-    seconds = 0.05 if len(some_stations) == 2 else 0.0
-    yard.worker(*some_stations)
-    client = yard.client(*some_stations)
+    seconds = 0.05 if len(stations) == 2 else 0.0
+    yard.worker(*stations)
+    client = yard.client(*stations)
 
     def seconds_for_a_job() -> float:
         begun = time.monotonic()
@@ -122,7 +117,7 @@ def test_a_client_and_a_worker_move_to_another_dispatcher_within_three_seconds(
         return time.monotonic() - begun
 
     seconds_for_a_job()
-    for station in some_stations:
+    for station in stations:
         usually = max(seconds_for_a_job() for _ in range(5))
         station.process.kill()
         assert seconds_for_a_job() - usually < 3.0
@@ -132,11 +127,11 @@ def test_a_client_and_a_worker_move_to_another_dispatcher_within_three_seconds(
 
 
 def test_submissions_that_met_a_kill_are_repeated_and_stored_once(
-    yard: Yard, some_stations: list[Station]
+    yard: Yard, stations: list[Station]
 ) -> None:
-    yard.worker(*some_stations)
-    client = yard.client(*some_stations)
-    with Killing(some_stations) as killing:
+    yard.worker(*stations)
+    client = yard.client(*stations)
+    with Killing(stations) as killing:
         jobs = []
         while killing.kills < 2:
             jobs += client.submit_many("add", [(len(jobs), 1) for _ in range(20)])

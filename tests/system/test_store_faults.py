@@ -15,6 +15,7 @@ import httpx
 import pytest
 
 from shunter import Client, DispatcherBusy, ShunterError, StoreUnavailable, UdpClient
+from system.calls import calls
 from system.yard import PATIENCE, Station, Yard, until
 
 FAULTY_WITHIN = 12.0
@@ -65,7 +66,7 @@ def ids_in(path: str) -> set[str]:
 
 def readiness(station: Station) -> tuple[int, str]:
     with contextlib.suppress(httpx.TransportError):
-        answer = httpx.get(f"{station.url}/readyz", timeout=5.0)
+        answer = calls.get(f"{station.url}/readyz", timeout=5.0)
         return answer.status_code, answer.text
     return 0, ""
 
@@ -124,7 +125,7 @@ def test_what_happens_to_the_file_is_noticed_told_and_logged(
     assert store_file(station) in text
     assert isinstance(submitting.errors[-1], StoreUnavailable)
     assert "answers, but its store has failed" in str(submitting.errors[-1])
-    assert httpx.get(f"{station.url}/healthz").json()["ready"] is False
+    assert calls.get(f"{station.url}/healthz").json()["ready"] is False
     assert station.health() == 200
     assert station.process.logged(event="the store fails, trying again")
     if harm in (delete, replace_by_nothing):
@@ -213,7 +214,7 @@ def test_a_full_disk_is_told_to_every_client_and_passes(yard: Yard, small_disk: 
         fill(small_disk)
         until(lambda: not is_ready(station), within=PATIENCE, what="readiness is withheld")
         until(lambda: submitting.errors)
-        refused = httpx.post(f"{station.url}/dispatcher/jobs/", json=post, timeout=10.0)
+        refused = calls.post(f"{station.url}/dispatcher/jobs/", json=post, timeout=10.0)
         with (
             UdpClient(("127.0.0.1", station.udp_port), timeout=5.0) as by_udp,
             pytest.raises(DispatcherBusy, match="full"),
@@ -223,7 +224,7 @@ def test_a_full_disk_is_told_to_every_client_and_passes(yard: Yard, small_disk: 
         until(lambda: is_ready(station), within=FAULTY_WITHIN)
         before = len(submitting.acknowledged)
         until(lambda: len(submitting.acknowledged) > before + 10)
-        accepted = httpx.post(f"{station.url}/dispatcher/jobs/", json=post, timeout=10.0)
+        accepted = calls.post(f"{station.url}/dispatcher/jobs/", json=post, timeout=10.0)
 
     assert "the disk is full" in str(submitting.errors[0])
     assert refused.status_code == 503

@@ -193,7 +193,7 @@ def test_a_job_that_the_worker_forgot_is_found_out(web: Web, peers: Peers) -> No
     worker.register()
     job = web.submit("forgotten", 1)
     until(lambda: job["id"] in worker.running)
-    time.sleep(1.2)
+    until(lambda: len(worker.asked("GET", f"/jobs/{job['id']}")) >= 2)
     assert web.job(job["id"])["attempt"] == 1
 
     worker.work = lambda job: "second time"
@@ -214,8 +214,7 @@ def test_an_answer_that_never_came_leads_to_a_look_and_not_to_a_second_run(
     worker.register()
 
     job = web.submit("doubtful")
-    until(lambda: worker.asked("GET", f"/jobs/{job['id']}"))
-    time.sleep(1.5)
+    until(lambda: len(worker.asked("GET", f"/jobs/{job['id']}")) >= 3)
     may_end.set()
 
     done = web.when(job["id"], "c")

@@ -26,11 +26,10 @@ def test_without_calls_all_jobs_are_stopped_in_time_and_it_registers_anew(
 
     (line,) = until(lambda: worker.logged(action="self_destruct"))
 
-    time.sleep(0.5)
+    until(lambda: len(dispatcher.registrations) >= 2)
     ends = [run.last - heard for runs in runs_in(yard.witness).values() for run in runs]
     assert all(1.5 < end < 2.6 for end in ends), ends
     assert sorted(line["jobs"]) == ["one", "two"]
-    until(lambda: len(dispatcher.registrations) >= 2)
     assert dispatcher.look("one") == 404
     assert dispatcher.reports == []
     until(lambda: dispatcher.offer("three", "add", 1, 2).status_code == 202)
@@ -112,6 +111,6 @@ def test_a_worker_that_was_frozen_stops_its_jobs_before_it_listens(
 
     until(lambda: worker.logged(action="self_destruct"))
     dispatcher.patience = PATIENCE
-    time.sleep(0.5)
-    assert "stale" not in runs_in(yard.witness)
     until(lambda: dispatcher.offer("new", "add", 1, 2).status_code == 202)
+    assert dispatcher.report_on("new")["result"] == 3
+    assert "stale" not in runs_in(yard.witness)

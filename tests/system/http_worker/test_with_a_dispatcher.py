@@ -5,9 +5,9 @@ from __future__ import annotations
 import signal
 from typing import Any
 
-import httpx
 import pytest
 
+from system.calls import calls
 from system.http_worker.conftest import StartWorker, worker_in
 from system.witness import overlaps, runs_in
 from system.yard import PATIENCE, Station, Yard, until
@@ -23,7 +23,7 @@ class Asking:
         self._base = f"http://127.0.0.1:{station.http_port}"
 
     def ask(self, method: str, path: str, **how: Any) -> Any:
-        answer = httpx.request(method, self._base + path, timeout=PATIENCE, trust_env=False, **how)
+        answer = calls.request(method, self._base + path, timeout=PATIENCE, **how)
         assert answer.is_success, answer.text
         return answer.json()
 

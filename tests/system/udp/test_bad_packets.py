@@ -10,9 +10,9 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import httpx
 import pytest
 
+from system.calls import calls
 from system.udp.views import calculators, counting, jobs
 from system.udp_peers import UdpPeer
 from system.yard import PATIENCE, Station, Yard, until
@@ -154,7 +154,7 @@ def test_a_prometheus_sees_what_was_refused(station: Station, stranger: UdpPeer)
     stranger.say(b"not json")
 
     def shown() -> bool:
-        text = httpx.get(f"{station.url}/metrics", trust_env=False, timeout=PATIENCE).text
+        text = calls.get(f"{station.url}/metrics", timeout=PATIENCE).text
         return 'shunter_refused_total{reason="udp_not_json"}' in text
 
     until(shown)

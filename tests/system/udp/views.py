@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import httpx
-
+from system.calls import calls
 from system.udp_peers import UdpPeer
 from system.yard import PATIENCE, Station
 
 
 def _listed(station: Station, what: str) -> list[dict[str, Any]]:
     url = f"{station.url}/dispatcher/{what}/"
-    return list(httpx.get(url, trust_env=False, timeout=PATIENCE).json()[what])
+    return list(calls.get(url, timeout=PATIENCE).json()[what])
 
 
 def jobs(station: Station, client: UdpPeer | None = None) -> list[dict[str, Any]]:
@@ -30,7 +29,7 @@ def calculators(station: Station, state: str = "alive") -> list[str]:
 
 def cancel(station: Station, job_id: str) -> None:
     url = f"{station.url}/dispatcher/jobs/{job_id}"
-    assert httpx.delete(url, trust_env=False, timeout=PATIENCE).is_success
+    assert calls.delete(url, timeout=PATIENCE).is_success
 
 
 def counting(station: Station) -> Callable[[str], int]:
