@@ -27,6 +27,10 @@ class Wire:
         self.latency = latency
         self.extra_latency = 0.0
         self.bytes_per_second: float | None = None
+        self.lost = self.duplicated = self.late = 0.0
+        """Which part of the datagrams is lost, arrives twice, or comes out of order."""
+        self.loses_answers = 0
+        """How many faults there are that break connections over which an answer is to go."""
         self.cuts = 0
         self.stuck: list[Lane] = []
 
