@@ -91,17 +91,13 @@ class DatagramNetwork:
     def __init__(self, wires: Wires, names: tuple[str, ...]) -> None:
         self._wires = wires
         self._hosts = {name: f"10.0.0.{number}" for number, name in enumerate(names, start=1)}
-        self._names = {host: name for name, host in self._hosts.items()}
+        self.names = {host: name for name, host in self._hosts.items()}
         self._sockets: dict[Peer, SimulatedDatagramSocket] = {}
         self._next_port = FIRST_PORT
         self.tap: PacketTap | None = None
 
     def host_of(self, name: str) -> str:
         return self._hosts[name]
-
-    def name_of(self, host: str) -> str:
-        """Return which process has an address."""
-        return self._names[host]
 
     def bind(
         self, loop: ProcessLoop, port: int, on_batch: Callable[[Batch], None], at_once: int
@@ -126,7 +122,7 @@ class DatagramNetwork:
         if self.tap is not None:
             self.tap.packet_sent(source.address, target, packet)
         wires, random = self._wires, self._wires.random
-        wire = wires.between(source.loop.name, self._names[target[0]])
+        wire = wires.between(source.loop.name, self.names[target[0]])
         copies = 1 + (random.random() < wire.duplicated)
         for _ in range(copies):
             if wire.cuts or random.random() < wire.lost:

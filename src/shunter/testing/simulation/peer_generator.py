@@ -26,7 +26,7 @@ OF_PACKETS = frozenset({FaultKind.PACKET_LOSS, FaultKind.DUPLICATION, FaultKind.
 OF_SERVERS = frozenset({FaultKind.HANG, FaultKind.REFUSE, FaultKind.LOST_ANSWERS})
 PEER_FAULTS = OF_PACKETS | OF_SERVERS
 
-PEERS = ("udp client", "receiver")
+PEERS = ("udp client", "receiver", "udp worker", "http worker")
 
 
 def with_peers(
@@ -41,7 +41,21 @@ def with_peers(
         scenario = _with_udp_client(scenario, random)
     if "receiver" in wanted:
         scenario = _with_receivers(scenario, random)
+    if "udp worker" in wanted:
+        scenario = _with_workers(scenario, WorkerKind.UDP, random)
+    if "http worker" in wanted:
+        scenario = _with_workers(scenario, WorkerKind.HTTP, random)
     return _with_faults(scenario, kinds, spans, random)
+
+
+def _with_workers(scenario: Scenario, kind: WorkerKind, random: Random) -> Scenario:
+    """Make some workers, or all, speak something else."""
+    part = random.choice((0.5, 1.0))
+    workers = tuple(
+        replace(worker, kind=kind) if random.random() < part else worker
+        for worker in scenario.workers
+    )
+    return replace(scenario, workers=workers)
 
 
 def _with_udp_client(scenario: Scenario, random: Random) -> Scenario:

@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from shunter.model.job import Job, Status
 from shunter.model.lifecycle import Event
+from shunter.model.worker import WorkerKind
 from shunter.testing.simulation.actors import Actor, DispatcherActor, World
 from shunter.testing.simulation.callback_judge import CallbackJudge, is_settled
 from shunter.testing.simulation.client_actors import ClientActor, ReceiverActor, UdpClientActor
@@ -33,6 +34,7 @@ MAX_STEPS = 400_000
 MAX_WAITING_MESSAGES = 500
 MAX_TASKS = 200
 MAX_UNWINDING = 20
+UNLEASED = (WorkerKind.UDP, WorkerKind.PLAIN)
 
 
 class Line(Struct, frozen=True):
@@ -78,12 +80,19 @@ class Simulator:
         self.actors: dict[str, Actor] = {}
         self.clocks = {name: WallClock(self.time) for name in scenario.names}
         self.store_faults = {name: StoreFaults() for name in scenario.dispatchers}
-        self.witness = Witness(self._overlapped, self.tell)
+        self.witness = Witness(
+            lambda old, new: self.judge.overlapped(old, new),
+            lambda run: self.judge.ran_again(run),
+            self.tell,
+        )
         self.truth = Truth(self._written, self._callback_written, self._beat)
         self.judge = Judge(lambda: self.time.now, self.truth.job, self.witness.under_way, self.tell)
         self.network.zmq.monitor = Monitor(
             self.judge, lambda: self.time.now, self.truth.job, self.judge.stored_beat
         )
+        self.judge.hosts = self.network.datagrams.names
+        unleased = {w.name for w in scenario.workers if w.kind in UNLEASED}
+        self.judge.has_no_lease = unleased.__contains__
         self.callbacks = CallbackJudge(self.judge, self.truth.job)
         self.network.datagrams.tap = self.callbacks
         self.faults = Faults(self)
@@ -214,9 +223,6 @@ class Simulator:
     def _beat(self, worker_id: str) -> None:
         self.judge.beat_stored(worker_id)
 
-    def _overlapped(self, old: object, new: object) -> None:
-        self.judge.overlapped(old, new)  # type: ignore[arg-type]
-
     def _is_done(self) -> bool:
         return self._is_over or self.judge.violation is not None
 
@@ -244,7 +250,7 @@ class Simulator:
     def _is_owed(self, job: Job) -> bool:
         """True if a callback must come to its end: a UDP client that began anew confirms none."""
         known = client_of(job)
-        if known is not None and self._lives[self.network.datagrams.name_of(known[0][0])] > 1:
+        if known is not None and self._lives[self.network.datagrams.names[known[0][0]]] > 1:
             return False
         return not is_settled(job)
 

@@ -4,20 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from random import Random
-from typing import cast
+from typing import Protocol, cast
 
 from shunter.app import App
+from shunter.model.health import worker_id_at
 from shunter.model.job import DEFAULT_TYPE
 from shunter.model.worker import WorkerKind
-from shunter.testing.simulation.actors import World, backend
+from shunter.testing.simulation.actors import UDP_PORT, World, backend, web_address
 from shunter.testing.simulation.pool import SimulatedPool
 from shunter.testing.simulation.processes import Process
 from shunter.testing.simulation.scenario import PlannedWorker
+from shunter.worker.http.host import HttpHost, HttpHostSettings
 from shunter.worker.pool.process_pool import PoolSettings, ProcessPool
+from shunter.worker.udp.calculator import Calculator, CalculatorSettings
 from shunter.worker.zmq.zmq_worker import ZmqWorker, ZmqWorkerSettings
 
 GRACE_SECONDS = 3.0
 """How long what runs on a worker that resigns may go on."""
+
+WORKER_PORT = 7000
+QUIET_SECONDS = 10.0
 
 
 def simulated_app() -> App:
@@ -35,16 +41,30 @@ def simulated_app() -> App:
 APP = simulated_app()
 
 
-class WorkerActor:
-    """What all share that have a pool: it is simulated, and holds no more than it may."""
+class _Runnable(Protocol):
+    """A worker's parent process."""
 
+    async def run(self) -> None: ...
+
+    def stop(self) -> None: ...
+
+
+class WorkerActor:
+    """A worker with a simulated pool, which never holds more jobs than it may."""
+
+    worker: _Runnable
     pool: SimulatedPool
 
     def __init__(self, process: Process, world: World, plan: PlannedWorker, random: Random) -> None:
         self.process = process
         self._world, self._plan, self._random = world, plan, random
+        self._pool_settings = PoolSettings(slots=plan.slots)
+        self.worker = self._made()
 
-    def make_pool(
+    def _made(self) -> _Runnable:
+        raise NotImplementedError
+
+    def _pool(
         self, _: str, app: App, settings: PoolSettings, *, on_output: Callable[[], None]
     ) -> ProcessPool:
         """Stand in for `ProcessPool`."""
@@ -54,10 +74,10 @@ class WorkerActor:
         return cast(ProcessPool, self.pool)
 
     async def main(self) -> None:
-        raise NotImplementedError
+        await self.worker.run()
 
     def terminate(self) -> None:
-        raise NotImplementedError
+        self.worker.stop()
 
     def died(self) -> None:
         self.pool.died()
@@ -71,23 +91,51 @@ class WorkerActor:
 
 
 class ZmqWorkerActor(WorkerActor):
-    """A `ZmqWorker`."""
+    """A worker of the full level."""
 
-    def __init__(self, process: Process, world: World, plan: PlannedWorker, random: Random) -> None:
-        super().__init__(process, world, plan, random)
+    def _made(self) -> _Runnable:
         settings = ZmqWorkerSettings(
-            dispatchers=tuple(backend(name) for name in plan.dispatchers),
+            dispatchers=tuple(map(backend, self._plan.dispatchers)),
             grace=GRACE_SECONDS,
-            pool=PoolSettings(slots=plan.slots),
+            pool=self._pool_settings,
         )
-        self.worker = ZmqWorker("simulated", APP, settings, process.environment, self.make_pool)
-        world.judge.worker_names[self.worker.id] = process.name
-
-    async def main(self) -> None:
-        await self.worker.run()
-
-    def terminate(self) -> None:
-        self.worker.stop()
+        worker = ZmqWorker("simulated", APP, settings, self.process.environment, self._pool)
+        self._world.judge.worker_names[worker.id] = self.process.name
+        return worker
 
 
-WORKERS: dict[WorkerKind, type[WorkerActor]] = {WorkerKind.FULL: ZmqWorkerActor}
+class HttpWorkerActor(WorkerActor):
+    """A worker behind HTTP. It comes back at the same address, so it is always the same worker."""
+
+    def _made(self) -> _Runnable:
+        name = self.process.name
+        settings = HttpHostSettings(
+            dispatchers=tuple(map(web_address, self._plan.dispatchers)),
+            host=name,
+            port=WORKER_PORT,
+            grace=GRACE_SECONDS,
+            quiet_after=QUIET_SECONDS,
+            pool=self._pool_settings,
+        )
+        self._world.judge.worker_names[worker_id_at(name, WORKER_PORT)] = name
+        return HttpHost("simulated", APP, settings, self.process.environment, self._pool)
+
+
+class UdpWorkerActor(WorkerActor):
+    """Calculators of one dispatcher."""
+
+    def _made(self) -> _Runnable:
+        hosts = self._world.network.datagrams
+        settings = CalculatorSettings(
+            dispatcher=(hosts.host_of(self._plan.dispatchers[0]), UDP_PORT),
+            grace=GRACE_SECONDS,
+            pool=self._pool_settings,
+        )
+        return Calculator("simulated", APP, settings, self.process.environment, self._pool)
+
+
+WORKERS: dict[WorkerKind, type[WorkerActor]] = {
+    WorkerKind.FULL: ZmqWorkerActor,
+    WorkerKind.HTTP: HttpWorkerActor,
+    WorkerKind.UDP: UdpWorkerActor,
+}
