@@ -11,7 +11,7 @@ from starlette.types import Receive, Scope, Send
 from shunter.client.async_client import AsyncClient
 from shunter.client.handle import AsyncJob
 from shunter.client.udp_client import AsyncTask, AsyncUdpClient
-from shunter.errors import JobRefused, ResultTimeout, ShunterError
+from shunter.errors import DispatcherBusy, JobRefused, ResultTimeout, ShunterError
 from shunter.model.job import Job
 from shunter.model.retry import Retry
 from shunter.testing.simulation.actors import HTTP_PORT, UDP_PORT, World, frontend, web_address
@@ -178,10 +178,10 @@ class UdpClientActor(_Submitter):
         while True:
             try:
                 task = await self._client.add_task(plan.type, payload, task_id=plan.id)
-            except JobRefused as error:
-                self._settle(plan, "refused", f"is refused: {error}")
-                return None
             except ShunterError as error:
+                if isinstance(error, JobRefused) and not isinstance(error, DispatcherBusy):
+                    self._settle(plan, "refused", f"is refused: {error}")
+                    return None
                 self._tell(f"has no confirmation for {plan.id} yet: {error}")
                 await asyncio.sleep(ASK_AGAIN_SECONDS)
             else:

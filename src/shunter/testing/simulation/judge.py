@@ -191,10 +191,11 @@ class Judge:
     # ---- runs
 
     def overlapped(self, old: Run, new: Run) -> None:
-        """Two runs overlap, which they may without a lease when the first was not confirmed."""
-        if self.has_no_lease(old.worker):
-            first, second = (self._starts[run.job_id, run.attempt] for run in (old, new))
-            if second - first >= CONFIRM_SECONDS:
+        """Two runs overlap; they may if the earlier attempt has no lease and was not confirmed."""
+        earlier, later = sorted((old, new), key=lambda run: run.attempt)
+        if self.has_no_lease(earlier.worker):
+            starts = [self._starts[run.job_id, run.attempt] for run in (earlier, later)]
+            if starts[1] - starts[0] >= CONFIRM_SECONDS:
                 return
         detail = (
             f"{new.job_id} began on {new.worker} (attempt {new.attempt}) while it ran on "
