@@ -126,6 +126,7 @@ class DatagramNetwork:
         copies = 1 + (random.random() < wire.duplicated)
         for _ in range(copies):
             if wire.cuts or random.random() < wire.lost:
+                wire.dropped_at = wires.time.now
                 continue
             takes = wire.latency + wire.extra_latency + JITTER_SECONDS * random.random()
             if wire.bytes_per_second is not None:

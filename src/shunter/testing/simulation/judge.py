@@ -56,6 +56,8 @@ class Judge:
         self.hosts: dict[str, str] = {}
         """Which process has a numeric address."""
         self.has_no_lease: Callable[[str], bool] = lambda worker: False
+        self.last_drop: Callable[[str], float] = lambda process: -1e9
+        """When a packet of a process was last lost."""
         self.accepted: dict[str, float] = {}
         self.clocks_differ = 0.0
         """By how much clocks have been set wrong so far, all together."""
@@ -160,6 +162,8 @@ class Judge:
                 self.accuse("no loss is blamed on a worker that was heard", detail, after.id)
         elif any(words in reason for words in NOT_THERE):
             name = self.name_of(worker_id)
+            if self._now() - self.last_drop(name) < HEARD_SECONDS:
+                return  # its word that it is busy may be what was lost
             for run in self._under_way(after.id):
                 if (run.worker, run.attempt, run.is_dying) == (name, before.attempt, False):
                     detail = f"{after.id} was lost ({reason}), but {name} runs it"

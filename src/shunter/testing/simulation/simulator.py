@@ -93,6 +93,7 @@ class Simulator:
         self.judge.hosts = self.network.datagrams.names
         unleased = {w.name for w in scenario.workers if w.kind in UNLEASED}
         self.judge.has_no_lease = unleased.__contains__
+        self.judge.last_drop = self.wires.last_drop
         self.callbacks = CallbackJudge(self.judge, self.truth.job)
         self.network.datagrams.tap = self.callbacks
         self.faults = Faults(self)
