@@ -94,7 +94,7 @@ class DatagramNetwork:
         self.names = {host: name for name, host in self._hosts.items()}
         self._sockets: dict[Peer, SimulatedDatagramSocket] = {}
         self._next_port = FIRST_PORT
-        self.tap: PacketTap | None = None
+        self.taps: list[PacketTap] = []
 
     def host_of(self, name: str) -> str:
         return self._hosts[name]
@@ -119,8 +119,8 @@ class DatagramNetwork:
             bound.close()
 
     def send(self, source: SimulatedDatagramSocket, packet: bytes, target: Peer) -> None:
-        if self.tap is not None:
-            self.tap.packet_sent(source.address, target, packet)
+        for tap in self.taps:
+            tap.packet_sent(source.address, target, packet)
         wires, random = self._wires, self._wires.random
         wire = wires.between(source.loop.name, self.names[target[0]])
         copies = 1 + (random.random() < wire.duplicated)

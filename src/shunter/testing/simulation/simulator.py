@@ -20,7 +20,7 @@ from shunter.testing.simulation.faults import Faults
 from shunter.testing.simulation.judge import Judge, Violation
 from shunter.testing.simulation.links import Wires
 from shunter.testing.simulation.loop import Livelock, VirtualTime
-from shunter.testing.simulation.monitor import Monitor
+from shunter.testing.simulation.monitor import Monitor, PacketMonitor
 from shunter.testing.simulation.network import Network
 from shunter.testing.simulation.processes import Process, WallClock
 from shunter.testing.simulation.scenario import FaultKind, Scenario
@@ -95,7 +95,8 @@ class Simulator:
         self.judge.has_no_lease = unleased.__contains__
         self.judge.last_drop = self.wires.last_drop
         self.callbacks = CallbackJudge(self.judge, self.truth.job)
-        self.network.datagrams.tap = self.callbacks
+        packets = PacketMonitor(self.judge, self.truth.jobs)
+        self.network.datagrams.taps = [self.callbacks, packets]
         self.faults = Faults(self)
         self.world = World(
             scenario=scenario,
