@@ -97,7 +97,7 @@ class SimulatedServer(HttpServer):
             else:
                 chunks.append(message.get("body", b""))
 
-        await self.app(call.scope, receive, send)  # type: ignore[arg-type]
+        await self.app(call.scope, receive, send)
         call.answer(status, b"".join(chunks))
 
 
