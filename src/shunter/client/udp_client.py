@@ -9,7 +9,6 @@ docs/spec/udp.md.
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Iterable
 from typing import Any
 
@@ -37,6 +36,7 @@ from shunter.net.dialogue import (
     resolved,
     unguessable_id,
 )
+from shunter.net.environment import REAL, Environment
 from shunter.net.udp_endpoint import Seal
 from shunter.payload import result_of
 from shunter.wire.messages import Outcome
@@ -141,12 +141,14 @@ class AsyncUdpClient:
         name: str = "",
         bind: Peer | None = None,
         max_packet_bytes: int = MAX_PACKET_BYTES,
+        environment: Environment = REAL,
     ) -> None:
         if not 0 < timeout <= RESENT_SECONDS:
             raise ValueError(f"timeout {timeout}: use seconds above 0, at most {RESENT_SECONDS:g}")
         self._dispatcher, self._bind = dispatcher, bind
         self._secret = Secret(secret) if isinstance(secret, bytes) else secret
-        self._name = name or peer_name("client")
+        self._environment = environment
+        self._name = name or peer_name("client", environment)
         self._timeout, self._max_packet_bytes = timeout, max_packet_bytes
         self._tasks = Tasks()
         self._additions: dict[TaskName, _Addition] = {}
@@ -163,7 +165,7 @@ class AsyncUdpClient:
     async def open(self) -> None:
         """Open the socket; `add_task` does so by itself where it was not done."""
         if self._dialogue is None:
-            address = await resolved(self._dispatcher)
+            address = await resolved(self._dispatcher, self._environment)
             if self._dialogue is None:
                 self._dialogue = self._opened(address)
 
@@ -171,7 +173,8 @@ class AsyncUdpClient:
         seal = None
         if self._secret is not None:
             # Nothing from before our time can harm: ids of tasks and transmissions are all new.
-            seal = Seal(self._secret, self._name, since=time.time() - 2)
+            wall = self._environment.wall
+            seal = Seal(self._secret, self._name, since=wall() - 2, now=wall)
         return Dialogue(
             address,
             self._bind or place_to_bind(address),
@@ -179,6 +182,7 @@ class AsyncUdpClient:
             on_answer=_Addition.answered,
             seal=seal,
             max_packet_bytes=self._max_packet_bytes,
+            environment=self._environment,
         )
 
     async def close(self) -> None:
@@ -212,7 +216,7 @@ class AsyncUdpClient:
         """
         if self._dialogue is None:
             await self.open()
-        task_id = unguessable_id() if task_id is None else task_id
+        task_id = unguessable_id(self._environment) if task_id is None else task_id
         packed = payload if isinstance(payload, Packed) else Packed(result_of(payload))
         params = AddTask(
             task_id=task_id,

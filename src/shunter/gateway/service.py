@@ -11,7 +11,6 @@ from ipaddress import ip_address
 from pathlib import Path
 
 import structlog
-import uvicorn
 import zmq
 
 from shunter.dispatch import sweep
@@ -35,7 +34,7 @@ from shunter.model.retry import Retry
 from shunter.net.environment import REAL, Environment
 from shunter.net.transport import ZmqContext
 from shunter.net.udp_endpoint import Seal
-from shunter.net.web.server import bound_listener, http_server
+from shunter.net.web.server import HttpServer
 from shunter.refusal_log import RefusalLog
 from shunter.settings import Settings
 from shunter.store.port import Store
@@ -133,8 +132,7 @@ class Service:
             self._log.info("stopped", action="stop", dispatcher=self.dispatcher.id)
 
     async def _serve(self) -> None:
-        http = self._settings.http
-        server = self._http_server() if http.enabled else None
+        server = self._http_server() if self._settings.http.enabled else None
         async with asyncio.TaskGroup() as group:
             tasks = [
                 group.create_task(self.dispatcher.run()),
@@ -149,10 +147,8 @@ class Service:
             ]
             calls = group.create_task(self._messenger.run())
             if server is not None:
-                listener = bound_listener(http.host, http.port, key="http.port", remedy=ELSEWHERE)
-                group.create_task(server.serve(sockets=[listener]))
-                while not server.started:
-                    await asyncio.sleep(0.01)
+                group.create_task(server.serve())
+                await server.started()
             self.ready.set()
             self._log.info(
                 "ready",
@@ -167,7 +163,7 @@ class Service:
             if self.before_stop is not None:
                 await self.before_stop()
             if server is not None:
-                server.should_exit = True
+                server.stop()
             if self._settings.zmq.enabled:
                 self._frontend.socket.pause()
                 self._backend.socket.pause()
@@ -178,7 +174,7 @@ class Service:
             for task in tasks:
                 task.cancel()
 
-    def _http_server(self) -> uvicorn.Server:
+    def _http_server(self) -> HttpServer:
         app = http_app(
             self.dispatcher,
             self._http_workers,
@@ -186,7 +182,10 @@ class Service:
             is_ready=self.ready.is_set,
             new_id=self._new_id,
         )
-        return http_server(app)
+        http = self._settings.http
+        return self._environment.http_server(
+            app, http.host, http.port, key="http.port", remedy=ELSEWHERE
+        )
 
     async def _settle(self) -> None:
         """Give what has arrived a moment to be committed and answered."""

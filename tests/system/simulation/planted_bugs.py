@@ -12,11 +12,11 @@ import gc
 import json
 import math
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from bug_list import BUGS, bug, nothing
 from msgspec.structs import replace
 
 from shunter.client.pending_outcomes import PendingOutcomes
@@ -43,25 +43,6 @@ MOST_SEEDS = 600
 DOCUMENT = Path(__file__).parents[3] / "docs" / "simulation.md"
 BEGIN = "<!-- made by tests/system/simulation/planted_bugs.py --write -->"
 END = "<!-- end of the planted bugs -->"
-
-Plant = Callable[[pytest.MonkeyPatch], None]
-
-BUGS: dict[str, tuple[str, Plant]] = {}
-
-
-def bug(what: str) -> Callable[[Plant], Plant]:
-    """Add a bug to the list; its name is the function's."""
-
-    def add(plant: Plant) -> Plant:
-        BUGS[plant.__name__] = (what, plant)
-        return plant
-
-    return add
-
-
-def nothing(*_: Any, **__: Any) -> None:
-    """Leave out what should be done here."""
-
 
 # ---- fences and compare-and-swap
 
@@ -335,6 +316,14 @@ def write_table() -> None:
     head, _, rest = text.partition(BEGIN)
     _, _, tail = rest.partition(END)
     DOCUMENT.write_text(head + BEGIN + "\n\n" + "\n".join(rows) + "\n\n" + END + tail, "utf-8")
+
+
+def _add_peer_bugs() -> None:
+    """Those come behind the others."""
+    import peer_bugs  # noqa: F401
+
+
+_add_peer_bugs()
 
 
 def main(arguments: list[str]) -> None:

@@ -9,10 +9,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
+from shunter.model.worker import WorkerKind
 from shunter.testing.simulation.generator import scenario_of
-from shunter.testing.simulation.scenario import FaultKind
+from shunter.testing.simulation.scenario import FaultKind, Scenario
 from shunter.testing.simulation.simulator import simulate
 
 HERE = Path(__file__).parent
@@ -53,13 +55,25 @@ def test_the_same_seed_gives_the_same_trace_in_every_process() -> None:
         "from shunter.testing.simulation.generator import scenario_of;"
         "from shunter.testing.simulation.simulator import simulate;"
         "sys.stdout.buffer.write(b'\\n'.join("
-        "simulate(scenario_of(seed)).trace_bytes() for seed in range(3, 15)))"
+        "simulate(scenario_of(seed)).trace_bytes() for seed in range(1, 41)))"
     )
 
     first, second = run("-c", program).stdout, run("-c", program).stdout
 
     assert len(first) > 1000
     assert first == second
+
+
+def test_some_scenarios_have_each_kind_of_peer_and_all_can_be_written_down() -> None:
+    scenarios = [scenario_of(seed) for seed in range(1, 41)]
+    kinds = {worker.kind for scenario in scenarios for worker in scenario.workers}
+
+    assert kinds == {WorkerKind.FULL, WorkerKind.HTTP, WorkerKind.UDP}
+    assert any(scenario.udp_clients for scenario in scenarios)
+    assert any(job.callback for scenario in scenarios for job in scenario.jobs)
+    for scenario in scenarios:
+        written = msgspec.json.encode(scenario)
+        assert msgspec.json.decode(written, type=Scenario) == scenario
 
 
 def test_another_seed_gives_another_trace() -> None:

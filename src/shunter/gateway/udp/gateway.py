@@ -142,8 +142,9 @@ class UdpGateway:
         self._workers.complete(cast(CompletedTask, command.params), command, peer)
 
     def _beat(self, command: Command, peer: Address, _: int) -> None:
-        self._workers.beat(cast(Heartbeat, command.params), peer)
-        if command.wants_answer:
+        is_request = command.wants_answer
+        self._workers.beat(cast(Heartbeat, command.params), peer, is_request=is_request)
+        if is_request:
             self._exchange.endpoint.confirm(command, peer)
 
     def _decline(self, command: Command, peer: Address, _: int) -> None:

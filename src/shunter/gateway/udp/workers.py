@@ -70,11 +70,14 @@ class UdpWorkers:
 
     # ---- what they say
 
-    def beat(self, params: Heartbeat, peer: Address) -> None:
-        is_ready = params.status == "ready"
+    def beat(self, params: Heartbeat, peer: Address, *, is_request: bool) -> None:
         self._follow(
             self._calculators.heartbeat(
-                peer, is_ready=is_ready, handlers=params.handlers, now=self._exchange.now()
+                peer,
+                is_ready=params.status == "ready",
+                handlers=params.handlers,
+                now=self._exchange.now(),
+                is_request=is_request,
             )
         )
 

@@ -5,14 +5,21 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from shunter.testing.simulation.actors import Actor, WorkerActor
+from shunter.testing.simulation.actors import Actor
 from shunter.testing.simulation.scenario import Fault, FaultKind
+from shunter.testing.simulation.worker_actors import WorkerActor
 
 if TYPE_CHECKING:
     from shunter.testing.simulation.simulator import Simulator
 
 RESTART_SECONDS = 0.5
 """How soon a process that has not ended yet is looked at again."""
+
+_OF_PACKETS = {
+    FaultKind.PACKET_LOSS: ("lost", "get lost"),
+    FaultKind.DUPLICATION: ("duplicated", "arrive twice"),
+    FaultKind.REORDERING: ("late", "are late"),
+}
 
 
 class Faults:
@@ -46,6 +53,12 @@ class Faults:
                 self._simulator.network.reset(fault.target, fault.other)
             case FaultKind.DELAY | FaultKind.SLOW:
                 self._slow_down(fault)
+            case FaultKind.PACKET_LOSS | FaultKind.DUPLICATION | FaultKind.REORDERING:
+                self._spoil_packets(fault)
+            case FaultKind.HANG | FaultKind.REFUSE:
+                self._spoil_server(fault)
+            case FaultKind.LOST_ANSWERS:
+                self._lose_answers(fault)
             case FaultKind.CLOCK_OFF | FaultKind.CLOCK_JUMP:
                 self._tell(fault, f"has its clock set by {fault.amount:+g} s")
                 self._simulator.clocks[fault.target].offset += fault.amount
@@ -149,6 +162,43 @@ class Faults:
             self._tell(fault, f"has its old line to {fault.other} again")
             there.extra_latency = back.extra_latency = 0.0
             there.bytes_per_second = None
+
+        self._after(fault, heal)
+
+    def _spoil_packets(self, fault: Fault) -> None:
+        effect, what = _OF_PACKETS[fault.kind]
+        self._tell(fault, f"and {fault.other}: {fault.amount:.0%} of their packets {what}")
+        pairs = (fault.target, fault.other), (fault.other, fault.target)
+        both = [self._simulator.wires.between(*pair) for pair in pairs]
+        for wire in both:
+            setattr(wire, effect, fault.amount)
+
+        def heal() -> None:
+            self._tell(fault, f"and {fault.other} get their packets again")
+            for wire in both:
+                setattr(wire, effect, 0.0)
+
+        self._after(fault, heal)
+
+    def _spoil_server(self, fault: Fault) -> None:
+        trouble = self._simulator.network.http.trouble(fault.target)
+        until = self._time.now + fault.seconds
+        if fault.kind is FaultKind.HANG:
+            self._tell(fault, f"takes requests and does nothing for {fault.seconds:g} s")
+            trouble.hangs_until = until
+        else:
+            how = f"answers requests with {fault.amount:g}" if fault.amount else "takes no calls"
+            self._tell(fault, f"{how} for {fault.seconds:g} s")
+            trouble.refuses_until, trouble.refuses_with = until, int(fault.amount)
+
+    def _lose_answers(self, fault: Fault) -> None:
+        self._tell(fault, f"answers {fault.other}, and the connections break")
+        wire = self._simulator.wires.between(fault.target, fault.other)
+        wire.loses_answers += 1
+
+        def heal() -> None:
+            self._tell(fault, f"gets its answers to {fault.other} again")
+            wire.loses_answers -= 1
 
         self._after(fault, heal)
 

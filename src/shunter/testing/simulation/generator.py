@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from random import Random
 
+from shunter.testing.simulation.peer_generator import PEER_FAULTS, with_peers
 from shunter.testing.simulation.pool import Task
 from shunter.testing.simulation.scenario import (
     Fault,
@@ -46,11 +47,12 @@ def scenario_of(seed: int, kinds: Collection[FaultKind] = tuple(FaultKind)) -> S
     jobs = tuple(_job(f"j{n}", clients, random) for n in range(1, random.randint(2, 7) + 1))
     names = (dispatchers, tuple(worker.name for worker in workers), clients)
     count = random.choice((0, 1, 1, 2, 2, 3, 3, 4, 5))
-    ordered = [kind for kind in sorted(kinds) for _ in range(1 + (kind in OFTEN))]
+    common = sorted(set(kinds) - PEER_FAULTS) or [FaultKind.RESET]
+    ordered = [kind for kind in common for _ in range(1 + (kind in OFTEN))]
     moments = [job.at + (job.delay or 0.0) for job in jobs]
     faults = [_fault(random.choice(ordered), *names, moments, random) for _ in range(count)]
     jobs = _with_long_job(jobs, faults, random)
-    return Scenario(
+    scenario = Scenario(
         seed=seed,
         dispatchers=dispatchers,
         workers=workers,
@@ -59,6 +61,7 @@ def scenario_of(seed: int, kinds: Collection[FaultKind] = tuple(FaultKind)) -> S
         faults=tuple(sorted(faults, key=lambda fault: fault.at)),
         cooldown=random.choice((0, 0, 0, 0, 0, 300, 1500)),
     )
+    return with_peers(scenario, kinds, SPANS)
 
 
 def _with_long_job(

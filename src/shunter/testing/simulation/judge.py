@@ -14,13 +14,19 @@ from msgspec import Struct
 
 from shunter.model.job import Job, Status
 from shunter.model.lifecycle import TRANSITIONS, Event
+from shunter.model.worker import UDP_PREFIX
 from shunter.testing.simulation.pool import Answered
 from shunter.testing.simulation.processes import EPOCH
 from shunter.testing.simulation.witness import Run
 from shunter.wire.messages import Outcome
+from shunter.wire.udp.naming import address_of
 
 HEARD_SECONDS = 5.0
 MAX_LOSSES = 5
+NOT_THERE = ("does not know of it", "came back without it", "so it does not have it")
+"""How losses are explained by workers that don't have the run."""
+CONFIRM_SECONDS = 5.0
+"""For so long a task over UDP waits to be confirmed, before it goes to another calculator."""
 EARLY_SECONDS = 0.1
 """How much too early a job may start, besides what the clocks differ."""
 
@@ -47,17 +53,29 @@ class Judge:
         self.violation: Violation | None = None
         self.covered: Counter[tuple[Status, Event]] = Counter()
         self.worker_names: dict[str, str] = {}
+        self.hosts: dict[str, str] = {}
+        """Which process has a numeric address."""
+        self.has_no_lease: Callable[[str], bool] = lambda worker: False
+        self.last_drop: Callable[[str], float] = lambda process: -1e9
+        """When a packet of a process was last lost."""
         self.accepted: dict[str, float] = {}
         self.clocks_differ = 0.0
         """By how much clocks have been set wrong so far, all together."""
         self._now, self._stored, self._under_way, self._tell = now, stored, under_way, tell
         self._beats: dict[str, float] = {}
         self._keys: dict[str, str] = {}
+        self._starts: dict[tuple[str, int], float] = {}
 
     def accuse(self, rule: str, detail: str, job_id: str = "") -> None:
         if self.violation is None:
             self.violation = Violation(rule, self._now(), detail, job_id)
             self._tell("judge", f"VIOLATION of “{rule}”: {detail}")
+
+    def name_of(self, worker_id: str | None) -> str:
+        """Return which process a worker is."""
+        if worker_id is not None and worker_id.startswith(UDP_PREFIX):
+            return self.hosts[address_of(worker_id)[0]]
+        return self.worker_names.get(worker_id or "", "nobody")
 
     # ---- the store
 
@@ -82,6 +100,8 @@ class Judge:
         for event in events:
             self.covered[status, event] += 1
             status = TRANSITIONS[status, event]
+        if Event.STARTED in events:
+            self._starts[after.id, after.attempt] = self._now()
         self._check_numbers(before, after, events)
         self._check_key(before, after)
         self._check_limits(before, after, events)
@@ -120,7 +140,7 @@ class Judge:
 
     def _check_result(self, job: Job) -> None:
         answer = msgspec.msgpack.decode(job.result or b"", type=Answered)
-        holder = self.worker_names.get(job.execution.worker_id or "", "nobody")
+        holder = self.name_of(job.execution.worker_id)
         if (answer.job_id, answer.attempt, answer.worker) != (job.id, job.attempt, holder):
             detail = (
                 f"{job.id}, attempt {job.attempt} on {holder}, has the result of "
@@ -135,13 +155,15 @@ class Judge:
         if "lease has lapsed" in reason:
             silent_for = self._now() - self._beats.get(worker_id, 0.0)
             if silent_for < HEARD_SECONDS:
-                name = self.worker_names.get(worker_id, worker_id)
+                name = self.name_of(worker_id)
                 detail = (
                     f"{after.id} was lost ({reason}), but {name} was heard {silent_for:.1f} s ago"
                 )
                 self.accuse("no loss is blamed on a worker that was heard", detail, after.id)
-        elif "does not know of it" in reason or "came back without it" in reason:
-            name = self.worker_names.get(worker_id, "")
+        elif any(words in reason for words in NOT_THERE):
+            name = self.name_of(worker_id)
+            if self._now() - self.last_drop(name) < HEARD_SECONDS:
+                return  # its word that it is busy may be what was lost
             for run in self._under_way(after.id):
                 if (run.worker, run.attempt, run.is_dying) == (name, before.attempt, False):
                     detail = f"{after.id} was lost ({reason}), but {name} runs it"
@@ -173,11 +195,21 @@ class Judge:
     # ---- runs
 
     def overlapped(self, old: Run, new: Run) -> None:
+        """Two runs overlap; they may if the earlier attempt has no lease and was not confirmed."""
+        earlier, later = sorted((old, new), key=lambda run: run.attempt)
+        if self.has_no_lease(earlier.worker):
+            starts = [self._starts[run.job_id, run.attempt] for run in (earlier, later)]
+            if starts[1] - starts[0] >= CONFIRM_SECONDS:
+                return
         detail = (
             f"{new.job_id} began on {new.worker} (attempt {new.attempt}) while it ran on "
             f"{old.worker} (attempt {old.attempt}, since {old.started:.3f} s)"
         )
         self.accuse("no two runs of a job overlap", detail, new.job_id)
+
+    def ran_again(self, run: Run) -> None:
+        detail = f"{run.job_id}, attempt {run.attempt}, was run before {run.worker} began it"
+        self.accuse("an attempt runs once", detail, run.job_id)
 
 
 def _events(before: Job | None, after: Job) -> list[Event] | None:

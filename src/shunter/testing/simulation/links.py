@@ -7,6 +7,7 @@ they get stuck, and go on when it heals, unless the connection was closed meanwh
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Callable, Sequence
 from random import Random
@@ -27,6 +28,12 @@ class Wire:
         self.latency = latency
         self.extra_latency = 0.0
         self.bytes_per_second: float | None = None
+        self.lost = self.duplicated = self.late = 0.0
+        """Which part of the datagrams is lost, arrives twice, or comes out of order."""
+        self.dropped_at = -math.inf
+        """When a datagram was last lost."""
+        self.loses_answers = 0
+        """How many faults there are that break connections over which an answer is to go."""
         self.cuts = 0
         self.stuck: list[Lane] = []
 
@@ -49,6 +56,11 @@ class Wires:
             wire = Wire(latency=0.0002 + 0.002 * self.random.random())
             self._wires[source, target] = wire
         return wire
+
+    def last_drop(self, source: str) -> float:
+        """Return when a datagram of this process was last lost."""
+        mine = (wire.dropped_at for (name, _), wire in self._wires.items() if name == source)
+        return max(mine, default=-math.inf)
 
     def is_open(self, one: str, other: str) -> bool:
         """True if messages get through both ways."""

@@ -14,6 +14,10 @@ from shunter.model.report import Report
 from shunter.testing.simulation.judge import Judge
 from shunter.testing.simulation.links import Frames
 from shunter.wire.messages import Beat, Hello, Kind, Pong, Reports, Taken, decode
+from shunter.wire.udp.methods import CompletedTask
+from shunter.wire.udp.naming import task_id_of, worker_id
+from shunter.wire.udp.packets import Command, Confirmation, parse
+from shunter.wire.udp.transmissions import Peer
 
 _UP = {Kind.READY.value.encode(), Kind.PING.value.encode(), Kind.RESULTS.value.encode()}
 _PONG, _TAKEN = Kind.PONG.value.encode(), Kind.TAKEN.value.encode()
@@ -79,4 +83,33 @@ class Monitor:
                 and job.execution.worker_id == worker_id
             ):
                 detail = f"{worker_id} has a TAKEN for {job.id}, which is still in progress"
+                self._judge.accuse("a report is confirmed after its commit", detail, job.id)
+
+
+class PacketMonitor:
+    """The same for calculators: the answer to a completion says that it has been committed."""
+
+    def __init__(self, judge: Judge, jobs: Callable[[], list[Job]]) -> None:
+        self._judge, self._jobs = judge, jobs
+        self._completions: dict[tuple[Peer, int | str | None], CompletedTask] = {}
+
+    def packet_sent(self, source: Peer, target: Peer, packet: bytes) -> None:
+        if b'"completed_task"' in packet:
+            command = parse(packet)
+            if isinstance(command, Command) and isinstance(command.params, CompletedTask):
+                self._completions[source, command.transmission_id] = command.params
+        elif self._completions and b'"packet_type":2' in packet:
+            answer = parse(packet)
+            if isinstance(answer, Confirmation):
+                self._check(target, answer)
+
+    def _check(self, calculator: Peer, answer: Confirmation) -> None:
+        key = calculator, answer.transmission_id
+        if key not in self._completions or answer.error is not None:
+            return
+        ended = self._completions[key]
+        run = Status.IN_PROGRESS, worker_id(calculator), ended.attempt, ended.task_id
+        for job in self._jobs():
+            if (job.status, job.execution.worker_id, job.attempt, task_id_of(job)) == run:
+                detail = f"a completion of {job.id} was confirmed, which is still in progress"
                 self._judge.accuse("a report is confirmed after its commit", detail, job.id)

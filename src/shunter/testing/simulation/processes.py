@@ -6,14 +6,24 @@ what had already left it; a restart is a new process under the same name.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from random import Random
-from typing import cast
+from typing import TYPE_CHECKING, cast
 from zlib import crc32
 
+from shunter.net.calling import Caller
+from shunter.net.datagrams import PACKETS_AT_ONCE, Batch, DatagramSocket
 from shunter.net.environment import Environment
 from shunter.net.transport import LoopSocket, Receive, ZmqContext
+from shunter.testing.simulation.http_network import SimulatedCaller
 from shunter.testing.simulation.loop import ProcessLoop, VirtualTime
-from shunter.testing.simulation.sockets import ZmqNetwork
+from shunter.testing.simulation.network import Network
+from shunter.wire.udp.transmissions import Peer
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp
+
+    from shunter.net.web.server import HttpServer
 
 EPOCH = 1_700_000_000.0
 """What the wall clocks say when a run begins."""
@@ -38,7 +48,7 @@ class Process:
         name: str,
         life: int,
         time: VirtualTime,
-        network: ZmqNetwork,
+        network: Network,
         clock: WallClock,
         seed: int,
     ) -> None:
@@ -113,13 +123,43 @@ class SimulatedEnvironment(Environment):
         high_water_mark: int,
     ) -> LoopSocket:
         process = self._process
-        return process.network.bind(process.loop, address, receive, high_water_mark=high_water_mark)
+        return process.network.zmq.bind(
+            process.loop, address, receive, high_water_mark=high_water_mark
+        )
 
     def connected_dealer(
         self, context: ZmqContext, address: str, receive: Receive, *, identity: bytes
     ) -> LoopSocket:
         process = self._process
-        return process.network.connect(process.loop, address, receive, identity=identity)
+        return process.network.zmq.connect(process.loop, address, receive, identity=identity)
+
+    def datagram_socket(
+        self,
+        host: str,
+        port: int,
+        on_batch: Callable[[Batch], None],
+        *,
+        at_once: int = PACKETS_AT_ONCE,
+    ) -> DatagramSocket:
+        process = self._process
+        return process.network.datagrams.bind(process.loop, port, on_batch, at_once)
+
+    async def resolved(self, host: str, port: int) -> Peer:
+        return host, port
+
+    def http_server(
+        self, app: ASGIApp, host: str, port: int, *, key: str, remedy: str
+    ) -> HttpServer:
+        process = self._process
+        return process.network.http.bound(process.loop, app, port)
+
+    def caller(
+        self,
+        *,
+        at_once: int,
+        may_call: Callable[[str, str], bool] = lambda host, address: True,
+    ) -> Caller:
+        return SimulatedCaller(self._process.network.http, self._process.loop)
 
 
 class _NoContext:

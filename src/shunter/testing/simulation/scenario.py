@@ -10,10 +10,18 @@ from enum import StrEnum
 
 from msgspec import Struct
 
+from shunter.model.worker import WorkerKind
 from shunter.testing.simulation.pool import Task
 
 STRANDED_SECONDS = 60.0
 """A job that has not ended so long after everything has healed, its own runs aside, is stranded."""
+
+
+TASK_TIMEOUT_SECONDS = 25.0
+"""What workers that have no lease get for a job, before it goes to another."""
+
+CALLBACK_SECONDS = 120.0
+"""How long it takes at most until a callback has been confirmed or given up."""
 
 
 class FaultKind(StrEnum):
@@ -41,6 +49,18 @@ class FaultKind(StrEnum):
     """Everything between two processes takes `amount` seconds longer."""
     SLOW = "slow"
     """Only `amount` bytes a second get from `target` to `other`."""
+    PACKET_LOSS = "packet loss"
+    """This part of the datagrams between two processes is lost: `amount`, from 0 to 1."""
+    DUPLICATION = "duplication"
+    """This part of the datagrams arrives twice."""
+    REORDERING = "reordering"
+    """This part of the datagrams is late, so that others overtake it."""
+    HANG = "hang"
+    """A process takes HTTP requests, and does nothing with them."""
+    REFUSE = "refuse"
+    """A process answers HTTP requests with the status `amount`; with 0 nobody can connect."""
+    LOST_ANSWERS = "lost answers"
+    """HTTP requests of `other` to `target` are carried out, then the connection breaks."""
     STORE_STALL = "store stall"
     """The store does not answer a dispatcher, and then does."""
     STORE_LONG_STALL = "store long stall"
@@ -85,17 +105,20 @@ class PlannedJob(Struct, frozen=True, kw_only=True, omit_defaults=True):
     delay: float | None = None
     unique_key: str | None = None
     cancel_after: float | None = None
+    callback: str = ""
+    """The receiver that is to be called back."""
 
 
 class PlannedWorker(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One worker, and the dispatchers that it serves."""
+    """One worker, and the dispatchers that it serves; over UDP, the first of them."""
 
     name: str
     slots: int
     dispatchers: tuple[str, ...]
+    kind: WorkerKind = WorkerKind.FULL
 
 
-class Scenario(Struct, frozen=True, kw_only=True):
+class Scenario(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One run, from beginning to end."""
 
     seed: int
@@ -103,6 +126,9 @@ class Scenario(Struct, frozen=True, kw_only=True):
     workers: tuple[PlannedWorker, ...]
     clients: tuple[str, ...]
     jobs: tuple[PlannedJob, ...]
+    udp_clients: tuple[str, ...] = ()
+    receivers: tuple[str, ...] = ()
+    """Who takes callbacks."""
     faults: tuple[Fault, ...] = ()
     cooldown: int = 0
     """Milliseconds between a claim and the start that follows from it."""
@@ -111,7 +137,18 @@ class Scenario(Struct, frozen=True, kw_only=True):
     def deadline(self) -> float:
         """When every job must have ended: a while after the last of its runs could have begun."""
         runs = ((3 + job.task.crashes + job.task.fails) * job.task.seconds for job in self.jobs)
-        return self.quiet_from + STRANDED_SECONDS + max(runs, default=0.0)
+        patience = STRANDED_SECONDS + max(runs, default=0.0)
+        if self.udp_clients or self.receivers:
+            patience += CALLBACK_SECONDS
+        if any(worker.kind is not WorkerKind.FULL for worker in self.workers):
+            patience += 2 * TASK_TIMEOUT_SECONDS
+        return self.quiet_from + patience
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All processes, in the order in which they start."""
+        workers = tuple(worker.name for worker in self.workers)
+        return (*self.dispatchers, *workers, *self.clients, *self.udp_clients, *self.receivers)
 
     @property
     def quiet_from(self) -> float:

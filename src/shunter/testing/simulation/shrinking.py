@@ -90,15 +90,19 @@ def _simplify(shrinking: _Shrinking) -> bool:
             jobs = list(shrinking.best.scenario.jobs)
             jobs[index] = simpler
             has_changed |= shrinking.accepts(replace(shrinking.best.scenario, jobs=tuple(jobs)))
-    used = {job.client for job in shrinking.best.scenario.jobs}
-    clients = tuple(name for name in shrinking.best.scenario.clients if name in used)
-    faults = tuple(
-        fault
-        for fault in shrinking.best.scenario.faults
-        if not {fault.target, fault.other} & (set(shrinking.best.scenario.clients) - used)
-    )
-    fewer = replace(shrinking.best.scenario, clients=clients, faults=faults)
-    return shrinking.accepts(fewer) or has_changed
+    return shrinking.accepts(_without_idle(shrinking.best.scenario)) or has_changed
+
+
+def _without_idle(scenario: Scenario) -> Scenario:
+    """The same without clients and receivers that no job needs, and without their faults."""
+    used = {name for job in scenario.jobs for name in (job.client, job.callback)}
+    kept = {
+        field: tuple(name for name in getattr(scenario, field) if name in used)
+        for field in ("clients", "udp_clients", "receivers")
+    }
+    there = set(replace(scenario, **kept).names) | {""}
+    faults = tuple(f for f in scenario.faults if {f.target, f.other} <= there)
+    return replace(scenario, **kept, faults=faults)
 
 
 def _simpler(job: PlannedJob) -> Iterator[PlannedJob]:
@@ -108,6 +112,8 @@ def _simpler(job: PlannedJob) -> Iterator[PlannedJob]:
         yield replace(job, delay=None)
     if job.timeout is not None:
         yield replace(job, timeout=None)
+    if job.callback:
+        yield replace(job, callback="")
     plain = Task(seconds=job.task.seconds)
     if job.task != plain:
         yield replace(job, task=plain, retries=0)

@@ -10,31 +10,31 @@ from random import Random
 
 from msgspec import Struct
 
-from shunter.model.job import Status
+from shunter.model.job import Job, Status
 from shunter.model.lifecycle import Event
-from shunter.testing.simulation.actors import (
-    Actor,
-    ClientActor,
-    DispatcherActor,
-    WorkerActor,
-    frontend,
-)
+from shunter.model.worker import WorkerKind
+from shunter.testing.simulation.actors import Actor, DispatcherActor, World
+from shunter.testing.simulation.callback_judge import CallbackJudge, is_settled
+from shunter.testing.simulation.client_actors import ClientActor, ReceiverActor, UdpClientActor
 from shunter.testing.simulation.faults import Faults
 from shunter.testing.simulation.judge import Judge, Violation
 from shunter.testing.simulation.links import Wires
 from shunter.testing.simulation.loop import Livelock, VirtualTime
-from shunter.testing.simulation.monitor import Monitor
+from shunter.testing.simulation.monitor import Monitor, PacketMonitor
+from shunter.testing.simulation.network import Network
 from shunter.testing.simulation.processes import Process, WallClock
 from shunter.testing.simulation.scenario import FaultKind, Scenario
-from shunter.testing.simulation.sockets import ZmqNetwork
 from shunter.testing.simulation.truth import StoreFaults, Truth
 from shunter.testing.simulation.witness import Witness
+from shunter.testing.simulation.worker_actors import WORKERS, WorkerActor
+from shunter.wire.udp.naming import client_of
 
 LOOK_SECONDS = 0.25
 MAX_STEPS = 400_000
 MAX_WAITING_MESSAGES = 500
 MAX_TASKS = 200
 MAX_UNWINDING = 20
+UNLEASED = (WorkerKind.UDP, WorkerKind.PLAIN)
 
 
 class Line(Struct, frozen=True):
@@ -75,30 +75,54 @@ class Simulator:
         self.time = VirtualTime(max_steps=MAX_STEPS)
         self.random = Random(f"world of {scenario.seed}")  # noqa: S311
         self.wires = Wires(self.time, Random(f"wires of {scenario.seed}"))  # noqa: S311
-        self.network = ZmqNetwork(self.wires)
+        self.network = Network(self.wires, scenario.names)
         self.trace: list[Line] = []
         self.actors: dict[str, Actor] = {}
-        self.clocks = {name: WallClock(self.time) for name in self._names()}
+        self.clocks = {name: WallClock(self.time) for name in scenario.names}
         self.store_faults = {name: StoreFaults() for name in scenario.dispatchers}
-        self.witness = Witness(self._overlapped, self.tell)
-        self.truth = Truth(self._written, self._beat)
+        self.witness = Witness(
+            lambda old, new: self.judge.overlapped(old, new),
+            lambda run: self.judge.ran_again(run),
+            self.tell,
+        )
+        self.truth = Truth(self._written, self._callback_written, self._beat)
         self.judge = Judge(lambda: self.time.now, self.truth.job, self.witness.under_way, self.tell)
-        self.network.monitor = Monitor(
+        self.network.zmq.monitor = Monitor(
             self.judge, lambda: self.time.now, self.truth.job, self.judge.stored_beat
         )
+        self.judge.hosts = self.network.datagrams.names
+        unleased = {w.name for w in scenario.workers if w.kind in UNLEASED}
+        self.judge.has_no_lease = unleased.__contains__
+        self.judge.last_drop = self.wires.last_drop
+        self.callbacks = CallbackJudge(self.judge, self.truth.job)
+        packets = PacketMonitor(self.judge, self.truth.jobs)
+        self.network.datagrams.taps = [self.callbacks, packets]
         self.faults = Faults(self)
-        self._settled: dict[str, str] = {}
+        self.world = World(
+            scenario=scenario,
+            network=self.network,
+            truth=self.truth,
+            judge=self.judge,
+            callbacks=self.callbacks,
+            witness=self.witness,
+            settled={},
+            tell=self.tell,
+        )
+        self._task_names: dict[str, str] = {}
         self._lives: Counter[str] = Counter()
         self._is_over = False
         self._past: list[Actor] = []
 
     def tell(self, who: str, what: str) -> None:
+        """Add to the trace; tasks of UDP clients go by the names that these gave them."""
+        for job_id, name in self._task_names.items():
+            what = what.replace(job_id, name)
         self.trace.append(Line(self.time.now, who, what))
 
     def run(self) -> SimulationResult:
         scenario, time = self.scenario, self.time
         deadline = scenario.deadline
-        for name in self._names():
+        for name in scenario.names:
             time.ground.call_soon(self.start, name)
         for fault in scenario.faults:
             time.at(fault.at, self.faults.begin, fault)
@@ -122,11 +146,6 @@ class Simulator:
         self._dispose()
         return result
 
-    def _names(self) -> tuple[str, ...]:
-        scenario = self.scenario
-        workers = tuple(worker.name for worker in scenario.workers)
-        return (*scenario.dispatchers, *workers, *scenario.clients)
-
     # ---- processes
 
     def start(self, name: str) -> None:
@@ -144,25 +163,18 @@ class Simulator:
         task.add_done_callback(partial(self._ended, actor))
 
     def _actor(self, process: Process) -> Actor:
-        scenario, name = self.scenario, process.name
+        scenario, name, world = self.scenario, process.name, self.world
         random = Random(f"{scenario.seed}/{name}/{process.life}/world")  # noqa: S311
         if name in scenario.dispatchers:
-            faults = self.store_faults[name]
-            return DispatcherActor(process, self.truth, faults, random, scenario.cooldown)
+            return DispatcherActor(process, world, self.store_faults[name], random)
         for plan in scenario.workers:
             if plan.name == name:
-                return WorkerActor(process, plan, self.witness, self.judge, random)
-        at = scenario.clients.index(name) % len(scenario.dispatchers)
-        addresses = (*scenario.dispatchers[at:], *scenario.dispatchers[:at])
-        jobs = [job for job in scenario.jobs if job.client == name]
-        return ClientActor(
-            process,
-            tuple(frontend(address) for address in addresses),
-            jobs,
-            self.judge,
-            self._settled,
-            self.tell,
-        )
+                return WORKERS[plan.kind](process, world, plan, random)
+        if name in scenario.udp_clients:
+            return UdpClientActor(process, world)
+        if name in scenario.receivers:
+            return ReceiverActor(process, world)
+        return ClientActor(process, world)
 
     def kill(self, name: str) -> None:
         actor = self.actors[name]
@@ -178,7 +190,7 @@ class Simulator:
         error = None if task.cancelled() else task.exception()
         if error is not None:
             self._raised(name, "its main task ended", error)
-        if name not in self.scenario.clients:
+        if name not in (*self.scenario.clients, *self.scenario.udp_clients):
             self.tell(name, "has stopped")
         actor.process.exited()
         actor.died()
@@ -193,14 +205,25 @@ class Simulator:
 
     # ---- checks
 
-    def _written(self, before: object, after: object) -> None:
-        self.judge.written(before, after, self.truth.writer)  # type: ignore[arg-type]
+    def _written(self, before: Job | None, after: Job) -> None:
+        if before is None and (known := client_of(after)) is not None:
+            self._task_names[after.id] = str(known[1])
+        self.judge.written(before, after, self.truth.writer)
+        if after.status.is_final and (before is None or not before.status.is_final):
+            self.callbacks.ended(after)
+
+    def _callback_written(self, before: Job | None, after: Job) -> None:
+        assert before is not None
+        assert after.callback is not None
+        is_over = after.callback.due is None
+        step = f"call {after.callback.tries}" if not is_over else "given up"
+        if after.callback.delivered:
+            step = "delivered"
+        self.tell(self.truth.writer, f"writes {after.id}: its callback: {step}")
+        self.callbacks.written(before, after)
 
     def _beat(self, worker_id: str) -> None:
         self.judge.beat_stored(worker_id)
-
-    def _overlapped(self, old: object, new: object) -> None:
-        self.judge.overlapped(old, new)  # type: ignore[arg-type]
 
     def _is_done(self) -> bool:
         return self._is_over or self.judge.violation is not None
@@ -215,19 +238,35 @@ class Simulator:
         if self.network.most_waiting() > MAX_WAITING_MESSAGES:
             self.judge.accuse("queues are bounded", "messages pile up")
         is_quiet = self.time.now >= self.scenario.quiet_from
-        is_settled = is_quiet and len(self._settled) == len(self.scenario.jobs)
-        if is_settled and not self.truth.under_way() and not self.witness.is_busy:
+        has_all = is_quiet and len(self.world.settled) == len(self.scenario.jobs)
+        if (
+            has_all
+            and not self.truth.under_way()
+            and not self.witness.is_busy
+            and not any(map(self._is_owed, self.truth.jobs()))
+        ):
             self.judge.check_kept()
             self._is_over = True
         self.time.at(self.time.now + LOOK_SECONDS, self._look)
+
+    def _is_owed(self, job: Job) -> bool:
+        """True if a callback must come to its end: a UDP client that began anew confirms none."""
+        known = client_of(job)
+        if known is not None and self._lives[self.network.datagrams.names[known[0][0]]] > 1:
+            return False
+        return not is_settled(job)
 
     def _accuse_stranded(self) -> None:
         for job in self.truth.under_way():
             healed = self.time.now - self.scenario.quiet_from
             detail = f"{job.id} is still {job.status.word}, {healed:.0f} s after all healed"
             self.judge.accuse("nothing is stranded", detail, job.id)
+        for job in self.truth.jobs():
+            if self._is_owed(job):
+                detail = f"that of {job.id} is neither confirmed nor given up"
+                self.judge.accuse("callbacks come to an end", detail, job.id)
         for plan in self.scenario.jobs:
-            if plan.id not in self._settled:
+            if plan.id not in self.world.settled:
                 detail = f"{plan.client} has not heard how {plan.id} ended"
                 self.judge.accuse("clients hear of the end", detail, plan.id)
         self.judge.accuse("nothing is stranded", "a run goes on though its job has ended")

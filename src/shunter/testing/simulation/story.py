@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from shunter.model.worker import WorkerKind
 from shunter.testing.simulation.scenario import Fault, PlannedJob, Scenario
 from shunter.testing.simulation.simulator import SimulationResult
 
@@ -27,11 +28,20 @@ def _lines(result: SimulationResult, original: Scenario) -> Iterator[str]:
         )
     yield ""
     yield "Who is there"
-    yield f"  dispatchers {', '.join(scenario.dispatchers)}; clients {', '.join(scenario.clients)}"
-    for worker in scenario.workers:
-        yield f"  worker {worker.name}: {_count(range(worker.slots), 'slot')}, serves " + ", ".join(
-            worker.dispatchers
+    yield "  " + "; ".join(
+        f"{what} {', '.join(names)}"
+        for what, names in (
+            ("dispatchers", scenario.dispatchers),
+            ("clients", scenario.clients),
+            ("UDP clients", scenario.udp_clients),
+            ("receivers", scenario.receivers),
         )
+        if names
+    )
+    for worker in scenario.workers:
+        kind = "" if worker.kind is WorkerKind.FULL else f" ({worker.kind})"
+        slots, served = _count(range(worker.slots), "slot"), ", ".join(worker.dispatchers)
+        yield f"  worker {worker.name}{kind}: {slots}, serves {served}"
     yield "What is submitted"
     for job in scenario.jobs:
         yield f"  {_job(job)}"
@@ -66,6 +76,8 @@ def _job(job: PlannedJob) -> str:
         parts.append(f"unique key {job.unique_key!r}")
     if job.cancel_after is not None:
         parts.append(f"cancelled {job.cancel_after:g} s after its receipt")
+    if job.callback:
+        parts.append(f"calls {job.callback} back")
     return "; ".join(parts)
 
 

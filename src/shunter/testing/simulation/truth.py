@@ -28,11 +28,16 @@ LATENCY_SECONDS = 0.002
 
 
 class Truth(MemoryStore):
-    """What is really stored. `on_write` sees each job as it was and as it is."""
+    """What is really stored. `on_write` sees each job as it was and as it is, `on_callback` how
+    far its callback has come.
+    """
 
-    def __init__(self, on_write: OnWrite, on_beat: Callable[[str], None]) -> None:
+    def __init__(
+        self, on_write: OnWrite, on_callback: OnWrite, on_beat: Callable[[str], None]
+    ) -> None:
         super().__init__()
         self._on_write = on_write
+        self._on_callback = on_callback
         self._on_beat = on_beat
         self.writer = ""
         """Whose write this is."""
@@ -40,6 +45,13 @@ class Truth(MemoryStore):
     def _write(self, job: Job) -> None:
         self._on_write(self._jobs.get(job.id), job)
         super()._write(job)
+
+    def _deliver(self, job: Job) -> bool:
+        before = self._jobs.get(job.id)
+        was_written = super()._deliver(job)
+        if was_written:
+            self._on_callback(before, self._jobs[job.id])
+        return was_written
 
     async def renew(self, worker_ids: Iterable[str], *, now: float) -> None:
         ids = sorted(worker_ids)
@@ -55,6 +67,10 @@ class Truth(MemoryStore):
 
     def job(self, job_id: str) -> Job | None:
         return self._jobs.get(job_id)
+
+    def keyed(self, unique_key: str) -> Job | None:
+        """Return the job that has a unique key."""
+        return self._jobs.get(self._keys.get(unique_key, ""))
 
     def jobs(self) -> list[Job]:
         return list(self._jobs.values())

@@ -26,12 +26,19 @@ class Run(Struct):
 
 
 class Witness:
-    """All runs. `on_overlap` is told of a run that began while another was under way."""
+    """All runs. `on_overlap` is told of a run that began while another was under way,
+    `on_repetition` of one that had been before.
+    """
 
     def __init__(
-        self, on_overlap: Callable[[Run, Run], None], tell: Callable[[str, str], None]
+        self,
+        on_overlap: Callable[[Run, Run], None],
+        on_repetition: Callable[[Run], None],
+        tell: Callable[[str, str], None],
     ) -> None:
         self._tell = tell
+        self._on_repetition = on_repetition
+        self._begun: set[tuple[str, int]] = set()
         self.runs: list[Run] = []
         self._under_way: dict[str, list[Run]] = {}
         self._on_overlap = on_overlap
@@ -40,6 +47,9 @@ class Witness:
         run = Run(job_id, attempt, worker, now)
         self.runs.append(run)
         self._tell(worker, f"begins {job_id}, attempt {attempt}")
+        if (job_id, attempt) in self._begun:
+            self._on_repetition(run)
+        self._begun.add((job_id, attempt))
         others = self._under_way.setdefault(job_id, [])
         for other in others:
             if not other.is_excused:

@@ -100,16 +100,17 @@ class _Calculator:
 class Calculators:
     """All calculators of one dispatcher.
 
-    A `ready` that arrives right after the confirmation of a task may have been sent before the
-    task arrived, and overtaken. The task is then not given to another at once, but after a while
-    in which the calculator has neither said `busy` nor completed it.
+    A `ready` of one that has a task may have been sent before the task arrived, and overtaken. The
+    task is then not given to another at once, but after a while in which the calculator has
+    neither said `busy` nor completed it. A `ready` that wants an answer is said to give a task
+    back: it is believed at once, unless it comes right after the confirmation.
     """
 
     CROSSING = 0.1
-    """A `ready` this soon after a confirmation, in seconds, may have been overtaken by it."""
+    """A `ready` this soon after a confirmation, in seconds, may always have been overtaken."""
 
     DOUBT = 1.5
-    """How long such a `ready` stands before it is believed."""
+    """How long a `ready` stands before it is believed."""
 
     def __init__(self, *, heartbeat_timeout: float, default_handlers: tuple[str, ...]) -> None:
         self._heartbeat_timeout = heartbeat_timeout
@@ -140,6 +141,7 @@ class Calculators:
         is_ready: bool,
         handlers: tuple[str, ...] | None,
         now: float,
+        is_request: bool = False,
     ) -> list[Effect]:
         """Register a calculator, or bring it up to date."""
         known = self._known.get(address)
@@ -162,8 +164,9 @@ class Calculators:
                 # It may have been sent before the task arrived.
                 known.was_busy = not is_ready
                 return []
-            case _State.AT_WORK, True if now - known.confirmed_at < self.CROSSING:
-                known.doubted_at = now
+            case _State.AT_WORK, True if not is_request or now - known.confirmed_at < self.CROSSING:
+                if known.doubted_at is None:
+                    known.doubted_at = now
                 return []
             case _State.AT_WORK, True:
                 assert known.task is not None

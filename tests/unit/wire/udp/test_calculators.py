@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from shunter.model.report import Held
 from shunter.wire.udp.calculators import (
     Calculators,
@@ -23,8 +25,10 @@ def register() -> Calculators:
     return Calculators(heartbeat_timeout=10.0, default_handlers=TYPES)
 
 
-def beat(it: Calculators, *, ready: bool = True, now: float = 0.0) -> list[Effect]:
-    return it.heartbeat(K1, is_ready=ready, handlers=None, now=now)
+def beat(
+    it: Calculators, *, ready: bool = True, now: float = 0.0, request: bool = False
+) -> list[Effect]:
+    return it.heartbeat(K1, is_ready=ready, handlers=None, now=now, is_request=request)
 
 
 def at_work() -> Calculators:
@@ -101,16 +105,22 @@ def test_a_heartbeat_that_crossed_the_offer_changes_nothing() -> None:
     assert it.confirmed(K1, JOB, now=0.2)
 
 
-def test_ready_after_a_confirmation_means_that_the_task_is_forgotten() -> None:
-    assert beat(at_work(), now=2.0) == [Forgotten(K1, JOB), Joined(K1, TYPES)]
+def test_a_ready_that_wants_an_answer_gives_the_task_back() -> None:
+    effects = beat(at_work(), now=2.0, request=True)
+
+    assert effects == [Forgotten(K1, JOB), Joined(K1, TYPES)]
 
 
-def test_a_ready_that_a_confirmation_may_have_overtaken_is_believed_after_a_while() -> None:
+@pytest.mark.parametrize(("heard_at", "is_request"), [(1.05, True), (1.05, False), (3.0, False)])
+def test_a_ready_that_may_have_been_overtaken_is_believed_after_a_while(
+    heard_at: float, is_request: bool
+) -> None:
     it = at_work()
 
-    assert beat(it, now=1.05) == []
-    assert it.tick(now=2.5) == []
-    assert it.tick(now=2.6) == [Forgotten(K1, JOB), Joined(K1, TYPES)]
+    assert beat(it, now=heard_at, request=is_request) == []
+    assert beat(it, now=heard_at + 1.0) == []
+    assert it.tick(now=heard_at + 1.4) == []
+    assert it.tick(now=heard_at + 1.6) == [Forgotten(K1, JOB), Joined(K1, TYPES)]
 
 
 def test_a_ready_that_was_overtaken_is_not_believed_where_busy_follows() -> None:
@@ -165,7 +175,7 @@ def test_one_that_was_busy_meanwhile_is_taken_to_be_at_work() -> None:
     beat(it, ready=False, now=1.0)
 
     assert it.unconfirmed(K1, JOB) == []
-    assert beat(it, now=7.0) == [Forgotten(K1, JOB), Joined(K1, TYPES)]
+    assert beat(it, now=7.0, request=True) == [Forgotten(K1, JOB), Joined(K1, TYPES)]
 
 
 def test_one_that_refuses_a_task_does_not_have_it() -> None:
