@@ -15,8 +15,10 @@ import zmq
 from shunter.client import AsyncClient, Client
 from shunter.model.job import Status
 from shunter.model.submission import Submission
+from shunter.model.worker import Handler
 from shunter.wire import messages
-from shunter.wire.messages import Accepted, Fetch, Kind, Offer, Submit
+from shunter.wire.messages import Accepted, Fetch, Hello, Kind, Offer, Submit
+from system.full_peers import FullPeers
 from system.plain_peers import Peer, PlainPeers
 from system.relay import Relay
 from system.yard import Station, Yard, until
@@ -248,5 +250,26 @@ def test_offers_that_are_never_made_good_cost_no_memory(yard: Yard) -> None:
         for peer in peers:
             peer.socket.close()
         context.term()
+
+    assert peak_megabytes(station) < MOST_MEGABYTES
+
+
+def test_a_worker_that_takes_its_large_jobs_slowly_is_given_few_of_them(yard: Yard) -> None:
+    station = yard.dispatcher()
+    with Client(station.frontend) as client:
+        for _ in range(40):
+            client.submit_raw("size_of", document(8 * MEGABYTE))
+    peers = FullPeers(station.backend)
+    try:
+        worker = peers.worker("idle")
+        hello = Hello("idle", 1, (Handler("size_of"),), 40, 1, parts=True)
+        worker.tell(Kind.READY, hello)
+        worker.hears_kind(Kind.OFFER)
+        until(lambda: station.counters()["jobs_claimed"] >= 4)
+        time.sleep(1.0)
+
+        assert station.counters()["jobs_claimed"] <= 12
+    finally:
+        peers.close()
 
     assert peak_megabytes(station) < MOST_MEGABYTES

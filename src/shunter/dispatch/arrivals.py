@@ -213,6 +213,7 @@ class Arrivals:
         self.surveyed: list[Survey] = []
         self.callback_attempts: list[CallbackAttempted] = []
         self.due_callbacks: list[Job] = []
+        self.clogged: dict[str, bool] = {}
         self.is_queue_changed = False
         self.company: Company | None = None
 

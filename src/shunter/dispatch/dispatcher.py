@@ -219,6 +219,11 @@ class Dispatcher:
         self._inbox.windows[worker_id] = window
         self._wake.set()
 
+    def clog(self, gateway: str, is_clogged: bool) -> None:
+        """Start no more jobs while so much waits to be sent by a gateway, or again."""
+        self._inbox.clogged[gateway] = is_clogged
+        self._wake.set()
+
     def resign(self, worker_id: str) -> None:
         self._inbox.resigned.append(worker_id)
         self._wake.set()

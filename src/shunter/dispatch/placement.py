@@ -19,7 +19,7 @@ from shunter.model import lifecycle
 from shunter.model.job import Callback, Job, ReplyTo
 from shunter.model.lifecycle import WorkerSlot
 from shunter.model.submission import Receipt, Submission
-from shunter.store.port import Claim
+from shunter.store.port import CLAIM_BYTES, Claim
 
 PATIENCE_SECONDS = 1.0
 """How long a claimed job waits here for a place before it goes back to the queue."""
@@ -97,7 +97,8 @@ class Placement:
         )
         if job.wait_until is not None or job.type in self._state.waiting:
             return job
-        seat = None if self._rules.cooldown else roster.freest(job.type)
+        is_later = self._rules.cooldown or self._state.clogged
+        seat = None if is_later else roster.freest(job.type)
         if seat is None:
             self._state.waiting.add(job.type)
             return job
@@ -110,7 +111,8 @@ class Placement:
     def claims(self, now: float) -> Iterable[Claim]:
         """Ask for waiting jobs, to be started at once unless something lies between."""
         expiry = lifecycle.claim_expiry(now, self._rules.cooldown)
-        for opening, types in list(self._state.wanted()):
+        wanted = list(self._state.wanted())
+        for opening, types in wanted:
             limit = min(opening.free, self._rules.claim_limit)
             slots: tuple[WorkerSlot, ...] = ()
             if not self._rules.cooldown and not opening.is_shared:
@@ -124,6 +126,7 @@ class Placement:
                 now=now,
                 expiry=expiry,
                 slots=slots,
+                most_bytes=CLAIM_BYTES // len(wanted),
             )
 
     def _slot(self, worker_id: str, job_id: str | None = None) -> WorkerSlot:

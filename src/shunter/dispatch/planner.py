@@ -47,6 +47,8 @@ class Planner:
         members = self._membership
         if arrivals.is_queue_changed:
             self._state.waiting |= self._state.roster.types()
+        for gateway, is_clogged in arrivals.clogged.items():
+            (self._state.clogged.add if is_clogged else self._state.clogged.discard)(gateway)
         if arrivals.company is not None:
             self._state.skews = arrivals.company.skews
             self._state.others = arrivals.company.alive

@@ -15,6 +15,9 @@ CALLBACK_FACTOR = 3.0
 """Each wait between two calls is so many times as long as the one before: ten tries last two hours
 with the default settings."""
 
+UNSENT_BYTES = 32 << 20
+"""A gateway that has so much of jobs that it could not send yet is clogged: no more are started."""
+
 
 class CallbackRules(Struct, frozen=True, kw_only=True):
     """How jobs call back. The limit of `waits` is not used: it is `max_tries`.

@@ -165,7 +165,9 @@ class Settlement:
             else:
                 state.claimed[job.id] = job
         if len(jobs) < claim.limit:
-            state.waiting.difference_update(claim.types)
+            size = sum(len(job.payload or b"") for job in jobs)
+            if size < claim.most_bytes:
+                state.waiting.difference_update(claim.types)
 
     # ---- the effects
 

@@ -23,6 +23,7 @@ from shunter.model.job import Job, Status
 from shunter.model.report import Held
 from shunter.model.watch import Watch
 from shunter.model.worker import Worker, WorkerKind, kind_of
+from shunter.store.port import CLAIM_BYTES
 
 
 class Member(Struct):
@@ -52,6 +53,7 @@ class DispatcherState:
         self.running: dict[str, Job] = {}
         self.claimed: dict[str, Job] = {}
         self.waiting: set[str] = set()
+        self.clogged: set[str] = set()  # gateways that have as much to send as they may keep
         self._turns: dict[str, int] = {}  # which turn each type had last
         self._last_turn = 0
         self.heartbeats = Watch()  # of workers, as the store has them
@@ -142,8 +144,16 @@ class DispatcherState:
         """True if a turn would do something though nothing arrives."""
         return bool(self.claimed) or self.callbacks.has_work or any(self.wanted())
 
+    @property
+    def has_memory(self) -> bool:
+        """True if the payloads that are here leave room for more."""
+        claimed = sum(len(job.payload or b"") for job in self.claimed.values())
+        return not self.clogged and claimed < CLAIM_BYTES
+
     def wanted(self) -> Iterator[tuple[Opening, Types]]:
         """Yield where there is room, with the types of which jobs may be waiting for it."""
+        if not self.waiting or not self.has_memory:
+            return
         for opening in self.roster.openings():
             if types := opening.types & self.waiting:
                 under_way = sum(job.type in opening.types for job in self.claimed.values())

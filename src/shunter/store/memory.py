@@ -10,6 +10,7 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from itertools import accumulate
 
 from msgspec.structs import replace
 
@@ -68,7 +69,9 @@ class MemoryStore:
         turns = {head.seq: at for at, head in enumerate(favoured(heads, claim.types))}
         waiting = sorted(place for front in fronts.values() for place in front)
         chosen = sorted(waiting, key=lambda place: turns.get(place[1], len(turns)))
-        first = sorted(chosen[:limit])
+        sizes = accumulate((len(self._payloads[it] or b"") for _, _, it in chosen), initial=0)
+        pairs = zip(chosen[:limit], sizes, strict=False)
+        first = sorted(place for place, before in pairs if before < claim.most_bytes)
         dispatch = Dispatch(claim.dispatcher_id, claim.now, claim.expiry)
         taken = []
         for at, (_, _, job_id) in enumerate(first):

@@ -19,12 +19,16 @@ from shunter.model.lifecycle import WorkerSlot
 from shunter.model.presence import Presence
 from shunter.model.worker import Worker
 
+CLAIM_BYTES = 16 << 20
+"""How many bytes of payloads a claim takes, if nothing else is said."""
+
 
 class Claim(Struct, frozen=True, kw_only=True):
     """A dispatcher's wish for up to `limit` jobs of these types.
 
     Where it has `slots`, one for each job it could get, the jobs are started on them before
-    the claim returns, and where the store can, by the same write.
+    the claim returns, and where the store can, by the same write. Once payloads of `most_bytes`
+    are taken, no more jobs are: so a claim brings that much, and up to one job more.
     """
 
     dispatcher_id: str
@@ -33,6 +37,7 @@ class Claim(Struct, frozen=True, kw_only=True):
     now: float
     expiry: float
     slots: tuple[WorkerSlot, ...] = ()
+    most_bytes: int = CLAIM_BYTES
 
 
 class JobQuery(Struct, frozen=True, kw_only=True):

@@ -82,11 +82,24 @@ class Scene:
         held: Iterable[Held] = (),
         at: Dispatcher | None = None,
     ) -> None:
+        (at or self.dispatcher).introduce(
+            self.arrival(name, *types, slots=slots, kind=kind, held=held, at=at)
+        )
+        self.turns(at)
+
+    def arrival(
+        self,
+        name: str,
+        *types: str,
+        slots: int = 1,
+        kind: WorkerKind = WorkerKind.FULL,
+        held: Iterable[Held] = (),
+        at: Dispatcher | None = None,
+    ) -> WorkerRegistered:
+        """A worker as it introduces itself."""
         now = (at or self.dispatcher).now()
         worker = a_worker(name, *types, slots=slots, kind=kind, now=now)
-        arrival = WorkerRegistered(worker, self.said, frozenset(held), slots, 1)
-        (at or self.dispatcher).introduce(arrival)
-        self.turns(at)
+        return WorkerRegistered(worker, self.said, frozenset(held), slots, 1)
 
     def submit(self, *ids: str, at: Dispatcher | None = None, **wish: Any) -> list[Receipt]:
         receipts: list[Receipt] = []

@@ -8,7 +8,8 @@ Spec: docs/spec/http-workers.md.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import quote
@@ -20,6 +21,7 @@ from msgspec.structs import replace
 from shunter.dispatch import sweep
 from shunter.dispatch.dispatcher import Dispatcher
 from shunter.dispatch.registry import Decision, change_workers
+from shunter.dispatch.rules import UNSENT_BYTES
 from shunter.dispatch.verdict import is_run_of
 from shunter.errors import StoreError
 from shunter.model import health
@@ -61,6 +63,7 @@ class HttpWorkers:
         self._rules = rules
         self._log = structlog.get_logger("shunter.dispatcher")
         self._caller = environment.caller(at_once=CALLS_AT_ONCE)
+        self._unsent_bytes = 0
         self._tasks: set[asyncio.Task[None]] = set()
         self._offered: set[Held] = set()
         self._stopping: set[Held] = set()
@@ -106,8 +109,9 @@ class HttpWorkers:
             if worker is None:
                 raise CallFailed("its worker left before it could be sent", was_sent=False)
             size = len(job.payload or b"")
-            body = await aside(size, lambda: msgspec.json.encode(job_document(job)))
-            answer = await self._call("POST", worker, "/jobs/", body)
+            with self._unsent(size):
+                body = await aside(size, lambda: msgspec.json.encode(job_document(job)))
+                answer = await self._call("POST", worker, "/jobs/", body)
         except CallFailed as error:
             self._offered.discard(held)
             if error.was_sent:
@@ -127,6 +131,22 @@ class HttpWorkers:
             reason = f"worker {worker_id} did not take it: {_said(answer)}"
             self._dispatcher.give_back(worker_id, [held], reason, blame=True)
             self._leave_alone(worker_id)
+
+    @contextmanager
+    def _unsent(self, size: int) -> Iterator[None]:
+        """Count what is being sent, and say when that is too much for more."""
+        self._count_unsent(size)
+        try:
+            yield
+        finally:
+            self._count_unsent(-size)
+
+    def _count_unsent(self, size: int) -> None:
+        was_clogged = self._unsent_bytes >= UNSENT_BYTES
+        self._unsent_bytes += size
+        is_clogged = self._unsent_bytes >= UNSENT_BYTES
+        if is_clogged != was_clogged:
+            self._dispatcher.clog("http", is_clogged)
 
     async def _stop(self, worker: Worker, held: Held) -> None:
         """Have a run stopped, however often it takes, as long as the worker is there."""

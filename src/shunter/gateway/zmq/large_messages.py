@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Sequence
 
 from shunter.dispatch.dispatcher import Dispatcher
+from shunter.dispatch.rules import UNSENT_BYTES
 from shunter.errors import ProtocolError
 from shunter.model.report import Held
 from shunter.net.environment import REAL, Environment
@@ -20,6 +21,8 @@ from shunter.wire.parts import FLOOR_BYTES_PER_SECOND, WHOLE_BYTES, ByteBudget
 
 INCOMING_BYTES = 32 * 1024 * 1024
 """How much of large results may be here, on its way or not yet committed."""
+
+GATEWAY = "zmq"
 
 UNANSWERED_SECONDS = 10.0
 """A worker that does not answer for so long gets no more of a large job."""
@@ -41,6 +44,7 @@ class LargeMessages:
         self._send = send
         self._worker_of = worker_of
         self._takes_parts: set[bytes] = set()
+        self._is_clogged = False
         self._landing: dict[str, dict[Held, float]] = {}
         self._uncommitted: dict[tuple[str, int], tuple[int, Release]] = {}
         self._parts = PartedMessages(
@@ -60,6 +64,7 @@ class LargeMessages:
         for name in [name for name, (turn, _) in self._uncommitted.items() if turn <= turns]:
             self._release(name)
         self._parts.tick()
+        self._tell_clogged()
 
     def joined(self, identity: bytes, *, takes_parts: bool) -> None:
         """Note what a worker that says READY can do."""
@@ -71,6 +76,7 @@ class LargeMessages:
         self._takes_parts.discard(identity)
         self._landing.pop(worker_id, None)
         self._parts.forget(identity)
+        self._tell_clogged()
 
     # ---- jobs
 
@@ -81,7 +87,9 @@ class LargeMessages:
         body = encode(message)
         if len(body) > WHOLE_BYTES:
             if identity in self._takes_parts:
-                return self._parts.send(Kind.JOBS, body, peer=identity, key=held)
+                is_sent = self._parts.send(Kind.JOBS, body, peer=identity, key=held)
+                self._tell_clogged()
+                return is_sent
             self._expect(worker_id, held, len(body))
         return self._send(identity, [DELIMITER, Kind.JOBS.value.encode(), body])
 
@@ -117,6 +125,14 @@ class LargeMessages:
     def take(self, identity: bytes, kind: Kind, body: Body) -> None:
         """Take a message about parts."""
         self._parts.take(kind, body, peer=identity)
+        self._tell_clogged()
+
+    def _tell_clogged(self) -> None:
+        """Say when so much waits to be sent that no more should come, and when that is over."""
+        is_clogged = self._parts.outgoing_size >= UNSENT_BYTES
+        if is_clogged != self._is_clogged:
+            self._is_clogged = is_clogged
+            self._dispatcher.clog(GATEWAY, is_clogged)
 
     def reported(self, worker_id: str, reports: Reports) -> None:
         """Note that jobs have ended: they must have arrived."""

@@ -32,6 +32,7 @@ class Claiming:
         self._types = list(dict.fromkeys(claim.types))
         self._slots: list[WorkerSlot | None] = list(claim.slots) or [None] * max(claim.limit, 0)
         self._rounds = 0
+        self._room = claim.most_bytes
         self._bid: _Bid | None = None
         self._taken: list[tuple[tuple[int, int], Job]] = []
         self.reserve = Reserve()
@@ -47,13 +48,16 @@ class Claiming:
         while not self.is_done and not is_held_up:
             bid = self._bid or await self._next_bid(connection)
             self._bid = bid  # until its answer is there
-            self._taken += await bid.made(connection)
+            taken = await bid.made(connection)
+            self._taken += taken
+            self._room -= sum(len(job.payload or b"") for _, job in taken)
             self._bid = None
             self._slots = bid.slots_left
             self._contention.note(bids=bid.count, losses=bid.losses)
             is_end = bid.is_end and not bid.losses
             is_held_up = bid.is_restrained and (is_end or not bid.count)
-            self.is_done = not self._slots or (is_end and not bid.is_restrained)
+            is_full = not self._slots or self._room <= 0
+            self.is_done = is_full or (is_end and not bid.is_restrained)
 
     async def _next_bid(self, connection: Connection) -> _Bid:
         """Look at the queue, and bid for what is there."""
@@ -65,7 +69,8 @@ class Claiming:
         if skip and len(seen) < wanted:
             seen = await connection.patiently(partial(view, skip=0))
         free = [document for document in seen if document["_id"] not in self.reserve.replaced]
-        bid = _Bid(self._claim, self._slots, stamp=f"{self._stamp}.{self._rounds}")
+        stamp = f"{self._stamp}.{self._rounds}"
+        bid = _Bid(self._claim, self._slots, room=self._room, stamp=stamp)
         are_in = [bid.add(document) for document in free]
         bid.is_end = len(seen) < wanted and all(are_in)
         bid.is_restrained = below is not None or len(free) < len(seen)
@@ -80,7 +85,9 @@ class _Bid:
     nothing behind these jobs, and `is_restrained` that this may not be so for everybody.
     """
 
-    def __init__(self, claim: Claim, slots: list[WorkerSlot | None], *, stamp: str) -> None:
+    def __init__(
+        self, claim: Claim, slots: list[WorkerSlot | None], *, room: int, stamp: str
+    ) -> None:
         self._dispatch = Dispatch(claim.dispatcher_id, claim.now, claim.expiry)
         self._stamp = stamp
         self._places: dict[str, tuple[int, int]] = {}
@@ -88,6 +95,7 @@ class _Bid:
         self._found: dict[str, Found] = {}
         self._documents: dict[str, RawBSONDocument] = {}
         self._size = 0
+        self._room = room
         self.slots_left = slots
         self.losses = 0
         self.is_end = False
@@ -98,12 +106,13 @@ class _Bid:
         return len(self._documents)
 
     def add(self, document: Document) -> bool:
-        """Bid for one more job, unless that is more than one statement carries."""
-        if self._size >= MOST_BYTES:
+        """Bid for one more job, unless that is more than one statement or the claim takes."""
+        if self._size >= MOST_BYTES or self._room <= 0:
             return False
         self._seen.append(document["stamp"])
         self._places[document["_id"]] = place_of(document)
         queued, apart = job_of(document)
+        self._room -= apart["payload"].size if "payload" in apart else len(queued.payload or b"")
         job = self._taken(queued, self.slots_left[len(self._found)])
         new = replacing(job, stamp=self._stamp, result=None)
         self._found[job.id] = job, apart

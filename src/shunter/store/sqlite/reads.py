@@ -6,7 +6,7 @@ Each asks for one text that holds many rows, and for long lists for one after th
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -16,7 +16,7 @@ from shunter.model.job import Dispatch, Job, Status
 from shunter.model.worker import Worker
 from shunter.store.port import Backlog, JobQuery
 from shunter.store.sqlite import statements
-from shunter.store.sqlite.rows import Parameters, as_json, jobs_in, workers_in
+from shunter.store.sqlite.rows import JobRow, Parameters, as_json, jobs_in, workers_in
 
 _decode_counts = msgspec.json.Decoder(list[tuple[str, Status, int]]).decode
 
@@ -34,16 +34,19 @@ def jobs(
     payload: bool = False,
     result: bool = False,
     claim: Dispatch | None = None,
+    keep: Callable[[list[JobRow]], list[JobRow]] | None = None,
 ) -> list[Job]:
-    """Read the jobs that a condition holds; `claim` is one that is about to be made of them."""
+    """Read the jobs that a condition holds, of which `keep` may choose some.
+
+    `claim` is one that is about to be made of them.
+    """
 
     def bytes_apart(column: str, seqs: list[int]) -> list[tuple[int, bytes]]:
         return connection.execute(statements.APART[column], (as_json(seqs),)).fetchall()
 
     text = statements.read_jobs(where, order, payload=payload, result=result)
-    return jobs_in(
-        value(connection, text, *parameters, limit), claim=claim, bytes_apart=bytes_apart
-    )
+    found = value(connection, text, *parameters, limit)
+    return jobs_in(found, claim=claim, bytes_apart=bytes_apart, keep=keep)
 
 
 def value(connection: sqlite3.Connection, text: str, *parameters: object) -> Any:

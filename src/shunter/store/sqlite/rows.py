@@ -20,19 +20,25 @@ from shunter.model.worker import Worker
 
 Parameters = tuple[Any, ...]
 
-APART = True
-"""Stands for bytes that are too big to travel in the text; they are fetched by themselves."""
-
 
 class JobRow(Struct, frozen=True, array_like=True):
-    """A job as it stands in the text. Bytes are hexadecimal, or APART."""
+    """A job as it stands in the text.
+
+    Bytes are hexadecimal. For those that are too big for that their number is given; they are
+    fetched by themselves.
+    """
 
     seq: int
     revision: int
     claim: Dispatch | None
     job: Job
-    result: str | bool | None
-    payload: str | bool | None
+    result: str | int | None
+    payload: str | int | None
+
+    @property
+    def payload_bytes(self) -> int:
+        found = self.payload
+        return found if type(found) is int else len(found or "") // 2  # type: ignore[arg-type]
 
 
 class WorkerRow(Struct, frozen=True, array_like=True):
@@ -110,12 +116,16 @@ def jobs_in(
     *,
     claim: Dispatch | None = None,
     bytes_apart: Callable[[str, list[int]], Iterable[tuple[int, bytes]]],
+    keep: Callable[[list[JobRow]], list[JobRow]] | None = None,
 ) -> list[Job]:
     """Read jobs from the text. `claim` is one that was made of all of them just now.
 
-    `bytes_apart` fetches what did not travel in the text, by column and seqs.
+    `bytes_apart` fetches what did not travel in the text, by column and seqs, of those rows that
+    `keep` returns.
     """
     rows = _decode_jobs(text) if text else []
+    if keep is not None:
+        rows = keep(rows)
     for row in rows:
         job = row.job
         if made := claim or row.claim:
@@ -128,7 +138,7 @@ def jobs_in(
         if type(row.result) is str:
             force_setattr(job, "result", bytes.fromhex(row.result))
     for column in ("payload", "result"):
-        apart = {row.seq: row.job for row in rows if getattr(row, column) is APART}
+        apart = {row.seq: row.job for row in rows if type(getattr(row, column)) is int}
         if apart:
             for seq, body in bytes_apart(column, list(apart)):
                 force_setattr(apart[seq], column, body)

@@ -213,7 +213,7 @@ def _hexadecimal(column: str) -> str:
     return f"""CASE
         WHEN {column} IS NULL THEN 'null'
         WHEN length({column}) <= {MOST_INLINE_BYTES} THEN '"' || hex({column}) || '"'
-        ELSE 'true' END"""
+        ELSE length({column}) END"""
 
 
 PUT_DISPATCHER = "INSERT OR REPLACE INTO dispatchers (id, clock, doc) VALUES (?, ?, ?)"

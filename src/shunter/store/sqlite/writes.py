@@ -10,7 +10,7 @@ from __future__ import annotations
 import secrets
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import chain
+from itertools import accumulate, chain
 
 import msgspec
 
@@ -21,7 +21,7 @@ from shunter.model.presence import KEPT_SECONDS, Presence
 from shunter.model.queueing import Head, favoured
 from shunter.store.port import Claim
 from shunter.store.sqlite import reads, statements
-from shunter.store.sqlite.rows import Parameters, as_json, replaced
+from shunter.store.sqlite.rows import JobRow, Parameters, as_json, replaced
 
 _decode_numbers = msgspec.json.Decoder(list[int]).decode
 _decode_ids = msgspec.json.Decoder(list[str]).decode
@@ -55,16 +55,33 @@ def claim(connection: sqlite3.Connection, wish: Claim) -> list[Job]:
     if not types or wish.limit <= 0:
         return []
     made = Dispatch(wish.dispatcher_id, wish.now, wish.expiry)
-    listed = (as_json(_front(connection, types, wish.limit)),)
+    front = _front(connection, types, wish.limit)
+
+    def within_bytes(rows: list[JobRow]) -> list[JobRow]:
+        """Leave in the queue what is too much for one claim; whose turn it is comes first."""
+        sizes = {row.seq: row.payload_bytes for row in rows}
+        if sum(sizes.values()) >= wish.most_bytes:
+            before = accumulate((sizes[seq] for seq in front), initial=0)
+            pairs = zip(front, before, strict=False)
+            front[:] = [seq for seq, taken in pairs if taken < wish.most_bytes]
+        kept = set(front)
+        return [row for row in rows if row.seq in kept]
+
     jobs = reads.jobs(
-        connection, statements.NUMBERED, listed, order="rank, jobs.seq", payload=True, claim=made
+        connection,
+        statements.NUMBERED,
+        (as_json(front),),
+        order="rank, jobs.seq",
+        payload=True,
+        claim=made,
+        keep=within_bytes,
     )
     if jobs and wish.slots:
         jobs = [started_at_once(job, slot) for job, slot in zip(jobs, wish.slots, strict=False)]
         rows = [replaced(job) for job in jobs]
         assert all(replace(connection, rows, secrets.randbits(48)))
     elif jobs:
-        claimed = (as_json(made), wish.expiry, *listed)
+        claimed = (as_json(made), wish.expiry, as_json(front))
         count = connection.execute(statements.CLAIM_NUMBERED, claimed).rowcount
         assert count == len(jobs)
     return jobs
