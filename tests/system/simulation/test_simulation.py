@@ -20,7 +20,7 @@ from shunter.testing.simulation.simulator import simulate
 HERE = Path(__file__).parent
 PROJECT = HERE.parents[2]
 DOCUMENT = PROJECT / "docs" / "simulation.md"
-SOME_SEEDS = "1..200"
+SOME_SEEDS = "1..100"
 
 sys.path.insert(0, str(HERE))
 from planted_bugs import BUGS  # noqa: E402
