@@ -99,7 +99,7 @@ class Membership:
             else:
                 reason = f"worker {worker.id} came back without it"
                 self._lose(job, JobReturned(worker.id, held, reason, True), plan)
-        for held in arrival.held:
+        for held in sorted(arrival.held):
             if held.job_id not in believed:
                 self._disown(held, worker.id, stored, plan)
             elif believed[held.job_id].attempt != held.attempt:
@@ -136,7 +136,7 @@ class Membership:
                 self._lose(in_store, JobReturned(worker_id, held, reason, True), plan)
             elif job is not None:
                 state.forget(job_id)
-        for held in arrival.held:
+        for held in sorted(arrival.held):
             if is_run_of(state.running.get(held.job_id), worker_id, held):
                 continue
             in_store = stored.jobs.get(held.job_id)

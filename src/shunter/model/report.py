@@ -11,7 +11,7 @@ from shunter.model.job import Failure
 from shunter.model.retry import Retry
 
 
-class Held(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+class Held(Struct, frozen=True, order=True, array_like=True, forbid_unknown_fields=True):
     """A job that the worker has, running or about to."""
 
     job_id: str
