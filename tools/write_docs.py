@@ -1,7 +1,7 @@
 """Rewrite the generated parts of docs/: `make docs`, or `--check` to see whether that is due.
 
 A generated part stands between `<!-- made by tools/write_docs.py: NAME -->` and `<!-- end -->`.
-Its truth is in the code: the transition table, the settings, the commands.
+Its truth is in the code: the transition table, the settings, the commands, the messages.
 """
 
 from __future__ import annotations
@@ -14,6 +14,20 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from tools.message_tables import (
+    CLIENT_PARTS,
+    MAPS,
+    PART_MESSAGES,
+    WORKER_MESSAGES,
+    WORKER_PARTS,
+    by_method,
+    by_request,
+    by_sender,
+    parts,
+)
 
 from shunter.model.job import Status
 from shunter.model.lifecycle import TRANSITIONS
@@ -126,11 +140,22 @@ def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
     return "\n".join(f"| {' | '.join(row)} |" for row in escaped)
 
 
+KIND_HEAD = ("kind", "from", "fields", "meaning")
+PART_HEAD = ("part", "fields", "meaning")
+REQUEST_HEAD = ("kind", "request: fields", "answer", "meaning")
+
 PARTS: dict[str, Callable[[], str | None]] = {
     "the job diagram": job_diagram,
     "the job transitions": job_transitions,
     "the settings": settings_table,
     "the commands": commands,
+    "the messages of workers": lambda: table(KIND_HEAD, by_sender(WORKER_MESSAGES)),
+    "the arrays of workers": lambda: table(PART_HEAD, parts(WORKER_PARTS)),
+    "the maps in messages": lambda: table(("part", "keys", "meaning"), parts(MAPS)),
+    "the messages of clients": lambda: table(REQUEST_HEAD, by_request()),
+    "the arrays of clients": lambda: table(PART_HEAD, parts(CLIENT_PARTS)),
+    "the methods of UDP": lambda: table(("method", "params", "meaning"), by_method()),
+    "the messages about parts": lambda: table(KIND_HEAD, by_sender(PART_MESSAGES)),
 }
 
 

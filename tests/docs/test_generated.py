@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 import typer
+from msgspec import Struct
 
 from shunter.model.job import Dispatch, ErrorKind, Execution, Failure, Job, PastAttempt, Status
 from shunter.model.lifecycle import TRANSITIONS, Event
+from shunter.model.report import Held
 from shunter.settings import Setting, all_settings
 from shunter.settings_sources import shown
+from shunter.wire import messages
 
 PROJECT = Path(__file__).parents[2]
 
@@ -28,6 +32,7 @@ def loaded_tool() -> ModuleType:
 
 
 write_docs = loaded_tool()
+tables = importlib.import_module("tools.message_tables")
 
 
 def document(name: str) -> str:
@@ -126,3 +131,37 @@ def test_commands_are_described_from_the_command_line_itself() -> None:
     assert "| `--wait`, `-w` |  | Wait \\| watch. |" in text
     assert "| `--limit` | `50` | How many. |" in text
     assert "## shunter flow run\n\n`shunter flow run [FILE]`" in text
+
+
+def test_every_message_is_in_a_table() -> None:
+    bodies = {
+        value
+        for value in vars(messages).values()
+        if isinstance(value, type) and issubclass(value, messages.Message)
+    }
+    pages = document("spec/ping-pong.md")
+
+    listed = {
+        *(body for _, _, body in (*tables.WORKER_MESSAGES, *tables.PART_MESSAGES)),
+        *(body for _, request, _, answer in tables.CLIENT_MESSAGES for body in (request, answer)),
+        *(body for _, body in tables.UNASKED_ANSWERS),
+        *tables.WORKER_PARTS,
+        *tables.CLIENT_PARTS,
+    }
+
+    assert bodies - {messages.Message} <= listed
+    assert all(tables.fields_of(body) in pages for body in listed)
+
+
+def test_fields_are_written_with_type_and_default() -> None:
+    class Example(Struct):
+        a: int
+        b: str | None = None
+        c: tuple[Held, ...] = ()
+        d: dict[str, float] = {}
+        e: Status = Status.QUEUED
+
+    assert tables.type_of(Held) == "*Held*"
+    assert tables.fields_of(Example) == (
+        '`a` int, `b` text? = nil, `c` [*Held*] = [], `d` map of text to float = {}, `e` text = "q"'
+    )

@@ -21,7 +21,7 @@ MAX_ENDED = 100_000
 TaskName = int | str
 
 
-class Verdict(Enum):
+class NoticeVerdict(Enum):
     """What to do about a notice."""
 
     SETTLE = "the task has ended: confirm, and tell whoever waits"
@@ -52,7 +52,7 @@ class Tasks:
         """Forget a task that was not accepted."""
         self._under_way.discard(task_id)
 
-    def notified(self, notice: NotifyTask) -> Verdict:
+    def notified(self, notice: NotifyTask) -> NoticeVerdict:
         """Judge a notice, and note the end of its task."""
         task_id = notice.task_id
         if task_id in self._under_way:
@@ -60,8 +60,8 @@ class Tasks:
             self._ended[task_id] = None
             if len(self._ended) > self._max_ended:
                 self._ended.popitem(last=False)
-            return Verdict.SETTLE
-        return Verdict.AGAIN if task_id in self._ended else Verdict.UNKNOWN
+            return NoticeVerdict.SETTLE
+        return NoticeVerdict.AGAIN if task_id in self._ended else NoticeVerdict.UNKNOWN
 
 
 def outcome_of(notice: NotifyTask) -> Outcome:

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from shunter.app import JobFunction, payload_of
-from shunter.client.tasks import TaskName, Tasks, Verdict, outcome_of
+from shunter.client.tasks import NoticeVerdict, TaskName, Tasks, outcome_of
 from shunter.errors import (
     DispatcherBusy,
     JobError,
@@ -292,11 +292,11 @@ class AsyncUdpClient:
             )
             return
         match self._tasks.notified(notice):
-            case Verdict.UNKNOWN:
+            case NoticeVerdict.UNKNOWN:
                 dialogue.leave_unanswered(command)
-            case Verdict.AGAIN:
+            case NoticeVerdict.AGAIN:
                 dialogue.confirm(command)
-            case Verdict.SETTLE:
+            case NoticeVerdict.SETTLE:
                 addition = self._additions.pop(notice.task_id)
                 addition.task.settle(outcome_of(notice), notice.job_id or "")
                 addition.answered(Confirmation(0))  # it must have been accepted

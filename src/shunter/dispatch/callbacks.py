@@ -136,7 +136,7 @@ class CallbackQueue:
                 arrival.tries,
                 arrival.error,
                 now=plan.now,
-                spread=self._jitter(),
+                jitter=self._jitter(),
                 max_tries=self._rules.max_tries,
                 waits=self._rules.waits,
             )

@@ -82,7 +82,7 @@ class Dispatcher:
         dispatcher_id: str,
         rules: Rules,
         now: Callable[[], float],
-        spread: Callable[[], float],
+        jitter: Callable[[], float],
         on_refused: Callable[[str, JobError], None] = lambda worker_id, error: None,
         on_store_error: Callable[[StoreError], None] = lambda error: None,
     ) -> None:
@@ -91,7 +91,7 @@ class Dispatcher:
         self.rules = rules
         self.now = now
         self.turns = 0
-        self.state = DispatcherState(dispatcher_id, rules, jitter=spread)
+        self.state = DispatcherState(dispatcher_id, rules, jitter=jitter)
         self.counters = self.state.counters
         self.view = DispatcherView(self.state)
         self._caller: CallbackLink | None = None

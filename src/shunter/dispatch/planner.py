@@ -110,7 +110,7 @@ class Planner:
         try:
             lifecycle.check_holder(job, worker_id)
             job = with_progress(job, last, now=plan.now)
-            changed = ended(job, report, self._rules, now=plan.now, spread=self._state.jitter())
+            changed = ended(job, report, self._rules, now=plan.now, jitter=self._state.jitter())
         except JobError as error:
             self._refuse(worker_id, error, plan)
             return
@@ -149,7 +149,7 @@ class Planner:
             job.attempt,
             cause.reason,
             now=plan.now,
-            spread=self._state.jitter(),
+            jitter=self._state.jitter(),
             max_losses=self._rules.max_losses,
         )
         self._state.counters["jobs_lost"] += 1
@@ -194,7 +194,7 @@ class Planner:
                 over = lifecycle.expired(
                     job,
                     now=plan.now,
-                    spread=self._state.jitter(),
+                    jitter=self._state.jitter(),
                     max_losses=self._rules.max_losses,
                 )
                 self._state.counters["jobs_expired"] += 1

@@ -27,14 +27,14 @@ class Opening(Struct, frozen=True):
     is_shared: bool = False
 
 
-class Kind(NamedTuple):
+class GroupKey(NamedTuple):
     """What the workers of a group have in common."""
 
     types: Types
     is_shared: bool
 
 
-class Seat:
+class WorkerCapacity:
     """One worker's place in the roster."""
 
     __slots__ = (
@@ -61,7 +61,7 @@ class Seat:
         self.blocked: set[int] = set()  # those that others took
         self.handlers = handlers
         self.types: Types = frozenset(handler.type for handler in handlers)
-        self.kind = Kind(self.types, is_shared)
+        self.kind = GroupKey(self.types, is_shared)
         self.window = window
         self.held: set[str] = set()
         self.foreign: set[str] = set()  # those of the held that don't count against the window
@@ -89,19 +89,19 @@ class _Group:
     """
 
     def __init__(self) -> None:
-        self.seats: dict[str, Seat] = {}
+        self.seats: dict[str, WorkerCapacity] = {}
         self.free = 0
         self._heap: list[tuple[int, int, str]] = []
         self._turn = 0
 
-    def push(self, seat: Seat, free: int) -> None:
+    def push(self, seat: WorkerCapacity, free: int) -> None:
         if free:
             self._turn += 1
             heapq.heappush(self._heap, (-free, self._turn, seat.worker_id))
             if len(self._heap) > 64 + 8 * len(self.seats):
                 self._rebuild()
 
-    def freest(self) -> Seat | None:
+    def freest(self) -> WorkerCapacity | None:
         while self._heap:
             free, _, worker_id = self._heap[0]
             seat = self.seats.get(worker_id)
@@ -128,8 +128,8 @@ class Roster:
     """
 
     def __init__(self, first_place: int = 0) -> None:
-        self._seats: dict[str, Seat] = {}
-        self._groups: dict[Kind, _Group] = {}
+        self._seats: dict[str, WorkerCapacity] = {}
+        self._groups: dict[GroupKey, _Group] = {}
         self._first_place = first_place
 
     def __contains__(self, worker_id: str) -> bool:
@@ -138,7 +138,7 @@ class Roster:
     def __len__(self) -> int:
         return len(self._seats)
 
-    def seat(self, worker_id: str) -> Seat | None:
+    def seat(self, worker_id: str) -> WorkerCapacity | None:
         return self._seats.get(worker_id)
 
     def enlist(
@@ -148,11 +148,11 @@ class Roster:
         window: int,
         *,
         is_shared: bool = False,
-    ) -> Seat:
+    ) -> WorkerCapacity:
         """Give a worker a seat, or a new one in place of its old; what it held it still holds."""
         before = self._seats.get(worker_id)
         held = self.remove(worker_id)
-        seat = Seat(worker_id, handlers, window, is_shared=is_shared)
+        seat = WorkerCapacity(worker_id, handlers, window, is_shared=is_shared)
         seat.held = held
         if before is not None:
             seat.numbers, seat.blocked = before.numbers, before.blocked
@@ -211,9 +211,9 @@ class Roster:
         seat.numbers.pop(job_id, None)
         self._changed(seat, before)
 
-    def freest(self, job_type: str) -> Seat | None:
+    def freest(self, job_type: str) -> WorkerCapacity | None:
         """Return the freest worker that does this type, or None where no place is free."""
-        best: Seat | None = None
+        best: WorkerCapacity | None = None
         for kind, group in self._groups.items():
             if job_type in kind.types:
                 seat = group.freest()
@@ -255,7 +255,7 @@ class Roster:
             seat.blocked = set(places).difference(seat.numbers.values())
             self._changed(seat, before)
 
-    def _free_number(self, seat: Seat) -> int:
+    def _free_number(self, seat: WorkerCapacity) -> int:
         taken = seat.taken
         numbers = ((self._first_place + step) % seat.window for step in range(seat.window))
         return next(number for number in numbers if number not in taken)
@@ -265,7 +265,7 @@ class Roster:
 
         Only with workers of our own: those of shared ones can't be promised.
         """
-        group = self._groups.get(Kind(types, is_shared=False))
+        group = self._groups.get(GroupKey(types, is_shared=False))
         reserved: list[str] = []
         while group is not None and len(reserved) < count:
             seat = group.freest()
@@ -309,7 +309,7 @@ class Roster:
         seat = self._seats.get(worker_id)
         return seat.held if seat else frozenset()
 
-    def _changed(self, seat: Seat, before: int) -> None:
+    def _changed(self, seat: WorkerCapacity, before: int) -> None:
         free = seat.free
         if free != before:
             group = self._groups[seat.kind]

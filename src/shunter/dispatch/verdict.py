@@ -20,7 +20,7 @@ from shunter.model.report import Advance, Held, Report
 from shunter.model.retry import Retry
 
 
-def ended(job: Job, report: Report, rules: Rules, *, now: float, spread: float) -> Job:
+def ended(job: Job, report: Report, rules: Rules, *, now: float, jitter: float) -> Job:
     """Return the job after its run ended as reported, or raise a JobError."""
     error = report.error
     if error is None:
@@ -36,7 +36,7 @@ def ended(job: Job, report: Report, rules: Rules, *, now: float, spread: float) 
             report.attempt,
             error.message,
             now=now,
-            spread=spread,
+            jitter=jitter,
             max_losses=rules.max_losses,
             log=report.log,
         )
@@ -45,7 +45,7 @@ def ended(job: Job, report: Report, rules: Rules, *, now: float, spread: float) 
         report.attempt,
         error,
         now=now,
-        spread=spread,
+        jitter=jitter,
         log=report.log,
         retry=_sensible(report.retry),
     )

@@ -75,7 +75,7 @@ class Service:
             dispatcher_id=f"d-{self._new_id()}",
             rules=rules_of(settings),
             now=self._clock,
-            spread=environment.random,
+            jitter=environment.random,
             on_refused=self._refused,
             on_store_error=self._store_failed,
         )

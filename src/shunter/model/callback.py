@@ -43,7 +43,7 @@ def called(
     error: str | None,
     *,
     now: float,
-    spread: float,
+    jitter: float,
     max_tries: int,
     waits: Retry,
 ) -> Job:
@@ -58,7 +58,7 @@ def called(
         raise JobError(job.id, f"call {tries} failed, but call {callback.tries} is under way")
     if tries >= max_tries:
         return given_up(job, error)
-    due = now + backoff(waits, tries, spread=spread)
+    due = now + backoff(waits, tries, jitter=jitter)
     return _with(job, replace(callback, due=due, error=_short(error)))
 
 

@@ -52,7 +52,10 @@ class ErrorKind(StrEnum):
 
 
 class Failure(Struct, frozen=True, omit_defaults=True):
-    """What went wrong; `ended_by` is what it took to stop it: request, SIGTERM or SIGKILL."""
+    """What went wrong; `ended_by` is what it took to stop it: request, SIGTERM or SIGKILL.
+
+    `kind` is exception, timeout, lost, cancelled, refused or unplaced.
+    """
 
     kind: ErrorKind
     message: str

@@ -188,7 +188,7 @@ def failed(
     error: Failure,
     *,
     now: float,
-    spread: float,
+    jitter: float,
     log: str = "",
     retry: Retry | None = None,
 ) -> Job:
@@ -205,7 +205,7 @@ def failed(
     policy = job.retry or retry or NO_RETRY
     failures = job.failures + 1
     if error.kind is ErrorKind.EXCEPTION and failures <= policy.limit:
-        wait_until = now + backoff(policy, failures, spread=spread)
+        wait_until = now + backoff(policy, failures, jitter=jitter)
         return _ended_run(
             job, Event.RETRIED, error, now, log=log, failures=failures, wait_until=wait_until
         )
@@ -218,7 +218,7 @@ def lost(
     reason: str,
     *,
     now: float,
-    spread: float,
+    jitter: float,
     max_losses: int,
     log: str = "",
 ) -> Job:
@@ -236,7 +236,7 @@ def lost(
             f"given up after {losses} losses (max_losses): its workers keep dying; last: {reason}",
         )
         return _ended_run(job, Event.EXHAUSTED, error, now, log=log, losses=losses)
-    wait_until = now + backoff(AFTER_LOSS, losses - 1, spread=spread) if losses > 1 else None
+    wait_until = now + backoff(AFTER_LOSS, losses - 1, jitter=jitter) if losses > 1 else None
     return _ended_run(job, Event.LOST, error, now, log=log, losses=losses, wait_until=wait_until)
 
 
@@ -250,7 +250,7 @@ def returned(job: Job, attempt: int, reason: str, *, now: float) -> Job:
     return _ended_run(job, Event.RETURNED, Failure(ErrorKind.LOST, reason), now)
 
 
-def expired(job: Job, *, now: float, spread: float, max_losses: int) -> Job:
+def expired(job: Job, *, now: float, jitter: float, max_losses: int) -> Job:
     """The job is past its expiry: timed out, or its silent worker is presumed dead."""
     step(job, Event.EXPIRED)
     if job.cancel_requested:
@@ -260,7 +260,7 @@ def expired(job: Job, *, now: float, spread: float, max_losses: int) -> Job:
     ran_for = now - (now if run.started is None else run.started)
     if run.timeout is None or ran_for < run.timeout:
         reason = f"worker {run.worker_id} was silent for {ran_for:.1f} s and is presumed dead"
-        return lost(job, job.attempt, reason, now=now, spread=spread, max_losses=max_losses)
+        return lost(job, job.attempt, reason, now=now, jitter=jitter, max_losses=max_losses)
     message = f"ran past its time-out of {run.timeout:g} s; its worker was told to stop"
     return _ended_run(job, Event.EXPIRED, Failure(ErrorKind.TIMEOUT, message), now)
 

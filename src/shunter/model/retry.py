@@ -25,8 +25,8 @@ AFTER_LOSS = Retry(delay=0.25, max_delay=30.0)
 """Waits between a job's losses. Its limit is not used: losses have their own, `max_losses`."""
 
 
-def backoff(retry: Retry, failures: int, *, spread: float) -> float:
-    """Return the wait after the given number of failures; `spread` is random in [0, 1)."""
+def backoff(retry: Retry, failures: int, *, jitter: float) -> float:
+    """Return the wait after the given number of failures; `jitter` is random in [0, 1)."""
     exponent = min(failures - 1, 64)
     full = min(retry.delay * retry.factor**exponent, retry.max_delay)
-    return full * (1.0 - retry.jitter * spread)
+    return full * (1.0 - retry.jitter * jitter)

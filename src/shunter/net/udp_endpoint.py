@@ -69,7 +69,7 @@ class Alarm(Protocol):
         """Let it not be made."""
 
 
-class Clock(Protocol):
+class LoopClock(Protocol):
     """The time, and a way to be called at a given one: an event loop is one."""
 
     def time(self) -> float:
@@ -136,7 +136,7 @@ class UdpEndpoint(Generic[T]):
         owner: EndpointOwner[T],
         open_socket: Callable[[Callable[[Batch], None]], PacketSocket],
         *,
-        clock: Clock,
+        clock: LoopClock,
         jitter: Callable[[], float],
         seal: Seal | None = None,
         max_packet_bytes: int = MAX_PACKET_BYTES,

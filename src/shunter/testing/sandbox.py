@@ -89,7 +89,7 @@ class Sandbox:
             dispatcher_id="d-sandbox",
             rules=rules,
             now=self.clock,
-            spread=self._random.random,
+            jitter=self._random.random,
         )
         self.worker = InlineWorker("w-sandbox", app, self.dispatcher, self.clock)
         self.worker.client_session = lambda *_, **__: SandboxSession(self)

@@ -111,7 +111,7 @@ class Assignments(Message, frozen=True):
 
 
 class Reports(Message, frozen=True):
-    """RESULTS from a worker, which keeps them until TAKEN names their `batch`.
+    """RESULTS: a worker says how runs ended, and keeps that until TAKEN names its `batch`.
 
     `window` is how many jobs the worker may have from this dispatcher from now on.
     """
@@ -148,7 +148,7 @@ class Advances(Message, frozen=True):
 
 
 class CancelOrders(Message, frozen=True):
-    """CANCEL to a worker: stop these runs and report how they ended."""
+    """CANCEL: a worker is to stop these runs and report how they ended."""
 
     jobs: tuple[Held, ...]
 
@@ -175,7 +175,7 @@ class Accepted(Message, frozen=True):
 
 
 class Outcome(Message, frozen=True):
-    """How a job ended."""
+    """How a job ended; `status` is one letter."""
 
     job_id: str
     status: Status
@@ -184,7 +184,7 @@ class Outcome(Message, frozen=True):
 
 
 class Outcomes(Message, frozen=True):
-    """RESULTS to a client. A hint: what is not delivered can always be fetched."""
+    """RESULTS: jobs have ended. A hint, without a request: what is not delivered can be fetched."""
 
     outcomes: tuple[Outcome, ...]
 
@@ -209,7 +209,7 @@ class Fetched(Message, frozen=True):
 
 
 class Cancel(Message, frozen=True):
-    """CANCEL from a client; answered like a submission, with a receipt for each job."""
+    """CANCEL: a client wants jobs stopped; answered like a submission, with a receipt for each."""
 
     request: int
     job_ids: tuple[str, ...]
@@ -249,7 +249,7 @@ class WorkersListed(Message, frozen=True):
 
 
 class Standing(Message, frozen=True):
-    """STATUS's answer: counts by type and status, and what this dispatcher has counted."""
+    """STATUS's answer: `backlog` has type, status and number; `counters` are this dispatcher's."""
 
     request: int
     dispatcher_id: str
@@ -274,7 +274,7 @@ class Refusal(Message, frozen=True):
 
 
 class Busy(Message, frozen=True):
-    """BUSY: the question can't be answered now; ask again after so many seconds."""
+    """BUSY: a FETCH or LIST with `parts` can't be answered now; ask again after so many seconds."""
 
     request: int
     reason: str

@@ -8,7 +8,7 @@ from typing import Any
 
 from shunter.flow.graph.keys import KeyGroupPartitioner
 from shunter.flow.location import Location
-from shunter.flow.runners.spark.stream.states import Head, LiveFiles, StateFiles, Written
+from shunter.flow.runners.spark.stream.states import LiveFiles, StateFile, StateFiles, Written
 from shunter.flow.runners.spark.stream.worker_states import WorkerStates
 
 
@@ -19,7 +19,7 @@ class Kept:
         self.files = StateFiles(str(place))
         self.files.make()
         self.place, self.workers, self.batch = place, workers, 0
-        self.heads: dict[int, list[Head]] = {}
+        self.heads: dict[int, list[StateFile]] = {}
         self.live = LiveFiles({})
 
     def worker(self, index: int) -> WorkerStates:
@@ -53,7 +53,7 @@ class Kept:
         return records
 
     def commit(self, index: int, written: Written) -> None:
-        self.heads[index] = [Head(written.head, written.stages)]
+        self.heads[index] = [StateFile(written.head, written.stages)]
         self.files.drop(self.live.note(written))
 
     def read(self, part: Any = None) -> dict[Any, Any]:

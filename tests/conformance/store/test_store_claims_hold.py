@@ -33,9 +33,9 @@ STEPS: dict[str, Callable[[Job, float], Job]] = {
     "start": lambda it, now: lifecycle.started(it, WorkerSlot("w"), now=now),
     "release": lambda it, now: lifecycle.released(it, now=now),
     "complete": lambda it, now: lifecycle.completed(it, it.attempt, result=b"\x01", now=now),
-    "fail": lambda it, now: lifecycle.failed(it, it.attempt, failure(), now=now, spread=0.0),
+    "fail": lambda it, now: lifecycle.failed(it, it.attempt, failure(), now=now, jitter=0.0),
     "lose": lambda it, now: lifecycle.lost(
-        it, it.attempt, "gone", now=now, spread=0.0, max_losses=9
+        it, it.attempt, "gone", now=now, jitter=0.0, max_losses=9
     ),
     "come due": lambda it, now: lifecycle.came_due(it, now=now),
     "cancel": lambda it, now: lifecycle.cancelled(it, now=now, stoppable=False),

@@ -28,13 +28,13 @@ def deliver(run, store, *jobs):
 
 def failed_call(job_, error="status 500"):
     return callback.called(
-        job_, job_.callback.tries, error, now=NOW, spread=0.0, max_tries=3, waits=WAITS
+        job_, job_.callback.tries, error, now=NOW, jitter=0.0, max_tries=3, waits=WAITS
     )
 
 
 def succeeded(job_):
     return callback.called(
-        job_, job_.callback.tries, None, now=NOW, spread=0.0, max_tries=3, waits=WAITS
+        job_, job_.callback.tries, None, now=NOW, jitter=0.0, max_tries=3, waits=WAITS
     )
 
 

@@ -44,7 +44,7 @@ def test_a_job_keeps_its_place_through_its_progress(run, store):
     [
         lambda job: lifecycle.completed(job, 1, result=b"\xc0", now=NOW),
         lambda job: lifecycle.returned(job, 1, "full", now=NOW),
-        lambda job: lifecycle.lost(job, 1, "gone", now=NOW, spread=0.0, max_losses=5),
+        lambda job: lifecycle.lost(job, 1, "gone", now=NOW, jitter=0.0, max_losses=5),
         lambda job: lifecycle.cancelled(job, now=NOW, stoppable=False),
     ],
 )

@@ -125,7 +125,7 @@ def test_jobs_with_an_alarm_come_as_they_stand_without_payload(run, store):
 def test_a_retried_job_waits_under_an_alarm(run, store):
     started = run(running(store, "one"))
     retry = lifecycle.Retry(limit=1, delay=8.0)
-    waiting = lifecycle.failed(started, 1, failure(), now=NOW, spread=0.0, retry=retry)
+    waiting = lifecycle.failed(started, 1, failure(), now=NOW, jitter=0.0, retry=retry)
 
     run(store.replace([waiting]))
 

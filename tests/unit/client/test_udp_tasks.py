@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from shunter.client.tasks import Tasks, Verdict, outcome_of
+from shunter.client.tasks import NoticeVerdict, Tasks, outcome_of
 from shunter.client.udp_client import task_value
 from shunter.errors import JobError, JobFailed, NotPlaced
 from shunter.wire.udp.methods import NotifyTask, Packed
@@ -18,8 +18,8 @@ def test_a_task_ends_once_and_later_notices_are_only_confirmed() -> None:
     tasks = Tasks()
     assert tasks.add(5)
 
-    assert tasks.notified(success()) is Verdict.SETTLE
-    assert tasks.notified(success()) is Verdict.AGAIN
+    assert tasks.notified(success()) is NoticeVerdict.SETTLE
+    assert tasks.notified(success()) is NoticeVerdict.AGAIN
     assert len(tasks) == 0
 
 
@@ -37,7 +37,7 @@ def test_a_task_may_be_added_again_after_its_end() -> None:
     tasks.notified(success())
 
     assert tasks.add(5)
-    assert tasks.notified(success()) is Verdict.SETTLE
+    assert tasks.notified(success()) is NoticeVerdict.SETTLE
 
 
 def test_notices_of_others_tasks_and_of_dropped_ones_are_left_alone() -> None:
@@ -45,8 +45,8 @@ def test_notices_of_others_tasks_and_of_dropped_ones_are_left_alone() -> None:
     tasks.add(5)
     tasks.drop(5)
 
-    assert tasks.notified(success(5)) is Verdict.UNKNOWN
-    assert tasks.notified(success(6)) is Verdict.UNKNOWN
+    assert tasks.notified(success(5)) is NoticeVerdict.UNKNOWN
+    assert tasks.notified(success(6)) is NoticeVerdict.UNKNOWN
 
 
 def test_the_memory_of_ended_tasks_is_bounded() -> None:
@@ -56,9 +56,9 @@ def test_the_memory_of_ended_tasks_is_bounded() -> None:
         tasks.notified(success(task_id))
 
     assert [tasks.notified(success(n)) for n in (1, 2, 3)] == [
-        Verdict.UNKNOWN,
-        Verdict.AGAIN,
-        Verdict.AGAIN,
+        NoticeVerdict.UNKNOWN,
+        NoticeVerdict.AGAIN,
+        NoticeVerdict.AGAIN,
     ]
 
 

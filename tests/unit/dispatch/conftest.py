@@ -67,7 +67,7 @@ class Scene:
             dispatcher_id=name,
             rules=Rules(**rules),
             now=lambda: self.clock() + clock_ahead,
-            spread=lambda: 0.5,
+            jitter=lambda: 0.5,
             on_refused=lambda worker_id, error: self.refused.append(error),
         )
         dispatcher.serve_clients("test", self.said)

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from shunter.dispatch.roster import Kind, Opening, Roster
+from shunter.dispatch.roster import GroupKey, Opening, Roster
 from shunter.model.worker import Handler
 
 
@@ -147,4 +147,4 @@ def test_placing_and_dropping_again_and_again_keeps_the_heap_small(rounds: int) 
         assert roster.place("a", f"j{number}") == "w"
         roster.drop("w", f"j{number}")
 
-    assert len(roster._groups[Kind(frozenset("a"), False)]._heap) <= 64 + 16
+    assert len(roster._groups[GroupKey(frozenset("a"), False)]._heap) <= 64 + 16

@@ -21,7 +21,7 @@ from shunter.flow.runners.spark.stream.identity import (
 )
 from shunter.flow.runners.spark.stream.ledger import Commit
 from shunter.flow.runners.spark.stream.run import stream_on_spark
-from shunter.flow.runners.spark.stream.states import Head
+from shunter.flow.runners.spark.stream.states import StateFile
 from shunter.flow.sinks import Collect
 
 
@@ -164,7 +164,7 @@ def test_other_sources_beside_a_dataframe_are_refused() -> None:
 
 def commit_on(identity: Identity) -> Commit:
     states = {
-        worker: [Head(f"file of {worker}", facts.stages)]
+        worker: [StateFile(f"file of {worker}", facts.stages)]
         for worker, facts in identity.workers.items()
     }
     return Commit(

@@ -35,7 +35,7 @@ from shunter.flow.runners.spark.stream.segments import (
     record_of,
     state_in,
 )
-from shunter.flow.runners.spark.stream.states import Head, StateFiles, Written
+from shunter.flow.runners.spark.stream.states import StateFile, StateFiles, Written
 from shunter.flow.runners.spark.stream.worker_states import WorkerStates
 
 
@@ -148,14 +148,14 @@ def crashing_after(writes: int) -> Iterator[None]:
         yield
 
 
-def worker_of(files: StateFiles, heads: list[Head]) -> WorkerStates:
+def worker_of(files: StateFiles, heads: list[StateFile]) -> WorkerStates:
     return WorkerStates(files, "b.0", 0, 1, heads, stages=["b"], keyed="b")
 
 
 def test_a_crash_at_any_step_of_a_merge_loses_nothing(tmp_path: Path) -> None:
     files = StateFiles(str(tmp_path))
     files.make()
-    heads: list[Head] = []
+    heads: list[StateFile] = []
     expected: dict[str, int] = {}
     crashes = 0
     for batch in range(3 * FILES):
@@ -173,7 +173,7 @@ def test_a_crash_at_any_step_of_a_merge_loses_nothing(tmp_path: Path) -> None:
                 continue
             break
         expected |= changes
-        heads = [Head(written.head, written.stages)]
+        heads = [StateFile(written.head, written.stages)]
         files.sweep(files.names(heads))
         assert len(list((tmp_path / "states").iterdir())) <= FILES
     assert dict(worker_of(files, heads).stored["b"].items()) == expected
@@ -188,11 +188,11 @@ def test_two_keys_of_one_hash_are_kept_apart(
     )
     files = StateFiles(str(tmp_path))
     files.make()
-    heads: list[Head] = []
+    heads: list[StateFile] = []
     for batch in range(2 * FILES):
         own = worker_of(files, heads)
         own.stored["b"].put(f"k{batch % 7}", batch)
-        heads = [Head(own.write(batch, {}).head, ["b"])]
+        heads = [StateFile(own.write(batch, {}).head, ["b"])]
 
     stored = worker_of(files, heads).stored["b"]
     assert {key: stored.load(key) for key in ("k0", "k1", "k2", "k6")} == {
@@ -207,7 +207,7 @@ def test_a_state_that_is_as_it_was_is_not_written_again(tmp_path: Path) -> None:
     files.make()
     own = worker_of(files, [])
     own.stored["b"].put("a", {"n": 1})
-    heads = [Head(own.write(0, {"c": 5}).head, ["b"])]
+    heads = [StateFile(own.write(0, {"c": 5}).head, ["b"])]
 
     own = worker_of(files, heads)
     own.stored["b"].load("a")

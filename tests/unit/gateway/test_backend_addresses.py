@@ -26,7 +26,7 @@ class Deaf:
 def test_a_worker_is_forgotten_when_it_has_been_silent_for_long() -> None:
     store, clock = MemoryStore(), VirtualClock()
     finish(store.open())
-    dispatcher = Dispatcher(store, dispatcher_id="d", rules=Rules(), now=clock, spread=lambda: 0.5)
+    dispatcher = Dispatcher(store, dispatcher_id="d", rules=Rules(), now=clock, jitter=lambda: 0.5)
     backend = Backend(
         dispatcher,
         RefusalLog(dispatcher.counters),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from prometheus_client.parser import text_string_to_metric_families
 
 from shunter.dispatch.timings import Timings
-from shunter.gateway.http.metrics import COUNTERS, Standing, as_text
+from shunter.gateway.http.metrics import COUNTERS, MetricsSnapshot, as_text
 from shunter.model.job import Execution, Job, Status
 from shunter.model.worker import Worker, WorkerKind
 from shunter.store.port import Backlog
@@ -21,7 +21,7 @@ def read(counters: dict[str, int], *backlog: Backlog) -> dict[tuple[str, ...], f
     job = Job(id="j", type="b", created=5.0, updated=9.5, attempt=1, execution=run)
     timings.started(job)
     timings.ended(job)
-    standing = Standing(
+    standing = MetricsSnapshot(
         backlog=backlog,
         oldest={"b": 90.0},
         workers=[worker],

@@ -26,15 +26,15 @@ BROKEN = Report("j", 2, error=Failure(ErrorKind.EXCEPTION, "broken"))
 GONE = Report("j", 2, error=Failure(ErrorKind.LOST, "gone"))
 
 completed = lifecycle.completed(RUNNING, 2, result=b"\x01", now=2.0)
-failed = lifecycle.failed(RUNNING, 2, Failure(ErrorKind.EXCEPTION, "x"), now=2.0, spread=0.0)
+failed = lifecycle.failed(RUNNING, 2, Failure(ErrorKind.EXCEPTION, "x"), now=2.0, jitter=0.0)
 retried = lifecycle.failed(
     replace(RUNNING, retry=Retry(limit=1)),
     2,
     Failure(ErrorKind.EXCEPTION, "x"),
     now=2.0,
-    spread=0.0,
+    jitter=0.0,
 )
-lost = lifecycle.lost(RUNNING, 2, "gone", now=2.0, spread=0.0, max_losses=5)
+lost = lifecycle.lost(RUNNING, 2, "gone", now=2.0, jitter=0.0, max_losses=5)
 again = replace(retried, status=Status.IN_PROGRESS, attempt=3, execution=Execution("w-2"))
 
 

@@ -30,22 +30,22 @@ def owing(now: float = 10.0) -> Job:
     return lifecycle.completed(running(), 1, result=b"\x01", now=now)
 
 
-def answered(job: Job, error: str | None, *, now: float = 20.0, spread: float = 0.0) -> Job:
+def answered(job: Job, error: str | None, *, now: float = 20.0, jitter: float = 0.0) -> Job:
     assert job.callback is not None
     return callback.called(
-        job, job.callback.tries, error, now=now, spread=spread, max_tries=10, waits=WAITS
+        job, job.callback.tries, error, now=now, jitter=jitter, max_tries=10, waits=WAITS
     )
 
 
 ENDS = {
     "completed": lambda job: lifecycle.completed(job, 1, result=b"\x01", now=9.0),
     "failed": lambda job: lifecycle.failed(
-        job, 1, Failure(ErrorKind.EXCEPTION, "no"), now=9.0, spread=0.0
+        job, 1, Failure(ErrorKind.EXCEPTION, "no"), now=9.0, jitter=0.0
     ),
-    "lost too often": lambda job: lifecycle.lost(job, 1, "gone", now=9.0, spread=0.0, max_losses=1),
+    "lost too often": lambda job: lifecycle.lost(job, 1, "gone", now=9.0, jitter=0.0, max_losses=1),
     "cancelled": lambda job: lifecycle.cancelled(job, now=9.0, stoppable=False),
     "timed out": lambda job: lifecycle.failed(
-        job, 1, Failure(ErrorKind.TIMEOUT, "slow"), now=9.0, spread=0.0
+        job, 1, Failure(ErrorKind.TIMEOUT, "slow"), now=9.0, jitter=0.0
     ),
 }
 
@@ -69,7 +69,7 @@ def test_a_job_that_was_cancelled_before_it_ran_calls_back() -> None:
 
 
 def test_a_step_that_does_not_end_the_job_leaves_its_callback_alone() -> None:
-    again = lifecycle.lost(running(), 1, "gone", now=9.0, spread=0.0, max_losses=5)
+    again = lifecycle.lost(running(), 1, "gone", now=9.0, jitter=0.0, max_losses=5)
 
     assert (again.status, again.callback) == (Status.QUEUED, HOOK)
 
@@ -120,7 +120,7 @@ def test_a_success_counts_though_another_dispatcher_has_taken_over() -> None:
     first = callback.calling(owing(), now=11.0, seconds=7.0)
     second = callback.calling(first, now=50.0, seconds=7.0)
 
-    done = callback.called(second, 1, None, now=51.0, spread=0.0, max_tries=10, waits=WAITS)
+    done = callback.called(second, 1, None, now=51.0, jitter=0.0, max_tries=10, waits=WAITS)
 
     assert done.callback is not None
     assert done.callback.delivered
@@ -131,12 +131,12 @@ def test_a_failure_does_not_count_once_another_call_is_under_way() -> None:
     second = callback.calling(first, now=50.0, seconds=7.0)
 
     with pytest.raises(JobError, match="call 1 failed, but call 2 is under way"):
-        callback.called(second, 1, "late", now=51.0, spread=0.0, max_tries=10, waits=WAITS)
+        callback.called(second, 1, "late", now=51.0, jitter=0.0, max_tries=10, waits=WAITS)
 
 
 @given(st.integers(1, 12), st.floats(0.0, 0.999), st.floats(0.1, 60.0), st.floats(1.0, 1e5))
 def test_waits_grow_up_to_the_longest_and_tries_come_to_an_end(
-    max_tries: int, spread: float, first: float, longest: float
+    max_tries: int, jitter: float, first: float, longest: float
 ) -> None:
     waits = Retry(delay=first, factor=3.0, max_delay=longest)
     job, spans, now = owing(), [], 10.0
@@ -149,7 +149,7 @@ def test_waits_grow_up_to_the_longest_and_tries_come_to_an_end(
             mine.callback.tries,
             "no",
             now=now,
-            spread=spread,
+            jitter=jitter,
             max_tries=max_tries,
             waits=waits,
         )

@@ -36,12 +36,12 @@ STEPS: dict[Event, Callable[[Job], Job]] = {
     Event.CAME_DUE: lambda job: lifecycle.came_due(job, now=3.0),
     Event.PROGRESSED: lambda job: lifecycle.progressed(job, job.attempt, done=1, total=2, now=3.0),
     Event.COMPLETED: lambda job: lifecycle.completed(job, job.attempt, result=b"\x01", now=3.0),
-    Event.FAILED: lambda job: lifecycle.failed(job, job.attempt, BROKEN, now=3.0, spread=0.5),
+    Event.FAILED: lambda job: lifecycle.failed(job, job.attempt, BROKEN, now=3.0, jitter=0.5),
     Event.LOST: lambda job: lifecycle.lost(
-        job, job.attempt, "gone", now=3.0, spread=0.5, max_losses=5
+        job, job.attempt, "gone", now=3.0, jitter=0.5, max_losses=5
     ),
     Event.RETURNED: lambda job: lifecycle.returned(job, job.attempt, "resigned", now=3.0),
-    Event.EXPIRED: lambda job: lifecycle.expired(job, now=99.0, spread=0.5, max_losses=5),
+    Event.EXPIRED: lambda job: lifecycle.expired(job, now=99.0, jitter=0.5, max_losses=5),
     Event.CANCEL_REQUESTED: lambda job: lifecycle.cancelled(job, now=3.0, stoppable=True),
     Event.CANCELLED: lambda job: lifecycle.cancelled(job, now=3.0, stoppable=False),
 }
@@ -119,7 +119,7 @@ def test_a_failure_is_retried_with_growing_waits_until_the_retries_are_used_up()
     job = running(a_job(retry=Retry(limit=2, delay=10.0, factor=3.0, jitter=0.0)))
     waits = []
     while job.status is Status.IN_PROGRESS:
-        job = lifecycle.failed(job, job.attempt, BROKEN, now=100.0, spread=0.5)
+        job = lifecycle.failed(job, job.attempt, BROKEN, now=100.0, jitter=0.5)
         if job.wait_until is not None:
             waits.append(job.wait_until - 100.0)
             job = STEPS[Event.STARTED](claimed(lifecycle.came_due(job, now=200.0)))
@@ -132,7 +132,7 @@ def test_a_failure_is_retried_with_growing_waits_until_the_retries_are_used_up()
 
 def test_the_handlers_retry_policy_counts_where_the_job_has_none() -> None:
     job = lifecycle.failed(
-        running(), 1, BROKEN, now=3.0, spread=0.0, retry=Retry(limit=1, delay=1.0)
+        running(), 1, BROKEN, now=3.0, jitter=0.0, retry=Retry(limit=1, delay=1.0)
     )
 
     assert job.status is Status.QUEUED
@@ -142,7 +142,7 @@ def test_the_handlers_retry_policy_counts_where_the_job_has_none() -> None:
 def test_time_outs_and_refusals_are_final_whatever_the_retries(kind: ErrorKind) -> None:
     job = running(a_job(retry=Retry(limit=9)))
 
-    after = lifecycle.failed(job, 1, Failure(kind, "no"), now=3.0, spread=0.0)
+    after = lifecycle.failed(job, 1, Failure(kind, "no"), now=3.0, jitter=0.0)
 
     assert after.status is Status.FAILED
 

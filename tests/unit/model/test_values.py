@@ -30,19 +30,19 @@ def queued(created: float, priority: int = 0) -> Job:
         jitter=st.floats(0, 1),
     ),
     failures=st.integers(1, 100_000),
-    spread=st.floats(0, 1, exclude_max=True),
+    jitter=st.floats(0, 1, exclude_max=True),
 )
 def test_a_back_off_is_never_negative_and_never_over_its_maximum(
-    retry: Retry, failures: int, spread: float
+    retry: Retry, failures: int, jitter: float
 ) -> None:
-    assert 0.0 <= backoff(retry, failures, spread=spread) <= retry.max_delay
+    assert 0.0 <= backoff(retry, failures, jitter=jitter) <= retry.max_delay
 
 
 @given(st.integers(1, 50))
 def test_a_back_off_without_jitter_never_shrinks(failures: int) -> None:
     retry = Retry(delay=0.5, factor=2.0, max_delay=60.0, jitter=0.0)
 
-    assert backoff(retry, failures, spread=0.5) <= backoff(retry, failures + 1, spread=0.5)
+    assert backoff(retry, failures, jitter=0.5) <= backoff(retry, failures + 1, jitter=0.5)
 
 
 @given(st.floats(0, 4e9), st.floats(0.001, 1e6), st.integers(-1000, 1000))

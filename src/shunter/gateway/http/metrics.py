@@ -50,7 +50,7 @@ _REFUSED = "refused_"
 _SWEEP = "sweeps_"
 
 
-class Standing(Struct, frozen=True, kw_only=True):
+class MetricsSnapshot(Struct, frozen=True, kw_only=True):
     """All that is shown, as it was at one moment."""
 
     backlog: Iterable[Backlog]
@@ -63,13 +63,13 @@ class Standing(Struct, frozen=True, kw_only=True):
     now: float
 
 
-def as_text(standing: Standing) -> bytes:
+def as_text(standing: MetricsSnapshot) -> bytes:
     """Write metrics the way Prometheus reads them."""
     return generate_latest(_Shown(standing))
 
 
 class _Shown(Collector):
-    def __init__(self, standing: Standing) -> None:
+    def __init__(self, standing: MetricsSnapshot) -> None:
         self._standing = standing
 
     def collect(self) -> Iterator[Metric]:

@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from shunter.dispatch.dispatcher import Dispatcher
-from shunter.gateway.http.metrics import CONTENT_TYPE, Standing, as_text
+from shunter.gateway.http.metrics import CONTENT_TYPE, MetricsSnapshot, as_text
 from shunter.gateway.http.openapi import Readiness
 from shunter.net.web.refusals import JsonAnswer, unavailable
 
@@ -60,7 +60,7 @@ class Probes:
         except TimeoutError:
             message = f"the store has not answered within {METRICS_SECONDS:g} s; ask again later"
             raise unavailable(message) from None
-        standing = Standing(
+        standing = MetricsSnapshot(
             backlog=backlog,
             oldest=oldest,
             workers=workers,

@@ -21,7 +21,7 @@ from shunter.errors import StoreError
 from shunter.model.job import Job, Status
 from shunter.model.queueing import alarm, rank
 from shunter.store.mongo.claiming import Claiming
-from shunter.store.mongo.connection import Connection
+from shunter.store.mongo.connection import MongoConnection
 from shunter.store.mongo.delivering import Deliveries
 from shunter.store.mongo.front import Contention, Reserve
 from shunter.store.mongo.inserting import Insertions
@@ -30,12 +30,12 @@ from shunter.store.mongo.workers import WorkerWrites
 from shunter.store.port import Batch, Claim, Committed
 
 
-class Part(Protocol):
+class BatchPart(Protocol):
     @property
     def is_done(self) -> bool:
         """True if nothing is left to do."""
 
-    async def perform(self, connection: Connection) -> None:
+    async def perform(self, connection: MongoConnection) -> None:
         """Do what is not done yet, and keep the answers."""
 
 
@@ -55,9 +55,9 @@ class BatchWrite:
             for at, claim in enumerate(batch.claims)
         ]
 
-    async def perform(self, connection: Connection) -> Committed:
+    async def perform(self, connection: MongoConnection) -> Committed:
         """Write all that is not written yet."""
-        writes: list[Part] = [
+        writes: list[BatchPart] = [
             self._workers,
             self._replacements,
             self._deliveries,
@@ -105,7 +105,7 @@ def _is_ready(job: Job) -> bool:
     return job.status is Status.QUEUED and alarm(job) is None
 
 
-async def _together(connection: Connection, *parts: Part) -> None:
+async def _together(connection: MongoConnection, *parts: BatchPart) -> None:
     """Perform parts at the same time; each is brought to its end, whatever becomes of others."""
     rest = [part for part in parts if not part.is_done]
     if len(rest) == 1:
@@ -119,7 +119,7 @@ async def _together(connection: Connection, *parts: Part) -> None:
             raise error
 
 
-async def _tried(connection: Connection, part: Part) -> StoreError | None:
+async def _tried(connection: MongoConnection, part: BatchPart) -> StoreError | None:
     try:
         await part.perform(connection)
     except StoreError as error:

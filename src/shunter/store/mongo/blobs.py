@@ -17,7 +17,7 @@ from typing import TypeVar
 from pymongo import ReplaceOne
 
 from shunter.model.job import Job
-from shunter.store.mongo.connection import Connection
+from shunter.store.mongo.connection import MongoConnection
 from shunter.store.mongo.documents import Apart, Body, Document, apart_in, job_of, with_body
 
 T = TypeVar("T")
@@ -55,14 +55,14 @@ class Cutter:
             self._parts.append({"_id": part_id, "job": job_id, "data": data})
         return apart
 
-    async def write(self, connection: Connection) -> None:
+    async def write(self, connection: MongoConnection) -> None:
         """Write the parts, or write them again."""
         since = {"loose": time.time()}
         for parts in _groups(self._parts, [len(part["data"]) for part in self._parts]):
             writes = [ReplaceOne({"_id": it["_id"]}, it | since, upsert=True) for it in parts]
             await connection.patiently(partial(connection.blobs.bulk_write, writes, ordered=False))
 
-    async def discard(self, connection: Connection, job_ids: Set[str]) -> None:
+    async def discard(self, connection: MongoConnection, job_ids: Set[str]) -> None:
         """Delete the parts of jobs that were refused, unless they are in use all the same.
 
         They are where a try whose answer was lost had written the job, and somebody has taken
@@ -78,12 +78,12 @@ Found = tuple[Job, dict[str, Apart]]
 """A job as its document has it, and which of its fields are kept apart."""
 
 
-async def jobs_of(connection: Connection, documents: Sequence[Document]) -> list[Job]:
+async def jobs_of(connection: MongoConnection, documents: Sequence[Document]) -> list[Job]:
     """The jobs that documents hold, with all their bytes."""
     return await filled(connection, [job_of(document) for document in documents])
 
 
-async def filled(connection: Connection, found: Sequence[Found]) -> list[Job]:
+async def filled(connection: MongoConnection, found: Sequence[Found]) -> list[Job]:
     """Give jobs the bytes that are kept apart.
 
     A job whose bytes are gone is left out: it was purged since its document was read.
@@ -113,18 +113,18 @@ def part_ids_of(document: Document) -> list[str]:
     return [part_id for where in apart_in(document).values() for part_id in where.part_ids]
 
 
-async def loosen(connection: Connection, part_ids: Sequence[str]) -> None:
+async def loosen(connection: MongoConnection, part_ids: Sequence[str]) -> None:
     """Mark the parts of jobs that are about to be deleted, for whoever must finish that."""
     if part_ids:
         await connection.blobs.update_many({"_id": {"$in": part_ids}}, {"$set": {"loose": 0.0}})
 
 
-async def remove(connection: Connection, part_ids: Sequence[str]) -> None:
+async def remove(connection: MongoConnection, part_ids: Sequence[str]) -> None:
     if part_ids:
         await connection.blobs.delete_many({"_id": {"$in": part_ids}})
 
 
-async def sweep(connection: Connection) -> None:
+async def sweep(connection: MongoConnection) -> None:
     """Look at some parts that were loose for long: keep those in use, delete the others."""
     blobs = connection.blobs
     long_loose = {"loose": {"$lt": time.time() - LOOSE_SECONDS}}
@@ -138,7 +138,7 @@ async def sweep(connection: Connection) -> None:
     await blobs.delete_many({"_id": {"$in": rest}, **long_loose})
 
 
-async def _used(connection: Connection, job_ids: Sequence[str]) -> set[str]:
+async def _used(connection: MongoConnection, job_ids: Sequence[str]) -> set[str]:
     """The parts that these jobs refer to."""
     jobs = connection.jobs.find({"_id": {"$in": job_ids}}, REFERENCES)
     return {part_id async for job in jobs for part_id in part_ids_of(job)}

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from shunter.model.job import Dispatch, Job, Status
 from shunter.model.lifecycle import WorkerSlot, started_at_once
 from shunter.store.mongo.blobs import Found, filled
-from shunter.store.mongo.connection import Connection
+from shunter.store.mongo.connection import MongoConnection
 from shunter.store.mongo.documents import LOWEST, Document, job_of, replacing
 from shunter.store.mongo.front import Contention, Reserve, look, place_of
 from shunter.store.mongo.swapping import MOST_BYTES, MOST_JOBS, SEQ_AND_PAYLOAD, swap
@@ -43,7 +43,7 @@ class Claiming:
         """What was taken, in the order of the queue."""
         return [job for _, job in sorted(self._taken, key=lambda taken: taken[0])]
 
-    async def perform(self, connection: Connection) -> None:
+    async def perform(self, connection: MongoConnection) -> None:
         is_held_up = False
         while not self.is_done and not is_held_up:
             bid = self._bid or await self._next_bid(connection)
@@ -59,7 +59,7 @@ class Claiming:
             is_full = not self._slots or self._room <= 0
             self.is_done = is_full or (is_end and not bid.is_restrained)
 
-    async def _next_bid(self, connection: Connection) -> _Bid:
+    async def _next_bid(self, connection: MongoConnection) -> _Bid:
         """Look at the queue, and bid for what is there."""
         wanted = min(len(self._slots), MOST_JOBS)
         below = self.reserve.first_made_ready
@@ -120,7 +120,7 @@ class _Bid:
         self._size += len(new.raw)
         return True
 
-    async def made(self, connection: Connection) -> list[tuple[tuple[int, int], Job]]:
+    async def made(self, connection: MongoConnection) -> list[tuple[tuple[int, int], Job]]:
         """Take what is still as it was seen; return it, each with its place in the queue."""
         if not self._documents:
             return []

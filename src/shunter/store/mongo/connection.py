@@ -34,7 +34,7 @@ _EXISTS = 48
 Collection = AsyncCollection[dict[str, Any]]
 
 
-class Connection:
+class MongoConnection:
     """A client and the collections of one database."""
 
     def __init__(self, url: str, *, patience: float) -> None:
@@ -148,7 +148,7 @@ class Connection:
 
 async def is_shunters(url: str, *, patience: float = 5.0) -> bool:
     """True if a database is one of ours, without making it so."""
-    connection = Connection(url, patience=patience)
+    connection = MongoConnection(url, patience=patience)
     try:
         found = await connection.patiently(lambda: connection._schema.find_one({"_id": "shunter"}))
         return found is not None

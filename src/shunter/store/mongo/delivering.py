@@ -12,7 +12,7 @@ from functools import partial
 from bson.raw_bson import RawBSONDocument
 
 from shunter.model.job import FINAL, Job
-from shunter.store.mongo.connection import Connection
+from shunter.store.mongo.connection import MongoConnection
 from shunter.store.mongo.documents import Document, delivering
 from shunter.store.mongo.swapping import MOST_JOBS, swap
 
@@ -37,7 +37,7 @@ class Deliveries:
     def is_done(self) -> bool:
         return not self._waves
 
-    async def perform(self, connection: Connection) -> None:
+    async def perform(self, connection: MongoConnection) -> None:
         while self._waves:
             stamp, documents = self._waves[0]
             written = await connection.patiently(

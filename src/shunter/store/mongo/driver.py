@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Iterator
 from shunter.errors import StoreError
 from shunter.store.finding import Finding, State
 from shunter.store.mongo import indexes
-from shunter.store.mongo.connection import VERSION, Connection, is_shunters, public_name
+from shunter.store.mongo.connection import VERSION, MongoConnection, is_shunters, public_name
 from shunter.store.mongo.store import MongoStore
 from shunter.store.registry import without_password
 
@@ -64,7 +64,7 @@ def repair(url: str) -> Iterator[Finding]:
     """Make the indexes that are missing; the server mends its own files."""
 
     async def opened() -> None:
-        connection = await Connection.open(url, patience=PATIENCE_SECONDS)
+        connection = await MongoConnection.open(url, patience=PATIENCE_SECONDS)
         await connection.close()
 
     try:
@@ -79,7 +79,7 @@ def repair(url: str) -> Iterator[Finding]:
 
 async def _examined(url: str) -> AsyncIterator[Finding]:
     try:
-        connection = Connection(url, patience=PATIENCE_SECONDS)
+        connection = MongoConnection(url, patience=PATIENCE_SECONDS)
     except StoreError as error:
         yield Finding("server", State.MISSING, str(error), START)
         return
@@ -92,7 +92,7 @@ async def _examined(url: str) -> AsyncIterator[Finding]:
         await connection.close()
 
 
-async def _server(connection: Connection) -> list[Finding]:
+async def _server(connection: MongoConnection) -> list[Finding]:
     patiently, database = connection.patiently, connection.database
     await patiently(connection._check_server)
     hello = await patiently(lambda: connection.client.admin.command("hello"))
@@ -115,7 +115,7 @@ async def _server(connection: Connection) -> list[Finding]:
     return [*found, await _indexes(connection), await _content(connection)]
 
 
-async def _indexes(connection: Connection) -> Finding:
+async def _indexes(connection: MongoConnection) -> Finding:
     missing = []
     for collection, wanted in (
         (connection.jobs, indexes.OF_JOBS),
@@ -133,7 +133,7 @@ async def _indexes(connection: Connection) -> Finding:
     return Finding("indexes", State.OK, "all there")
 
 
-async def _content(connection: Connection) -> Finding:
+async def _content(connection: MongoConnection) -> Finding:
     jobs = await connection.patiently(connection.jobs.estimated_document_count)
     workers = await connection.patiently(connection.workers.estimated_document_count)
     return Finding("content", State.OK, f"about {jobs:,} jobs, {workers:,} workers")

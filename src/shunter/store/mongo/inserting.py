@@ -16,7 +16,7 @@ from pymongo.errors import BulkWriteError
 from shunter.errors import StoreError, UniqueKeyTaken
 from shunter.model.job import Job
 from shunter.store.mongo.blobs import Cutter, jobs_of
-from shunter.store.mongo.connection import Connection
+from shunter.store.mongo.connection import MongoConnection
 from shunter.store.mongo.documents import Document, inserted
 from shunter.store.mongo.faults import duplicates
 
@@ -54,7 +54,7 @@ class Insertions:
     def is_done(self) -> bool:
         return len(self._answers) == len(self._jobs)
 
-    async def perform(self, connection: Connection) -> None:
+    async def perform(self, connection: MongoConnection) -> None:
         await self._cutter.write(connection)
         for _ in range(MOST_ROUNDS):
             for places in self._offers():
@@ -89,7 +89,7 @@ class Insertions:
         if places:
             yield places
 
-    async def _offer(self, connection: Connection, places: list[int]) -> list[int]:
+    async def _offer(self, connection: MongoConnection, places: list[int]) -> list[int]:
         """Insert, and return the places of those that are refused."""
         documents = [self._documents[place] for place in places]
         try:
@@ -98,7 +98,7 @@ class Insertions:
             return [places[at] for at in duplicates(error)]
         return []
 
-    async def _earlier(self, connection: Connection, refused: list[int]) -> dict[int, Answer]:
+    async def _earlier(self, connection: MongoConnection, refused: list[int]) -> dict[int, Answer]:
         """Answer jobs that were refused, but for those whose obstacle is gone again."""
         jobs = [self._jobs[place] for place in refused]
         keys = [job.unique_key for job in jobs if job.unique_key is not None]
@@ -128,7 +128,7 @@ class Insertions:
                 answers[place] = UniqueKeyTaken(job.id, field, key, earlier.id)
         return answers
 
-    async def _discard_refused(self, connection: Connection) -> None:
+    async def _discard_refused(self, connection: MongoConnection) -> None:
         ours = {job.id for place, job in enumerate(self._jobs) if self._answers[place] is job}
         refused = {job.id for job in self._jobs} - ours
         if refused:

@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from shunter.model.worker import Worker
-from shunter.store.mongo.connection import Connection
+from shunter.store.mongo.connection import MongoConnection
 from shunter.store.mongo.documents import Document, with_jobs, worker_of
 from shunter.store.mongo.reads import held
 
@@ -25,7 +25,7 @@ class WorkerListing:
     def __init__(self) -> None:
         self._known: dict[str, tuple[str | None, Worker]] = {}
 
-    async def read(self, connection: Connection, ids: Sequence[str] | None) -> list[Worker]:
+    async def read(self, connection: MongoConnection, ids: Sequence[str] | None) -> list[Worker]:
         """Return these workers, or all of them, each with its jobs in progress."""
         query = connection.jobs.find(held(ids), _HOLDING).sort([("seq", 1)])
         found, holding = await asyncio.gather(
@@ -40,7 +40,7 @@ class WorkerListing:
             with_jobs(found[each], jobs[each]) if each in jobs else found[each] for each in order
         ]
 
-    async def _all(self, connection: Connection) -> dict[str, Worker]:
+    async def _all(self, connection: MongoConnection) -> dict[str, Worker]:
         query = connection.workers.find({}, {"stamp": True}, batch_size=1000)
         stamps = {each["_id"]: each.get("stamp") for each in await connection.all_of(query)}
         found = {
@@ -54,6 +54,6 @@ class WorkerListing:
         self._known = {each: (stamps[each], worker) for each, worker in found.items()}
         return found
 
-    async def _some(self, connection: Connection, ids: Sequence[str]) -> dict[str, Worker]:
+    async def _some(self, connection: MongoConnection, ids: Sequence[str]) -> dict[str, Worker]:
         query = connection.workers.find({"_id": {"$in": list(ids)}}, batch_size=1000)
         return {worker.id: worker for worker in map(worker_of, await connection.all_of(query))}

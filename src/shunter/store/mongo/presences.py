@@ -5,10 +5,10 @@ from __future__ import annotations
 import msgspec
 
 from shunter.model.presence import KEPT_SECONDS, Presence
-from shunter.store.mongo.connection import Connection
+from shunter.store.mongo.connection import MongoConnection
 
 
-async def meet(connection: Connection, presence: Presence) -> list[Presence]:
+async def meet(connection: MongoConnection, presence: Presence) -> list[Presence]:
     """Write that a dispatcher is here, drop those long gone, and return all that are left."""
     document = msgspec.to_builtins(presence)
     name = document.pop("dispatcher_id")

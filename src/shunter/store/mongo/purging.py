@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from shunter.model.job import FINAL
 from shunter.store.mongo import blobs
-from shunter.store.mongo.connection import Connection
+from shunter.store.mongo.connection import MongoConnection
 
 
-async def purge(connection: Connection, *, ended_before: float, limit: int) -> int:
+async def purge(connection: MongoConnection, *, ended_before: float, limit: int) -> int:
     """Delete up to `limit` finished jobs, the earliest first, and return how many it were."""
     await blobs.sweep(connection)
     if limit <= 0:

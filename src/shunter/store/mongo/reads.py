@@ -10,7 +10,7 @@ from pymongo.read_concern import ReadConcern
 
 from shunter.model.job import FINAL, Job, Status
 from shunter.store.mongo import blobs
-from shunter.store.mongo.connection import Connection
+from shunter.store.mongo.connection import MongoConnection
 from shunter.store.mongo.documents import LOWEST, OPEN, Document
 from shunter.store.port import Backlog, JobQuery
 
@@ -23,7 +23,9 @@ _NO_PAYLOAD = {"payload": False}
 _NO_BODIES = {"payload": False, "result": False}
 
 
-async def get(connection: Connection, ids: Sequence[str], *, payload: bool) -> list[Job | None]:
+async def get(
+    connection: MongoConnection, ids: Sequence[str], *, payload: bool
+) -> list[Job | None]:
     found: dict[str, Job] = {}
     projection = None if payload else _NO_PAYLOAD
     for start in range(0, len(ids), MOST_IDS):
@@ -33,7 +35,7 @@ async def get(connection: Connection, ids: Sequence[str], *, payload: bool) -> l
     return [found.get(job_id) for job_id in ids]
 
 
-async def revisions(connection: Connection, ids: Sequence[str]) -> dict[str, int]:
+async def revisions(connection: MongoConnection, ids: Sequence[str]) -> dict[str, int]:
     found: dict[str, int] = {}
     for start in range(0, len(ids), MOST_IDS):
         wanted = {"_id": {"$in": list(ids[start : start + MOST_IDS])}}
@@ -42,7 +44,7 @@ async def revisions(connection: Connection, ids: Sequence[str]) -> dict[str, int
     return found
 
 
-async def find(connection: Connection, query: JobQuery) -> list[Job]:
+async def find(connection: MongoConnection, query: JobQuery) -> list[Job]:
     if query.limit <= 0:
         return []
     wanted: Document = {}
@@ -64,32 +66,32 @@ async def find(connection: Connection, query: JobQuery) -> list[Job]:
     return await _jobs(connection, wanted, _NO_BODIES, order=("seq", -1), limit=query.limit)
 
 
-async def held_by(connection: Connection, worker_ids: Iterable[str]) -> list[Job]:
+async def held_by(connection: MongoConnection, worker_ids: Iterable[str]) -> list[Job]:
     return await _jobs(connection, held(worker_ids), _NO_PAYLOAD, order=("seq", 1))
 
 
-async def alarms(connection: Connection, *, now: float, limit: int) -> list[Job]:
+async def alarms(connection: MongoConnection, *, now: float, limit: int) -> list[Job]:
     if limit <= 0:
         return []
     due = {"alarm": {"$lte": now}, "status": {"$in": OPEN}}
     return await _jobs(connection, due, _NO_PAYLOAD, order=("alarm", 1), limit=limit)
 
 
-async def due_callbacks(connection: Connection, *, now: float, limit: int) -> list[Job]:
+async def due_callbacks(connection: MongoConnection, *, now: float, limit: int) -> list[Job]:
     if limit <= 0:
         return []
     due = {"alarm": {"$lte": now}, "status": {"$in": sorted(FINAL)}}
     return await _jobs(connection, due, _NO_BODIES, order=("alarm", 1), limit=limit)
 
 
-async def overdue(connection: Connection, *, now: float, limit: int) -> list[Job]:
+async def overdue(connection: MongoConnection, *, now: float, limit: int) -> list[Job]:
     if limit <= 0:
         return []
     late = {"deadline": {"$lte": now}}
     return await _jobs(connection, late, _NO_BODIES, order=("deadline", 1), limit=limit)
 
 
-async def next_alarm(connection: Connection) -> float | None:
+async def next_alarm(connection: MongoConnection) -> float | None:
     query = connection.jobs.find({"alarm": {"$gte": EVER}}, {"_id": False, "alarm": True})
     query = query.sort([("alarm", 1)]).limit(1)
     found = await connection.all_of(query)
@@ -114,7 +116,7 @@ def counting(place: int) -> list[Document]:
     ]
 
 
-async def backlog(connection: Connection) -> list[Backlog]:
+async def backlog(connection: MongoConnection) -> list[Backlog]:
     rest = [
         {"$unionWith": {"coll": connection.jobs.name, "pipeline": counting(place)}}
         for place in range(1, len(COUNTED))
@@ -134,7 +136,7 @@ async def backlog(connection: Connection) -> list[Backlog]:
     ]
 
 
-async def oldest(connection: Connection) -> dict[str, float]:
+async def oldest(connection: MongoConnection) -> dict[str, float]:
     """First the front of each type, from the index alone, then those few jobs."""
     fronts = [
         {"$match": COUNTED[0]},
@@ -156,7 +158,7 @@ def held(worker_ids: Iterable[str] | None) -> Document:
 
 
 async def _jobs(
-    connection: Connection,
+    connection: MongoConnection,
     wanted: Document,
     projection: Document | None,
     *,

@@ -14,7 +14,7 @@ from bson.raw_bson import RawBSONDocument
 from shunter.model.job import Job
 from shunter.model.queueing import place
 from shunter.store.mongo.blobs import Cutter
-from shunter.store.mongo.connection import Connection
+from shunter.store.mongo.connection import MongoConnection
 from shunter.store.mongo.documents import OPEN, replacing
 from shunter.store.mongo.swapping import MOST_BYTES, MOST_JOBS, swap, swap_each
 
@@ -34,7 +34,7 @@ class Replacements:
     def is_done(self) -> bool:
         return not self._waves
 
-    async def perform(self, connection: Connection) -> None:
+    async def perform(self, connection: MongoConnection) -> None:
         while self._waves:
             self.answers += await self._waves[0].written(connection)
             del self._waves[0]
@@ -62,7 +62,7 @@ class _Wave:
             self._placed.add(job.id)
         self._size += len(document.raw)
 
-    async def written(self, connection: Connection) -> list[bool]:
+    async def written(self, connection: MongoConnection) -> list[bool]:
         """Write, and say of each job whether it stands as written here."""
         await self._cutter.write(connection)
         still_open = {"status": {"$in": OPEN}}

@@ -22,7 +22,7 @@ from shunter.model.presence import Presence
 from shunter.model.worker import Worker
 from shunter.store.mongo import purging, reads, waking
 from shunter.store.mongo.batch_write import BatchWrite
-from shunter.store.mongo.connection import Connection, public_name
+from shunter.store.mongo.connection import MongoConnection, public_name
 from shunter.store.mongo.front import Contention
 from shunter.store.mongo.listing import WorkerListing
 from shunter.store.mongo.presences import meet
@@ -40,7 +40,7 @@ class MongoStore:
         self.name = public_name(url)
         self.client_id = secrets.token_hex(5)
         self._url, self._patience = url, patience
-        self._connection: Connection | None = None
+        self._connection: MongoConnection | None = None
         self._opening = asyncio.Lock()
         self._writing = asyncio.Lock()
         self._idle = asyncio.Event()
@@ -55,7 +55,7 @@ class MongoStore:
     async def open(self) -> None:
         async with self._opening:
             if self._connection is None:
-                connection = await Connection.open(self._url, patience=self._patience)
+                connection = await MongoConnection.open(self._url, patience=self._patience)
                 self._herald = waking.WakeNotifier(connection, self.client_id)
                 self._connection = connection
 
@@ -181,7 +181,7 @@ class MongoStore:
             self._watches.discard(watch)
 
     @asynccontextmanager
-    async def _use(self) -> AsyncIterator[Connection]:
+    async def _use(self) -> AsyncIterator[MongoConnection]:
         """Have the connection, and keep it from being closed meanwhile."""
         connection = self._open_connection()
         self._users += 1
@@ -192,7 +192,7 @@ class MongoStore:
             if not self._users:
                 self._idle.set()
 
-    def _open_connection(self) -> Connection:
+    def _open_connection(self) -> MongoConnection:
         if self._connection is None:
             raise StoreError(f"store {self.name} is not open; call open() first, close() last")
         return self._connection

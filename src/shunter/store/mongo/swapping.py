@@ -17,7 +17,7 @@ from bson.raw_bson import RawBSONDocument
 from pymongo import UpdateOne
 from pymongo.errors import BulkWriteError
 
-from shunter.store.mongo.connection import Connection
+from shunter.store.mongo.connection import MongoConnection
 from shunter.store.mongo.documents import Document
 from shunter.store.mongo.faults import duplicates
 
@@ -33,7 +33,7 @@ IS_NEXT: Document = {"$eq": ["$$new.revision", {"$add": ["$revision", 1]}]}
 
 
 async def swap(
-    connection: Connection,
+    connection: MongoConnection,
     documents: Mapping[str, RawBSONDocument],
     *,
     stamp: str,
@@ -59,7 +59,7 @@ async def swap(
 
 
 async def swap_each(
-    connection: Connection,
+    connection: MongoConnection,
     documents: Mapping[str, RawBSONDocument],
     *,
     stamp: str,

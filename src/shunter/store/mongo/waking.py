@@ -20,7 +20,7 @@ from bson.raw_bson import RawBSONDocument
 from pymongo.asynchronous.client_session import AsyncClientSession
 from pymongo.errors import OperationFailure, PyMongoError
 
-from shunter.store.mongo.connection import Connection
+from shunter.store.mongo.connection import MongoConnection
 from shunter.store.mongo.faults import explained, is_passing
 
 AWAIT_SECONDS = 5.0
@@ -44,7 +44,7 @@ _RAW: CodecOptions[RawBSONDocument] = CodecOptions(document_class=RawBSONDocumen
 class WakeNotifier:
     """Leaves notes for the other clients, one for all that came in a while."""
 
-    def __init__(self, connection: Connection, client_id: str) -> None:
+    def __init__(self, connection: MongoConnection, client_id: str) -> None:
         self._connection, self._client_id = connection, client_id
         self._is_owing = False
         self._writing: asyncio.Task[None] | None = None
@@ -68,7 +68,7 @@ class WakeNotifier:
             await asyncio.sleep(PAUSE_SECONDS)
 
 
-async def listen(connection: Connection, client_id: str, notify: Callable[[], None]) -> None:
+async def listen(connection: MongoConnection, client_id: str, notify: Callable[[], None]) -> None:
     """Call `notify` whenever another client may have made jobs ready, until cancelled."""
     pause = 0.01
     while True:
@@ -94,11 +94,11 @@ async def listen(connection: Connection, client_id: str, notify: Callable[[], No
         pause = min(2 * pause, 0.5)
 
 
-async def _leave_note(connection: Connection, client_id: str) -> None:
+async def _leave_note(connection: MongoConnection, client_id: str) -> None:
     await connection.wakes.insert_one({"by": client_id})
 
 
-async def _opened(connection: Connection, client_id: str, session: AsyncClientSession) -> int:
+async def _opened(connection: MongoConnection, client_id: str, session: AsyncClientSession) -> int:
     command = {
         "find": connection.wakes.name,
         "filter": {"by": {"$ne": client_id}},
@@ -113,7 +113,7 @@ async def _opened(connection: Connection, client_id: str, session: AsyncClientSe
 
 
 async def _continued(
-    connection: Connection, cursor: int, session: AsyncClientSession
+    connection: MongoConnection, cursor: int, session: AsyncClientSession
 ) -> tuple[int, bool]:
     """Wait for news; return the cursor to go on with, and whether there were any."""
     command = {

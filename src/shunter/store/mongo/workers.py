@@ -9,7 +9,7 @@ from pymongo import ReplaceOne, UpdateMany
 from pymongo.errors import BulkWriteError
 
 from shunter.model.worker import Worker
-from shunter.store.mongo.connection import Connection
+from shunter.store.mongo.connection import MongoConnection
 from shunter.store.mongo.documents import Document, registered
 from shunter.store.mongo.faults import duplicates
 
@@ -30,14 +30,14 @@ class WorkerWrites:
     def is_done(self) -> bool:
         return not self._writes
 
-    async def perform(self, connection: Connection) -> None:
+    async def perform(self, connection: MongoConnection) -> None:
         if self._writes:
             await connection.patiently(lambda: connection.workers.bulk_write(self._writes))
             self._writes = []
 
 
 async def swap_workers(
-    connection: Connection, workers: Sequence[Worker], *, stamp: str
+    connection: MongoConnection, workers: Sequence[Worker], *, stamp: str
 ) -> list[bool]:
     """Compare and swap; the stamp tells which records stand as written here, also when repeated."""
     if not workers:
@@ -59,7 +59,7 @@ async def swap_workers(
     return [worker.id in written for worker in workers]
 
 
-async def remove_workers(connection: Connection, workers: Sequence[Worker]) -> None:
+async def remove_workers(connection: MongoConnection, workers: Sequence[Worker]) -> None:
     """Delete records that are still at these revisions."""
     if workers:
         listed = [{"_id": worker.id, "revision": _stored(worker.revision)} for worker in workers]

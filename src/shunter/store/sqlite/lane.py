@@ -33,7 +33,7 @@ Outcome = tuple[Any, Exception | None]
 LOOK_SECONDS = 1.0
 
 
-class Lane:
+class ConnectionThread:
     """Operations on one connection, each on its own: the lane for reading."""
 
     def __init__(self, monitor: FileMonitor, connect: Callable[[], sqlite3.Connection]) -> None:

@@ -24,9 +24,9 @@ from shunter.store.sqlite import reads, statements, writes
 from shunter.store.sqlite.connection import connect, explained, migrate, migrations
 from shunter.store.sqlite.file_monitor import FileMonitor, Unacknowledged
 from shunter.store.sqlite.inspector import FIRST_SECONDS, Inspector
-from shunter.store.sqlite.lane import Lane, Operation, T
+from shunter.store.sqlite.lane import ConnectionThread, Operation, T
 from shunter.store.sqlite.rows import as_json, delivered, inserted, registered, replaced
-from shunter.store.sqlite.watch import Watch
+from shunter.store.sqlite.watch import CommitWatch
 from shunter.store.sqlite.writer import Writer
 
 
@@ -37,7 +37,7 @@ class SQLiteStore:
         self.path = os.path.abspath(path)
         self.monitor = FileMonitor(self.path)
         self.writer = Writer(self.monitor, self._connect_writer, busy_timeout=busy_timeout)
-        self.reader = Lane(self.monitor, self._connect_reader)
+        self.reader = ConnectionThread(self.monitor, self._connect_reader)
         self._inspector: Inspector | None = None
         self._unacknowledged: tuple[Batch, Unacknowledged] | None = None
         self._busy_timeout = busy_timeout
@@ -194,7 +194,7 @@ class SQLiteStore:
 
     async def watch(self, notify: Callable[[], None]) -> None:
         self._check_open()
-        watch = Watch(
+        watch = CommitWatch(
             self._connect_reader, lambda: self.writer.commits, lambda: self.monitor.generation
         )
         watch.start(asyncio.get_running_loop(), notify)

@@ -24,7 +24,7 @@ DOUBT_SECONDS = 0.25
 """Where we wrote as well, we can't tell who did; then others are told of no more often."""
 
 
-class Watch:
+class CommitWatch:
     """Calls `notify` in the loop when others have written. `ours` counts our own commits."""
 
     def __init__(

@@ -14,10 +14,10 @@ from typing import Any
 from shunter.errors import StoreError
 from shunter.store.sqlite.connection import patiently
 from shunter.store.sqlite.file_monitor import FileChanged, FileMonitor, Unacknowledged
-from shunter.store.sqlite.lane import Lane, Operation, Outcome
+from shunter.store.sqlite.lane import ConnectionThread, Operation, Outcome
 
 
-class Writer(Lane):
+class Writer(ConnectionThread):
     """Group commit. `commits` and `operations` count what was done so far."""
 
     def __init__(

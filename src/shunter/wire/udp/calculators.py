@@ -72,7 +72,7 @@ class _State(Enum):
     OCCUPIED = "busy with something that is not ours, or not ours any more"
 
 
-class Task(Struct, frozen=True):
+class GivenTask(Struct, frozen=True):
     """What a calculator was given: the job, and the name that it has there."""
 
     job: Held
@@ -89,7 +89,7 @@ class _Calculator:
         self.handlers = handlers
         self.last_word = now
         self.state = _State.OCCUPIED
-        self.task: Task | None = None
+        self.task: GivenTask | None = None
         self.confirmed_at = 0.0
         self.doubted_at: float | None = None
         self.was_busy = False
@@ -124,7 +124,7 @@ class Calculators:
         """Yield all that have spoken of late."""
         return iter(self._known)
 
-    def task_of(self, address: Address) -> Task | None:
+    def task_of(self, address: Address) -> GivenTask | None:
         known = self._known.get(address)
         return None if known is None else known.task
 
@@ -220,7 +220,7 @@ class Calculators:
         if known.is_owed:
             known.state = _State.OCCUPIED
             return False
-        known.state, known.task, known.was_busy = _State.OFFERED, Task(job, task_id), False
+        known.state, known.task, known.was_busy = _State.OFFERED, GivenTask(job, task_id), False
         return True
 
     def unconfirmed(self, address: Address, job: Held, *, is_refused: bool = False) -> list[Effect]:

@@ -50,7 +50,7 @@ class Params(
 
 
 class AddTask(Params, frozen=True, kw_only=True, gc=False):
-    """A client wants a task done."""
+    """A client wants a task done, which it calls `task_id`; without a `type` it is `default`."""
 
     task_id: TaskId
     type: Name | None = None
@@ -92,7 +92,7 @@ class CompletedTask(Params, frozen=True, kw_only=True, gc=False):
 
 
 class Heartbeat(Params, frozen=True, kw_only=True, gc=False):
-    """A calculator is there."""
+    """A calculator is there, and does jobs of the types `handlers`; else of `default`."""
 
     status: CalculatorStatus
     handlers: Handlers | None = None

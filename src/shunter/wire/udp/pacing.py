@@ -34,7 +34,7 @@ SHORTEST_WAIT = 0.001
 """No moment is so near that it is now again, as sums of fractions can be."""
 
 
-class Pace:
+class PeerPace:
     """What is known of one peer: its round trip, and how many resends it may be sent now."""
 
     __slots__ = ("_budget", "_refilled_at", "_round_trip", "_slowdown", "_slowed_at", "_unmeasured")

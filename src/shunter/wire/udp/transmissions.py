@@ -25,7 +25,7 @@ from typing import Generic, TypeAlias, TypeVar
 
 from msgspec import Struct
 
-from shunter.wire.udp.pacing import Pace
+from shunter.wire.udp.pacing import PeerPace
 
 Peer: TypeAlias = tuple[str, int]
 T = TypeVar("T")
@@ -94,7 +94,7 @@ class _Line(Generic[T]):
     __slots__ = ("held_back", "pace", "wakes_at")
 
     def __init__(self, now: float) -> None:
-        self.pace = Pace(now=now)
+        self.pace = PeerPace(now=now)
         self.held_back: deque[Transmission[T]] = deque()
         self.wakes_at: float | None = None
 

@@ -64,7 +64,7 @@ class _Told(msgspec.Struct, array_like=True):
 
 
 @dataclass
-class Clock:
+class CurrentEpoch:
     """The epoch of what a task works on."""
 
     epoch: int = 0
@@ -115,7 +115,7 @@ class EnvelopeOutbox:
 
     rows: Rows
     codec: Codec
-    clock: Clock
+    clock: CurrentEpoch
     sender: int
     edge: int
     node: int
@@ -188,7 +188,7 @@ class EnvelopeInbox:
         self,
         rows: Iterable[EnvelopeRow],
         codec: Codec,
-        clock: Clock,
+        clock: CurrentEpoch,
         *,
         last: Instruction = END,
     ) -> None:
@@ -256,7 +256,7 @@ def epoch_of(instructions: int, rank: int, of: int) -> int:
 class StampedSource:
     """A source whose events and instructions get their epochs as they are read."""
 
-    def __init__(self, source: Source, clock: Clock, rank: int, of: int) -> None:
+    def __init__(self, source: Source, clock: CurrentEpoch, rank: int, of: int) -> None:
         self._source, self._clock = source, clock
         self._rank, self._of = rank, of
         self._instructions = 0

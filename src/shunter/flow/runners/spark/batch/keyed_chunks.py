@@ -22,7 +22,7 @@ from shunter.flow.graph.stages import Stage
 from shunter.flow.runners.spark.batch.column_events import ColumnEvents
 from shunter.flow.runners.spark.batch.envelopes import (
     LAST_EPOCH,
-    Clock,
+    CurrentEpoch,
     EnvelopeInbox,
     EnvelopeOutbox,
     EnvelopeRow,
@@ -120,7 +120,7 @@ class KeyedOutbox:
     def instruct(self, name: str, number: int, instruction: Instruction) -> int:
         """Send the end to all; nothing else comes here."""
         self._pack()
-        clock = Clock(LAST_EPOCH)
+        clock = CurrentEpoch(LAST_EPOCH)
         for node in range(self._edge.nodes):
             tallies = dict if node else self._tallies
             way = EnvelopeOutbox(
@@ -225,7 +225,7 @@ class KeyedInbox(EnvelopeInbox):
         self,
         rows: Iterable[EnvelopeRow],
         codec: Codec,
-        clock: Clock,
+        clock: CurrentEpoch,
         *,
         edges: Mapping[int, KeyedEdge],
         stage: Stage,

@@ -18,7 +18,7 @@ from shunter.flow.runners.assembly import Assembly
 from shunter.flow.runners.port import TasksDone
 from shunter.flow.runners.spark.batch.bounded_rows import bounded_rows
 from shunter.flow.runners.spark.batch.chains import Chain, is_one_file
-from shunter.flow.runners.spark.batch.envelopes import Clock, EnvelopeInbox, Tallies
+from shunter.flow.runners.spark.batch.envelopes import CurrentEpoch, EnvelopeInbox, Tallies
 from shunter.flow.runners.spark.batch.task_sinks import (
     manifests_in,
     widened_parts,
@@ -148,7 +148,7 @@ class SinkFeed:
         self.tallies: Tallies = {}
         self._codec = Codec(flow.types)
         self._inboxes: dict[str, Any] = {}
-        self._clock = Clock()
+        self._clock = CurrentEpoch()
         for worker in chain.workers:
             self._inboxes[worker.id] = EnvelopeInbox((), self._codec, self._clock)
         plan = FlowPlan(1, chain.workers)

@@ -25,7 +25,7 @@ from shunter.flow.runners.local import IDLE_SECONDS
 from shunter.flow.runners.spark.batch.chains import Chain, index_of
 from shunter.flow.runners.spark.batch.column_events import ColumnSource
 from shunter.flow.runners.spark.batch.envelopes import (
-    Clock,
+    CurrentEpoch,
     EnvelopeInbox,
     EnvelopeOutbox,
     EnvelopeRow,
@@ -152,7 +152,7 @@ class ChainWorker:
         self._plan = work.workers[index]
         self._sender = work.ranks[index]
         self._codec = Codec(work.types)
-        self._clock = Clock()
+        self._clock = CurrentEpoch()
         self._rows = Rows() if work.columns is None else ColumnRows(work.columns)
         self._inbox: EnvelopeInbox | None = None
         self._frame: FrameRows | None = None

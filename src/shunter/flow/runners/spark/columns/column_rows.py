@@ -12,7 +12,7 @@ from shunter.flow.arrow import arrow
 from shunter.flow.graph.fields import Getter
 from shunter.flow.graph.instructions import END_OF_STREAM, Instruction
 from shunter.flow.graph.source_line import SourceLine
-from shunter.flow.runners.spark.batch.envelopes import Clock, EnvelopeInbox, Tallies, rows_in
+from shunter.flow.runners.spark.batch.envelopes import CurrentEpoch, EnvelopeInbox, Tallies, rows_in
 from shunter.flow.runners.spark.session.faults import marked_faults
 from shunter.flow.runners.spark.shipping.shipped_code import ShippedCode
 from shunter.flow.runtime.codec import Codec
@@ -129,7 +129,7 @@ class EnvelopesToColumns:
         with marked_faults(self.name):
             types, sink = self.shipped.opened()
             rows = joined.from_iterable(map(rows_in, batches))
-            inbox = EnvelopeInbox(rows, Codec(types), Clock())
+            inbox = EnvelopeInbox(rows, Codec(types), CurrentEpoch())
             while True:
                 events = inbox.take(0)
                 if not isinstance(events, Instruction):

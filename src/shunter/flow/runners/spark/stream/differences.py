@@ -21,7 +21,7 @@ from shunter.flow.runners.spark.stream.identity import (
     StageFacts,
 )
 from shunter.flow.runners.spark.stream.ledger import Commit
-from shunter.flow.runners.spark.stream.states import Head
+from shunter.flow.runners.spark.stream.states import StateFile
 
 
 class Differences(msgspec.Struct, frozen=True, kw_only=True):
@@ -160,7 +160,7 @@ def carried(commit: Commit, kept: Identity, now: Identity) -> Commit:
     )  # fmt: skip
 
 
-def _carried_states(commit: Commit, kept: Identity, now: Identity) -> dict[str, list[Head]]:
+def _carried_states(commit: Commit, kept: Identity, now: Identity) -> dict[str, list[StateFile]]:
     if kept.workers == now.workers:
         return commit.states
     return {
@@ -170,7 +170,7 @@ def _carried_states(commit: Commit, kept: Identity, now: Identity) -> dict[str, 
     }
 
 
-def _heads_for(worker: str, commit: Commit, kept: Identity, now: Identity) -> Iterator[Head]:
+def _heads_for(worker: str, commit: Commit, kept: Identity, now: Identity) -> Iterator[StateFile]:
     """Return the files that hold states of a worker, each with the stages that count in it."""
     mine = now.workers[worker]
     for other, heads in commit.states.items():
@@ -183,7 +183,7 @@ def _heads_for(worker: str, commit: Commit, kept: Identity, now: Identity) -> It
         ]
         for head in heads:
             if still := [name for name in stages if name in head.stages]:
-                yield Head(head.name, still)
+                yield StateFile(head.name, still)
 
 
 def _shares(index: int, count: int, other: int, others: int, keeps: str) -> bool:

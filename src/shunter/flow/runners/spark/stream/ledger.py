@@ -29,7 +29,7 @@ import msgspec
 from shunter.errors import FlowError
 from shunter.flow.location import Location
 from shunter.flow.runners.spark.stream.identity import Identity
-from shunter.flow.runners.spark.stream.states import Head, state_faults
+from shunter.flow.runners.spark.stream.states import StateFile, state_faults
 
 LOCK_SECONDS = 30.0
 KEPT = 2
@@ -48,7 +48,7 @@ class Commit(msgspec.Struct, frozen=True, kw_only=True):
 
     batch: int
     sinks: dict[str, str]
-    states: dict[str, list[Head]]
+    states: dict[str, list[StateFile]]
     counts: Counts
     offsets: dict[str, str] = {}
     log_head: list[str] = []

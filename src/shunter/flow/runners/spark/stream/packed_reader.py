@@ -18,7 +18,7 @@ import msgspec
 from shunter.errors import FlowError
 from shunter.flow.graph.instructions import Instruction
 from shunter.flow.runners.local import IDLE_SECONDS
-from shunter.flow.runners.spark.batch.envelopes import Clock, EnvelopeOutbox, Rows, epoch_of
+from shunter.flow.runners.spark.batch.envelopes import CurrentEpoch, EnvelopeOutbox, Rows, epoch_of
 from shunter.flow.runners.spark.shipping.shipped_code import ShippedCode
 from shunter.flow.runtime.bad_events import blamed_on
 from shunter.flow.runtime.codec import Codec
@@ -126,7 +126,7 @@ class PackedReader:
 
     def _packed(self, start: Offset, read: Iterator[list[Any] | None]) -> tuple[Any, Offset]:
         items, instructions, has_ended = start.items, start.instructions, False
-        clock, rows, outbox = Clock(), Rows(), None
+        clock, rows, outbox = CurrentEpoch(), Rows(), None
         for events in read:
             if outbox is None:
                 outbox = self._outbox(rows, clock)
@@ -155,7 +155,7 @@ class PackedReader:
         self._is_at = end
         return rows.batch(), end
 
-    def _outbox(self, rows: Rows, clock: Clock) -> EnvelopeOutbox:
+    def _outbox(self, rows: Rows, clock: CurrentEpoch) -> EnvelopeOutbox:
         codec = Codec(self._work.types)
         return EnvelopeOutbox(rows, codec, clock, self._rank, self._edge, self._index)
 

@@ -51,7 +51,7 @@ from shunter.flow.runners.spark.stream.packed_reader import Offset
 from shunter.flow.runners.spark.stream.plan import StreamPlan
 from shunter.flow.runners.spark.stream.sinks import StreamSinkFeed
 from shunter.flow.runners.spark.stream.spark_log import VOID, SparkLog
-from shunter.flow.runners.spark.stream.states import Head, LiveFiles, StateFiles, Written
+from shunter.flow.runners.spark.stream.states import LiveFiles, StateFile, StateFiles, Written
 from shunter.flow.runners.spark.stream.task_files import StreamFilesFeed, is_written_by_tasks
 from shunter.flow.runners.spark.stream.tasks import MicroBatch
 from shunter.flow.runtime.report import StageReport
@@ -139,7 +139,7 @@ class StreamRun:
         self._log_head: list[str] = []
         self._offsets: dict[str, str] = {}
         self._live = LiveFiles({})
-        self._safe: list[Head] = []
+        self._safe: list[StateFile] = []
 
     def run(self, *, every: float | None, max_events: int) -> list[StageReport]:
         """Go on where the last driver has ended, until the sources end."""
@@ -302,7 +302,9 @@ class StreamRun:
             tallies |= sink.tallies
             told |= sink.states
         written_states = {worker: Written.of(text) for worker, text in told.items()}
-        heads = {worker: [Head(each.head, each.stages)] for worker, each in written_states.items()}
+        heads = {
+            worker: [StateFile(each.head, each.stages)] for worker, each in written_states.items()
+        }
         commit = Commit(
             batch=batch.number,
             sinks=written(positions),

@@ -13,7 +13,7 @@ from shunter.flow.runners.assembly import Assembly
 from shunter.flow.runners.local import IDLE_SECONDS
 from shunter.flow.runners.spark.batch.chains import Chain
 from shunter.flow.runners.spark.batch.envelopes import (
-    Clock,
+    CurrentEpoch,
     EnvelopeInbox,
     EnvelopeRow,
     States,
@@ -58,7 +58,7 @@ class StreamSinkFeed:
         self, flow: FlowGraph, chain: Chain, last: Commit | None, check: Callable[[], None]
     ) -> None:
         self.name, self._check = chain.stages[0].name, check
-        self._codec, self._clock = Codec(flow.types), Clock()
+        self._codec, self._clock = Codec(flow.types), CurrentEpoch()
         self._indexes = {worker.id: worker.index for worker in chain.workers}
         self._positions: dict[str, Any] = {}
         self.tallies: Tallies = {}

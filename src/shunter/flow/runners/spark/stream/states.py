@@ -37,14 +37,14 @@ FOLDER = "states"
 COPY_BYTES = 1 << 22
 
 
-class Head(msgspec.Struct, frozen=True, array_like=True):
+class StateFile(msgspec.Struct, frozen=True, array_like=True):
     """The newest file of a worker, and of which stages the states in it count."""
 
     name: str
     stages: list[str]
 
 
-Heads = Mapping[str, list[Head]]
+Heads = Mapping[str, list[StateFile]]
 """By worker; most have one file, and those that took over from several others have more."""
 
 
@@ -107,7 +107,7 @@ class StateFiles:
             with open(copy, "rb") as file, (self._folder / name).create() as there:
                 shutil.copyfileobj(file, there, COPY_BYTES)
 
-    def names(self, heads: Iterable[Head]) -> set[str]:
+    def names(self, heads: Iterable[StateFile]) -> set[str]:
         """Return all files that these lead to."""
         found: set[str] = set()
         for head in heads:

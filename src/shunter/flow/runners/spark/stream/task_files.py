@@ -18,7 +18,7 @@ from shunter.flow.graph.instructions import Instruction
 from shunter.flow.graph.stages import Stage
 from shunter.flow.runners.spark.batch.chains import Chain, is_one_file
 from shunter.flow.runners.spark.batch.envelopes import (
-    Clock,
+    CurrentEpoch,
     EnvelopeInbox,
     EnvelopeRow,
     Rows,
@@ -124,7 +124,7 @@ class StreamFilesFeed:
 
     def _hear(self, rows: Sequence[EnvelopeRow], ending: Instruction) -> None:
         """Take note of what the workers before the sink have told with their instructions."""
-        inbox = EnvelopeInbox(rows, self._codec, Clock(), last=ending)
+        inbox = EnvelopeInbox(rows, self._codec, CurrentEpoch(), last=ending)
         while inbox.take(0) is not ending:
             pass
         self.tallies |= inbox.tallies

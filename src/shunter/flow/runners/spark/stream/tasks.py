@@ -17,7 +17,7 @@ from shunter.flow.graph.keys import KeyGroupPartitioner
 from shunter.flow.graph.stages import Stage, StageKind
 from shunter.flow.runners.spark.batch.envelopes import (
     LAST_EPOCH,
-    Clock,
+    CurrentEpoch,
     EnvelopeInbox,
     EnvelopeOutbox,
     EnvelopeRow,
@@ -216,7 +216,7 @@ class RawEvents:
         self,
         rows: Iterator[EnvelopeRow],
         codec: Codec,
-        clock: Clock,
+        clock: CurrentEpoch,
         count: Callable[[int], None],
         ask: Callable[[], None] | None,
     ) -> None:
@@ -262,7 +262,7 @@ class FramePacking:
             plan: WorkerPlan = work.workers[0]
             frame: FrameRows = plan.stages[0].what
             sender = work.ranks[0] + FRAME_SENDERS * (1 + partition_number())
-            rows, clock = Rows(), Clock(work.ranks[0] + work.sources)
+            rows, clock = Rows(), CurrentEpoch(work.ranks[0] + work.sources)
             outbox = EnvelopeOutbox(rows, Codec(work.types), clock, sender, self.edge, 0)
             source, number = frame.of(batches), 0
             while (events := source.read(BATCH)) is not None:

@@ -35,7 +35,7 @@ from shunter.flow.runners.spark.stream.segments import (
     record_of,
     state_in,
 )
-from shunter.flow.runners.spark.stream.states import Head, StateFiles, Written, encoded
+from shunter.flow.runners.spark.stream.states import StateFile, StateFiles, Written, encoded
 
 
 @dataclass
@@ -173,7 +173,7 @@ class WorkerStates:
         worker: str,
         index: int,
         count: int,
-        heads: Sequence[Head],
+        heads: Sequence[StateFile],
         *,
         stages: Sequence[str],
         keyed: str | None,
