@@ -12,6 +12,7 @@ from random import Random
 from msgspec.structs import replace
 
 from shunter.model.worker import WorkerKind
+from shunter.testing.simulation.pool import Task
 from shunter.testing.simulation.scenario import (
     Fault,
     FaultKind,
@@ -45,6 +46,8 @@ def with_peers(
         scenario = _with_workers(scenario, WorkerKind.UDP, random)
     if "http worker" in wanted:
         scenario = _with_workers(scenario, WorkerKind.HTTP, random)
+    if FaultKind.CUT in kinds and random.random() < 0.5:
+        scenario = _with_unheard_run(scenario, random)
     return _with_faults(scenario, kinds, spans, random)
 
 
@@ -96,7 +99,7 @@ def _with_faults(
     faults = list(scenario.faults)
     for _ in range(random.choice((0, 1, 1, 2))):
         kind = random.choice(possible)
-        at = round(random.choice(scenario.jobs).at + random.random() * random.choice((0.1, 4.0)), 4)
+        at = _around(random.choice(scenario.jobs), random)
         seconds, amount = random.choice(spans), 0.0
         pair = [random.choice(scenario.dispatchers), random.choice(udp or servers)]
         if kind in OF_PACKETS:
@@ -112,6 +115,32 @@ def _with_faults(
             Fault(kind=kind, at=at, target=target, other=other, seconds=seconds, amount=amount)
         )
     return replace(scenario, faults=tuple(sorted(faults, key=lambda fault: fault.at)))
+
+
+def _with_unheard_run(scenario: Scenario, random: Random) -> Scenario:
+    """Have a calculator begin a task and not be heard until another has it, too."""
+    calculators = [worker for worker in scenario.workers if worker.kind is WorkerKind.UDP]
+    if not calculators:
+        return scenario
+    worker, place = random.choice(calculators), random.randrange(len(scenario.jobs))
+    job = scenario.jobs[place]
+    long = PlannedJob(id=job.id, at=job.at, client=job.client, task=Task(seconds=7.0))
+    cut = Fault(
+        kind=FaultKind.CUT,
+        at=job.at,
+        target=worker.name,
+        other=worker.dispatchers[0],
+        seconds=random.choice((5.5, 7.0, 9.0)),
+    )
+    jobs = (*scenario.jobs[:place], long, *scenario.jobs[place + 1 :])
+    faults = sorted((*scenario.faults, cut), key=lambda fault: fault.at)
+    return replace(scenario, jobs=jobs, faults=tuple(faults))
+
+
+def _around(job: PlannedJob, random: Random) -> float:
+    """Return a time at which something happens to a job: just before, then, or later."""
+    since = random.choice((-0.4, 0.1 * random.random(), 4.0 * random.random()))
+    return round(max(0.1, job.at + (job.delay or 0.0) + since), 4)
 
 
 def _of(scenario: Scenario, kind: WorkerKind) -> list[str]:
