@@ -27,6 +27,13 @@ OF_PACKETS = frozenset({FaultKind.PACKET_LOSS, FaultKind.DUPLICATION, FaultKind.
 OF_SERVERS = frozenset({FaultKind.HANG, FaultKind.REFUSE, FaultKind.LOST_ANSWERS})
 PEER_FAULTS = OF_PACKETS | OF_SERVERS
 
+UNHEARD = {
+    WorkerKind.UDP: (FaultKind.CUT, 0.0, (5.5, 7.0, 9.0), 7.0),
+    WorkerKind.HTTP: (FaultKind.ISOLATE, 0.1, (21.0, 24.0), 26.0),
+}
+"""How a worker is not heard: by which fault, how soon after the job came, for how long, and how
+long its job runs. A calculator must not confirm it; an HTTP worker must, and miss three checks."""
+
 PEERS = ("udp client", "receiver", "udp worker", "http worker")
 
 
@@ -46,8 +53,7 @@ def with_peers(
         scenario = _with_workers(scenario, WorkerKind.UDP, random)
     if "http worker" in wanted:
         scenario = _with_workers(scenario, WorkerKind.HTTP, random)
-    if FaultKind.CUT in kinds and random.random() < 0.5:
-        scenario = _with_unheard_run(scenario, random)
+    scenario = _with_unheard_run(scenario, kinds, random)
     return _with_faults(scenario, kinds, spans, random)
 
 
@@ -117,23 +123,29 @@ def _with_faults(
     return replace(scenario, faults=tuple(sorted(faults, key=lambda fault: fault.at)))
 
 
-def _with_unheard_run(scenario: Scenario, random: Random) -> Scenario:
-    """Have a calculator begin a task and not be heard until another has it, too."""
-    calculators = [worker for worker in scenario.workers if worker.kind is WorkerKind.UDP]
-    if not calculators:
+def _with_unheard_run(scenario: Scenario, kinds: Collection[FaultKind], random: Random) -> Scenario:
+    """Have a worker begin a job and not be heard until another has it, too."""
+    possible = [
+        worker
+        for worker in scenario.workers
+        if worker.kind in UNHEARD and UNHEARD[worker.kind][0] in kinds
+    ]
+    if not possible or random.random() < 0.5:
         return scenario
-    worker, place = random.choice(calculators), random.randrange(len(scenario.jobs))
+    worker, place = random.choice(possible), random.randrange(len(scenario.jobs))
+    kind, pause, spans, runs_for = UNHEARD[worker.kind]
     job = scenario.jobs[place]
-    long = PlannedJob(id=job.id, at=job.at, client=job.client, task=Task(seconds=7.0))
-    cut = Fault(
-        kind=FaultKind.CUT,
-        at=job.at,
+    task = Task(seconds=runs_for)
+    long = PlannedJob(id=job.id, at=job.at, client=job.client, task=task)
+    fault = Fault(
+        kind=kind,
+        at=round(job.at + pause, 4),
         target=worker.name,
-        other=worker.dispatchers[0],
-        seconds=random.choice((5.5, 7.0, 9.0)),
+        other=worker.dispatchers[0] if kind is FaultKind.CUT else "",
+        seconds=random.choice(spans),
     )
     jobs = (*scenario.jobs[:place], long, *scenario.jobs[place + 1 :])
-    faults = sorted((*scenario.faults, cut), key=lambda fault: fault.at)
+    faults = sorted((*scenario.faults, fault), key=lambda fault: fault.at)
     return replace(scenario, jobs=jobs, faults=tuple(faults))
 
 
