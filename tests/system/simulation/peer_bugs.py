@@ -15,7 +15,7 @@ from shunter.gateway import callbacks, service
 from shunter.gateway.callbacks import CallbackCaller
 from shunter.gateway.http.worker_calls import HttpWorkers
 from shunter.gateway.udp.clients import UdpClients, _notice, notice_number
-from shunter.gateway.udp.workers import UdpWorkers
+from shunter.gateway.udp.workers import UdpWorkers, _outcome
 from shunter.model.report import Report
 from shunter.net.calling import CallFailed
 from shunter.net.udp_endpoint import UdpEndpoint
@@ -27,12 +27,17 @@ from shunter.worker.http.reporter import Reporter
 from shunter.worker.udp.seat import Seat
 
 
-@bug("a completion over UDP counts for whatever attempt its calculator has now")
+@bug("a completion over UDP counts for whatever attempt runs now")
 def udp_attempt_ignored(patch: pytest.MonkeyPatch) -> None:
     complete = UdpWorkers.complete
 
     def believe(self: Any, params: Any, command: Any, peer: Any) -> None:
-        complete(self, replace(params, attempt=None), command, peer)
+        complete(self, params, command, peer)
+        result, error = _outcome(params)
+        for job in list(self._dispatcher.state.running.values()):
+            if naming.task_id_of(job) == params.task_id:
+                report = Report(job.id, job.attempt, result=result, error=error)
+                self._dispatcher.report(job.execution.worker_id, [report])
 
     patch.setattr(UdpWorkers, "complete", believe)
 

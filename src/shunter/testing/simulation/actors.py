@@ -121,6 +121,6 @@ def _settings(name: str, world: World) -> Settings:
         ),
         dispatcher=DispatcherSettings(
             jobs=JobSettings(cooldown_period=scenario.cooldown, job_verification_interval=5000),
-            workers=HealthSettings(ping_interval=5000, dead_worker_ping_interval=5000),
+            workers=HealthSettings(ping_interval=6000, dead_worker_ping_interval=6000),
         ),
     )

@@ -12,6 +12,7 @@ from random import Random
 from msgspec.structs import replace
 
 from shunter.model.worker import WorkerKind
+from shunter.testing.simulation.pool import Task
 from shunter.testing.simulation.scenario import (
     Fault,
     FaultKind,
@@ -25,6 +26,13 @@ SHARE = 0.5
 OF_PACKETS = frozenset({FaultKind.PACKET_LOSS, FaultKind.DUPLICATION, FaultKind.REORDERING})
 OF_SERVERS = frozenset({FaultKind.HANG, FaultKind.REFUSE, FaultKind.LOST_ANSWERS})
 PEER_FAULTS = OF_PACKETS | OF_SERVERS
+
+UNHEARD = {
+    WorkerKind.UDP: (FaultKind.CUT, 0.0, (5.5, 7.0, 9.0), 7.0),
+    WorkerKind.HTTP: (FaultKind.ISOLATE, 0.1, (21.0, 24.0), 26.0),
+}
+"""How a worker is not heard: by which fault, how soon after the job came, for how long, and how
+long its job runs. A calculator must not confirm it; an HTTP worker must, and miss three checks."""
 
 PEERS = ("udp client", "receiver", "udp worker", "http worker")
 
@@ -45,6 +53,7 @@ def with_peers(
         scenario = _with_workers(scenario, WorkerKind.UDP, random)
     if "http worker" in wanted:
         scenario = _with_workers(scenario, WorkerKind.HTTP, random)
+    scenario = _with_unheard_run(scenario, kinds, random)
     return _with_faults(scenario, kinds, spans, random)
 
 
@@ -96,7 +105,7 @@ def _with_faults(
     faults = list(scenario.faults)
     for _ in range(random.choice((0, 1, 1, 2))):
         kind = random.choice(possible)
-        at = round(random.choice(scenario.jobs).at + random.random() * random.choice((0.1, 4.0)), 4)
+        at = _around(random.choice(scenario.jobs), random)
         seconds, amount = random.choice(spans), 0.0
         pair = [random.choice(scenario.dispatchers), random.choice(udp or servers)]
         if kind in OF_PACKETS:
@@ -112,6 +121,38 @@ def _with_faults(
             Fault(kind=kind, at=at, target=target, other=other, seconds=seconds, amount=amount)
         )
     return replace(scenario, faults=tuple(sorted(faults, key=lambda fault: fault.at)))
+
+
+def _with_unheard_run(scenario: Scenario, kinds: Collection[FaultKind], random: Random) -> Scenario:
+    """Have a worker begin a job and not be heard until another has it, too."""
+    possible = [
+        worker
+        for worker in scenario.workers
+        if worker.kind in UNHEARD and UNHEARD[worker.kind][0] in kinds
+    ]
+    if not possible or random.random() < 0.5:
+        return scenario
+    worker, place = random.choice(possible), random.randrange(len(scenario.jobs))
+    kind, pause, spans, runs_for = UNHEARD[worker.kind]
+    job = scenario.jobs[place]
+    task = Task(seconds=runs_for)
+    long = PlannedJob(id=job.id, at=job.at, client=job.client, task=task)
+    fault = Fault(
+        kind=kind,
+        at=round(job.at + pause, 4),
+        target=worker.name,
+        other=worker.dispatchers[0] if kind is FaultKind.CUT else "",
+        seconds=random.choice(spans),
+    )
+    jobs = (*scenario.jobs[:place], long, *scenario.jobs[place + 1 :])
+    faults = sorted((*scenario.faults, fault), key=lambda fault: fault.at)
+    return replace(scenario, jobs=jobs, faults=tuple(faults))
+
+
+def _around(job: PlannedJob, random: Random) -> float:
+    """Return a time at which something happens to a job: just before, then, or later."""
+    since = random.choice((-0.4, 0.1 * random.random(), 4.0 * random.random()))
+    return round(max(0.1, job.at + (job.delay or 0.0) + since), 4)
 
 
 def _of(scenario: Scenario, kind: WorkerKind) -> list[str]:

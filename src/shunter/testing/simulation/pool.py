@@ -110,7 +110,7 @@ class SimulatedPool:
                     await self._is_idle.wait()
         is_killing = bool(self._children)
         undone += self._drop_all("its worker stopped")
-        if is_killing:  # it goes when they are gone
+        if is_killing and self._process.is_alive:  # it goes when they are gone
             await asyncio.sleep(self.dying_seconds)
         return undone
 
