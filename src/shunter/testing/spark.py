@@ -25,13 +25,19 @@ if TYPE_CHECKING:
 
 MASTER = "local[2]"
 MEMORY = "1g"
+FOR_FEW_ROWS = {
+    "spark.ui.enabled": "false",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
+"""Planning a query anew as it runs, and compiling it, take longer than a test's few rows."""
 
 
 @contextmanager
 def small_session(master: str = MASTER, *, memory: str = MEMORY) -> Iterator[SparkSession]:
     """Start a session with two cores, little memory and no UI, on loopback, and stop it again."""
-    options = {"spark.driver.memory": memory, "spark.ui.enabled": "false"}
-    session = spark_session(master, options=options)
+    session = spark_session(master, options={"spark.driver.memory": memory, **FOR_FEW_ROWS})
     try:
         yield session
     finally:

@@ -51,6 +51,9 @@ EVENTS_AT_ONCE = {
 """How many events a batch has, so that a flow needs two; without a word it has 1,500."""
 
 SHOWN_ELSEWHERE = {
+    "in_a_row": "here, several_outputs; test_streaming_runs.py",
+    "an_instruction_in_the_middle": "here, an_instruction_by_two_ways; test_streaming_deaths.py",
+    "bad_events_left_out": "here, bad_events_in_letters",
     "a_running_sum_by_key": "test_streaming_changes.py, on other numbers of nodes too",
     "a_key_for_each_event": "test_streaming_changes.py, with 10,000 keys",
     "several_sources": "here, merged_inputs_by_time",
