@@ -20,10 +20,8 @@ from shunter.model.report import Report
 from shunter.net.calling import CallFailed
 from shunter.net.udp_endpoint import UdpEndpoint
 from shunter.wire.udp import naming, packets
-from shunter.wire.udp.calculators import Calculators
 from shunter.worker.http.holdings import Holdings, Reply
 from shunter.worker.http.http_lease import HttpLease
-from shunter.worker.http.reporter import Reporter
 from shunter.worker.udp.seat import Seat
 
 
@@ -63,16 +61,6 @@ def perform_task_repeated(patch: pytest.MonkeyPatch) -> None:
         return offered(self, task)
 
     patch.setattr(Seat, "offered", begin)
-
-
-@bug("a late ready takes a task away from a calculator at work")
-def late_ready_believed(patch: pytest.MonkeyPatch) -> None:
-    heartbeat = Calculators.heartbeat
-
-    def believe(self: Any, address: Any, **about: Any) -> Any:
-        return heartbeat(self, address, **{**about, "is_request": True})
-
-    patch.setattr(Calculators, "heartbeat", believe)
 
 
 @bug("a duplicate add_task is stored twice")
@@ -171,11 +159,3 @@ def unanswered_means_no(patch: pytest.MonkeyPatch) -> None:
         failed(self, reason, was_sent=False)
 
     patch.setattr(CallFailed, "__init__", not_sent)
-
-
-@bug("an HTTP worker forgets a report that got no answer")
-def http_report_sent_once(patch: pytest.MonkeyPatch) -> None:
-    def forget(self: Any, letter: Any, place: str, found: str) -> None:
-        self._remove(letter)
-
-    patch.setattr(Reporter, "_postpone", forget)
