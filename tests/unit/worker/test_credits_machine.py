@@ -11,12 +11,11 @@ from hypothesis.stateful import (
     rule,
 )
 
-from shunter.worker.zmq.shares import PLENTY
 from unit.worker.credit_world import HEARTBEAT, World
 
 PLACES = st.integers(0, 2)
 MANY = 10**6
-ENOUGH_FOR_A_CARRIER = 3 * PLENTY
+PLENTY = 48
 
 
 class CreditsMachine(RuleBasedStateMachine):
@@ -24,7 +23,7 @@ class CreditsMachine(RuleBasedStateMachine):
 
     @initialize(
         stores=st.sampled_from(["a", "aa", "ab", "aab", "aaa", "abc"]),
-        limit=st.integers(1, 5) | st.just(ENOUGH_FOR_A_CARRIER),
+        limit=st.integers(1, 5) | st.just(PLENTY),
         is_calm=st.booleans(),
         seed=st.integers(0, 2),
     )
@@ -94,7 +93,7 @@ class CreditsMachine(RuleBasedStateMachine):
     def all_is_well_for_a_moment(self) -> None:
         self.world.flow()
 
-    @rule(limit=st.integers(0, 6) | st.just(ENOUGH_FOR_A_CARRIER))
+    @rule(limit=st.integers(0, 6) | st.just(PLENTY))
     def the_window_changes(self, limit: int) -> None:
         self.world.limit = limit
 

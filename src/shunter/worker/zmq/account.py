@@ -23,9 +23,7 @@ class Account:
         self.bound = 0  # the most that it may believe it was told
         self.held = 0  # what it gave and is not done with; never too low
         self.was_filled = False  # it has used all that it was given, not long ago
-        self.granted = 0  # when it last got credit after it had none: a number that rises
-        self.tried_at: float | None = None  # when it had learnt of that, and could use it
-        self.rested_at: float | None = None  # when it was last seen not to
+        self.tried_at: float | None = None  # when it last learnt of credit after it had none
         self.is_short = False  # it was told less than there is
         self._granted_beat: int | None = None
         self._lowered: deque[tuple[int, int]] = deque()

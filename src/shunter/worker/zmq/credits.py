@@ -26,7 +26,6 @@ class Credits:
         self.is_blocked = False
         self._shares = Shares(heartbeat, seed=seed)
         self._gone = 0
-        self._grants = 0
 
     # ---- what happens
 
@@ -71,9 +70,6 @@ class Credits:
     def window(self, account: Account, *, limit: int, beat: int | None = None) -> int:
         """Return what a message to this dispatcher must say, as it is being sent."""
         window = self._allowed(account, limit)
-        if account.told == 0 < window:
-            self._grants += 1
-            account.granted = self._grants
         account.tell(window, beat)
         account.is_short = window < limit
         return window
