@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -313,48 +311,6 @@ def test_python_processes_import_pyspark_as_it_is_installed(spark: SparkSession)
     run_on_spark(flow, spark, nodes=1)
 
     assert "pyspark.zip" not in got[0]
-
-
-def test_what_a_script_defines_goes_by_value(tmp_path: Path) -> None:
-    (tmp_path / "script.py").write_text(
-        dedent("""
-        from dataclasses import dataclass
-        import msgspec
-        from shunter import Flow
-        from shunter.flow.sinks import Collect
-        from shunter.flow.runners.spark.batch.run import run_on_spark
-
-        class Base(msgspec.Struct, frozen=True):
-            number: int
-
-        class Event(Base, frozen=True, tag="e"):
-            note: str = "-"
-            def doubled(self):
-                return Event(2 * self.number, "!")
-
-        @dataclass
-        class Pair:
-            left: Event
-            right: int = 0
-
-        decoder = msgspec.json.Decoder(int)
-
-        flow = Flow("script")
-        got = []
-        events = flow.source(["1", "2"]).map(lambda text: Event(decoder.decode(text)))
-        pairs = events.balanced().map(lambda e: Pair(e.doubled())).key_by(lambda p: p.left.number)
-        pairs.map(lambda pair: pair).sink(Collect(got))
-        run_on_spark(flow, master="local[1]")
-        print(sorted(map(str, got)), {type(each) for each in got} == {Pair})
-        """)
-    )
-    done = subprocess.run(
-        [sys.executable, "script.py"], cwd=tmp_path, capture_output=True, text=True, timeout=100
-    )
-
-    event = "Pair(left=Event(number={}, note='!'), right=0)"
-    assert done.stdout.strip() == f"{[event.format(2), event.format(4)]} True"
-    assert done.stderr == ""
 
 
 def test_a_session_is_used_again(spark: SparkSession) -> None:

@@ -1,7 +1,11 @@
-"""The examples write the same on Spark as in one process, as a batch and as a stream."""
+"""The examples write the same on Spark as in one process, as a batch and as a stream.
+
+As streams those that have more than states by key; all of them with SHUNTER_LONG=1.
+"""
 
 from __future__ import annotations
 
+import os
 from contextlib import chdir
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +21,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+STREAMED = KEYS if os.environ.get("SHUNTER_LONG") else ("orders", "visits", "payments")
+
+
 @pytest.mark.parametrize("example", KEYS)
 def test_an_example_writes_the_same_on_spark(
     example: str, spark: SparkSession, tmp_path: Path
@@ -28,13 +35,15 @@ def test_an_example_writes_the_same_on_spark(
 
     with chdir(here):
         run(load(flow_file(example)))
-    with chdir(batch):
-        load(flow_file(example)).run(on=spark)
-    with chdir(stream):
-        flow = load(flow_file(example))
-        stream_on_spark(flow, spark, checkpoints=tmp_path / "kept", max_events=900)
-
     expected = by_key(example, written(example, here))
     assert expected
+
+    with chdir(batch):
+        load(flow_file(example)).run(on=spark)
     assert by_key(example, written(example, batch)) == expected
-    assert by_key(example, written(example, stream)) == expected
+
+    if example in STREAMED:
+        with chdir(stream):
+            flow = load(flow_file(example))
+            stream_on_spark(flow, spark, checkpoints=tmp_path / "kept", max_events=900)
+        assert by_key(example, written(example, stream)) == expected

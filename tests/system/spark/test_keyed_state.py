@@ -154,7 +154,7 @@ def test_one_hot_key_comes_in_parts(spark: SparkSession) -> None:
     assert by_key(found) == by_key(expected)
 
 
-@pytest.mark.parametrize(("kind", "is_encoded"), [(None, False), (Reading, False), (Reading, True)])
+@pytest.mark.parametrize(("kind", "is_encoded"), [(None, False), (Reading, True)])
 def test_rows_of_files_and_dataframes_go_as_columns_with_the_same_results(
     kind: type | None, is_encoded: bool, spark: SparkSession, tmp_path: Path
 ) -> None:

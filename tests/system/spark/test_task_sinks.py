@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from flow_witness import Numbers
@@ -198,14 +199,29 @@ def environ_of(environ: dict[str, str]) -> Any:
 def test_many_events_for_the_driver_come_in_pieces_and_in_order(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Each piece by a job of its own, when all before it are taken: Java keeps none of them."""
     monkeypatch.setattr(bounded_rows, "FEW_BYTES", 1000)
     monkeypatch.setattr(bounded_rows, "PIECE_BYTES", 20_000)
     taken: list[int] = []
+    pieces: list[Any] = []
+    before: list[int] = []
+    run_job = SparkContext.runJob
+
+    def noted(context: Any, rows: Any, function: Any, piece: Any) -> Any:
+        pieces.append(piece)
+        before.append(len(taken))
+        return run_job(context, rows, function, piece)
+
+    monkeypatch.setattr(SparkContext, "runJob", noted)
     flow = Flow("many")
     flow.source(range(50_000)).sink(taken.append, workers=1)
     run_on_spark(flow, spark, nodes=2)
 
     assert taken == [*range(50_000)]
+    assert pieces == [[n] for n in range(len(pieces))]
+    assert before == sorted(before)
+    assert len(set(before)) > 2
+    assert not spark.sparkContext._jsc.getPersistentRDDs()
 
 
 def test_a_stream_s_tasks_write_its_files_and_each_batch_counts_once(

@@ -77,7 +77,7 @@ def bare_python(tmp_path_factory: pytest.TempPathFactory) -> Path:
     packages = sysconfig.get_paths()["purelib"]
     script = tmp_path_factory.mktemp("python") / "python"
     script.write_text(
-        f'#!/bin/sh\nPYTHONPATH="$PYTHONPATH:{packages}" exec {sys.executable} -S "$@"\n'
+        f'#!/bin/sh\nPYTHONPATH="{packages}:$PYTHONPATH" exec {sys.executable} -S "$@"\n'
     )
     script.chmod(0o755)
     return script

@@ -107,6 +107,32 @@ stream.run(stream=True, checkpoints=checkpoints, on_progress=look)
 said["queries"] = sorted(set(seen))
 with urllib.request.urlopen(f"{where}/jobs") as answer:
     said["batches"] = [job["description"] for job in json.load(answer)]
+
+from dataclasses import dataclass
+import msgspec
+
+class Base(msgspec.Struct, frozen=True):
+    number: int
+
+class Event(Base, frozen=True, tag="e"):
+    note: str = "-"
+    def doubled(self):
+        return Event(2 * self.number, "!")
+
+@dataclass
+class Pair:
+    left: Event
+    right: int = 0
+
+decoder = msgspec.json.Decoder(int)
+got = []
+own = Flow("own")
+events = own.source(["1", "2"]).map(lambda text: Event(decoder.decode(text)))
+pairs = events.balanced().map(lambda e: Pair(e.doubled())).key_by(lambda p: p.left.number)
+pairs.map(lambda pair: pair).sink(Collect(got))
+own.run()
+said["pairs"] = sorted(map(str, got))
+said["is_pair"] = all(type(each) is Pair for each in got)
 print(json.dumps(said))
 """
 
@@ -127,7 +153,7 @@ def told(program: str, folder: Path, **environ: str) -> dict[str, Any]:
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-3000:]
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return found
+    return {**found, "errors": done.stderr}
 
 
 def test_a_notebook_runs_flows_in_its_own_session(tmp_path: Path) -> None:
@@ -169,3 +195,13 @@ def test_a_stream_is_called_as_its_flow_and_its_batches_are_numbered(
 ) -> None:
     assert configured["queries"] == ["following"]
     assert "flow following, batch 0: orders → all" in configured["batches"]
+
+
+def test_what_a_program_defines_goes_by_value(configured: dict[str, Any]) -> None:
+    event = "Pair(left=Event(number={}, note='!'), right=0)"
+    assert configured["pairs"] == [event.format(2), event.format(4)]
+    assert configured["is_pair"] is True
+
+
+def test_spark_is_quiet(configured: dict[str, Any]) -> None:
+    assert configured["errors"] == ""

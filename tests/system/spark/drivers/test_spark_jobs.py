@@ -91,6 +91,13 @@ def are_gone(processes: list[psutil.Process]) -> bool:
     )
 
 
+def stands_still(file: Path, seconds: float = 0.3) -> bool:
+    """True if nobody writes to it for as long as three signs of life of a task take."""
+    size = file.stat().st_size
+    time.sleep(seconds)
+    return file.stat().st_size == size
+
+
 def submitted(place: SparkPlace, flow: str, *more: str) -> str:
     words = ("flow", "submit", flow, "--on", "spark", "--master", "local[2]", *more)
     done = place.yard.shunter(*words, station=place.station)
@@ -125,9 +132,7 @@ def test_a_cancel_ends_sparks_tasks_and_publishes_nothing(place: SparkPlace) -> 
     assert place.yard.shunter("cancel", job_id, station=place.station).returncode == 0
     until(lambda: place.job(job_id).status is Status.CANCELLED, within=15)
 
-    signs = (data / "alive").read_text()
-    time.sleep(1.0)
-    assert (data / "alive").read_text() == signs
+    until(lambda: stands_still(data / "alive"), within=5, what="the end of the tasks")
     assert place.java() == java  # the child is there, and its session is for the next job
     assert not list(data.glob("sums*.jsonl"))
 
