@@ -17,6 +17,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from tools.limit_tables import LIMIT_HEAD, limit_rows
 from tools.message_tables import (
     CLIENT_PARTS,
     MAPS,
@@ -155,6 +156,7 @@ PARTS: dict[str, Callable[[], str | None]] = {
     "the messages of clients": lambda: table(REQUEST_HEAD, by_request()),
     "the arrays of clients": lambda: table(PART_HEAD, parts(CLIENT_PARTS)),
     "the methods of UDP": lambda: table(("method", "params", "meaning"), by_method()),
+    "the limits": lambda: table(LIMIT_HEAD, limit_rows()),
     "the messages about parts": lambda: table(KIND_HEAD, by_sender(PART_MESSAGES)),
 }
 

@@ -14,11 +14,9 @@ from shunter.model.callback_hosts import AllowedHosts, allowed_hosts
 from shunter.model.document import DOCUMENT_BYTES, is_document
 from shunter.model.identity import NAME_RULE, is_name
 from shunter.model.job import Callback, Execution, Job, ReplyTo
-from shunter.model.limits import MAX_SECONDS, moment_fault, option_faults
+from shunter.model.limits import MAX_KEY_LENGTH, MAX_SECONDS, moment_fault, option_faults
 from shunter.model.submission import Submission
 from shunter.model.worker import Handler
-
-MAX_KEY_LENGTH = 512
 
 
 class IntakeRules(Struct, frozen=True, kw_only=True):

@@ -13,6 +13,9 @@ from shunter.model.retry import Retry
 
 MAX_SECONDS = 10 * 365 * 86400.0
 MAX_RETRIES = 1_000_000
+MAX_FACTOR = 1000
+MAX_MOMENT = 1e11
+MAX_KEY_LENGTH = 512
 MAX_NOTE_BYTES = 8 << 10
 
 
@@ -32,14 +35,14 @@ def option_faults(
         seconds = getattr(retry, field)
         if not 0 <= seconds <= MAX_SECONDS:
             yield f"retry.{field}", f"found {seconds}; send seconds from 0 to {MAX_SECONDS:.0f}"
-    if not 1 <= retry.factor <= 1000:
-        yield "retry.factor", f"found {retry.factor}; send 1 to 1000"
+    if not 1 <= retry.factor <= MAX_FACTOR:
+        yield "retry.factor", f"found {retry.factor}; send 1 to {MAX_FACTOR}"
     if not 0 <= retry.jitter <= 1:
         yield "retry.jitter", f"found {retry.jitter}; send 0 to 1"
 
 
 def moment_fault(moment: float) -> str | None:
     """Say what is wrong with a point in time, or nothing."""
-    if math.isfinite(moment) and 0 <= moment <= 1e11:
+    if math.isfinite(moment) and 0 <= moment <= MAX_MOMENT:
         return None
     return f"found {moment}; send seconds since 1970"

@@ -13,9 +13,8 @@ import msgspec
 from msgspec import Meta, Struct
 
 from shunter.model.identity import NAME_RULE
+from shunter.model.limits import MAX_KEY_LENGTH
 from shunter.wire.tagging import MAX_NESTING, SHOWN_CHARACTERS, BadDocument, shown
-
-MAX_KEY_LENGTH = 512
 
 Name = Annotated[
     str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.:@/-]{0,127}\Z", description=NAME_RULE)

@@ -23,7 +23,7 @@ from shunter.model.job import (
     Progress,
     Status,
 )
-from shunter.model.limits import MAX_RETRIES, MAX_SECONDS
+from shunter.model.limits import MAX_FACTOR, MAX_MOMENT, MAX_RETRIES, MAX_SECONDS
 from shunter.model.queueing import PRIORITY_LIMIT
 from shunter.model.report import Report
 from shunter.model.retry import Retry
@@ -38,7 +38,7 @@ MAX_ATTEMPT = 2**31 - 1
 # ---- what a client may send
 
 Moment = Annotated[
-    float, Meta(ge=0, le=1e11, description="seconds since 1970, a number from 0 to 1e11")
+    float, Meta(ge=0, le=MAX_MOMENT, description="seconds since 1970, a number from 0 to 1e11")
 ]
 Span = Annotated[
     float,
@@ -106,9 +106,9 @@ class RetryPolicy(Document, frozen=True, kw_only=True):
         int, Meta(ge=0, le=MAX_RETRIES, description=f"a whole number, 0 to {MAX_RETRIES}")
     ] = Retry().limit
     delay: Span = Retry().delay
-    factor: Annotated[float, Meta(ge=1, le=1000, description="a number, 1 to 1000")] = (
-        Retry().factor
-    )
+    factor: Annotated[
+        float, Meta(ge=1, le=MAX_FACTOR, description=f"a number, 1 to {MAX_FACTOR}")
+    ] = Retry().factor
     max_delay: Span = Retry().max_delay
     jitter: Annotated[float, Meta(ge=0, le=1, description="a number, 0 to 1")] = Retry().jitter
 

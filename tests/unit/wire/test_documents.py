@@ -13,7 +13,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shunter.dispatch import intake
 from shunter.model.identity import is_name
 from shunter.model.job import (
     Callback,
@@ -29,7 +28,7 @@ from shunter.model.job import (
 from shunter.model.report import Report
 from shunter.model.retry import Retry
 from shunter.model.submission import Submission
-from shunter.wire import checking, documents
+from shunter.wire import documents
 from shunter.wire.checking import Document, NotJson, parsed, rules_of
 from shunter.wire.documents import (
     JobRequest,
@@ -297,10 +296,6 @@ def test_a_name_is_the_same_here_as_everywhere(text: str) -> None:
         accepted = False
 
     assert accepted == is_name(text)
-
-
-def test_limits_are_those_of_the_intake() -> None:
-    assert checking.MAX_KEY_LENGTH == intake.MAX_KEY_LENGTH
 
 
 # ---- reports

@@ -1,0 +1,96 @@
+"""The table of limits in docs/spec/ping-pong.md, from the constants that are kept to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from shunter.dispatch.rules import UNSENT_BYTES
+from shunter.gateway.zmq import frontend, large_messages
+from shunter.model import limits
+from shunter.model.document import DOCUMENT_BYTES
+from shunter.model.identity import NAME_RULE
+from shunter.model.queueing import PRIORITY_LIMIT
+from shunter.net import transport
+from shunter.settings import Settings
+from shunter.store.port import CLAIM_BYTES
+from shunter.wire.introduction import MAX_SLOTS
+
+LIMIT_HEAD = ("what", "limit")
+
+
+def limit_rows() -> Iterator[tuple[str, str]]:
+    """Yield what is limited, and how."""
+    largest = f"`zmq.max_message_bytes` ({_size(Settings().zmq.max_message_bytes)})"
+    years = f"{limits.MAX_SECONDS / 365 / 86400:.0f} years"
+    yield "id of a job or worker, type", NAME_RULE.replace("_ . : @ / -", "`_ . : @ / -`")
+    yield (
+        "payload",
+        f"one msgpack value, of {largest} plus {DOCUMENT_BYTES} bytes for its wrapping; another "
+        "one is refused with the reason",
+    )
+    yield (
+        "result of a handler",
+        "`zmq.max_message_bytes`, as the worker has it set; a larger one fails the run as "
+        "`refused`, in the worker",
+    )
+    yield (
+        "one frame",
+        "2 × `zmq.max_message_bytes` + 1 MiB; ZeroMQ closes the connection of a peer that sends "
+        "more, without a word",
+    )
+    yield "`priority`, of a job or a handler", f"-{PRIORITY_LIMIT} to {PRIORITY_LIMIT}"
+    yield "`timeout`, likewise", f"above 0, at most {years}"
+    yield (
+        "`retry`, likewise",
+        f"`limit` 0 to {limits.MAX_RETRIES:,}; `delay`, `max_delay` 0 to {years}; `factor` 1 to "
+        f"{limits.MAX_FACTOR}; `jitter` 0 to 1",
+    )
+    yield "`delay`", f"0 to {years}"
+    yield "`not_before`", f"0 to {limits.MAX_MOMENT:,.0f} seconds since 1970"
+    yield "`unique_key`, `workflow`, `run`", f"1 to {limits.MAX_KEY_LENGTH} characters"
+    yield "`max_jobs` of a worker", f"1 to {MAX_SLOTS:,}"
+    yield (
+        "ids in a FETCH or LIST, `limit`",
+        f"{frontend.MAX_LISTED}; ids beyond are not looked at",
+    )
+    yield (
+        "questions (FETCH, LIST, WORKERS, STATUS) that wait",
+        f"{frontend.MAX_QUESTIONS:,}, and {_size(frontend.MAX_QUESTION_BYTES)} together; then "
+        "ERROR",
+    )
+    yield (
+        "messages that wait for one peer",
+        "`zmq.high_water_mark`; what does not fit counts as not sent",
+    )
+    yield (
+        f"frames of {_size(transport.TRACKED_BYTES)} and more that ZeroMQ has not sent yet",
+        f"{_size(transport.UNSENT_BYTES_PER_PEER)} for one peer, and "
+        f"{_size(transport.UNSENT_WHOLE_BYTES)} for all of those above "
+        f"{_size(transport.WHOLE_BYTES)}; likewise",
+    )
+    yield (
+        "messages in parts: submissions that are on their way or not yet committed",
+        f"{_size(frontend.INCOMING_BYTES)} for all clients; results of workers: another "
+        f"{_size(large_messages.INCOMING_BYTES)}",
+    )
+    yield (
+        "submissions in one piece that are not yet committed",
+        f"{_size(frontend.WHOLE_INCOMING_BYTES)}; then clients are not read until there is room",
+    )
+    yield (
+        "results in parts that wait for clients",
+        f"{_size(frontend.OUTGOING_BYTES)} for all; what does not fit may be fetched",
+    )
+    yield (
+        "jobs in parts that wait for workers",
+        f"{_size(UNSENT_BYTES)} for all; while there is more, no job is started",
+    )
+    yield (
+        "payloads of waiting jobs that one turn takes from the store",
+        f"{_size(CLAIM_BYTES)}, and up to one job more for each set of types that workers do",
+    )
+
+
+def _size(count: int) -> str:
+    unit, name = (1 << 20, "MiB") if count >= 1 << 20 else (1 << 10, "KiB")
+    return f"{count // unit} {name}"
