@@ -64,10 +64,12 @@ class Running:
         return {**event, "seen": self.seen}
 
 
-def one_batch() -> Any:
-    """Options of a run that stops after a batch, before there is another."""
-    done: list[object] = []
-    return {"progress": done.append, "should_stop": lambda: bool(done), "every": 60}
+class BatchDone(FlowError):
+    """Ends a driver behind its first batch that counts, before there is another."""
+
+
+def end_here(_: object) -> None:
+    raise BatchDone("one batch is done")
 
 
 def lines_in(folder: Path) -> list[Any]:
@@ -93,10 +95,10 @@ def test_a_stream_goes_on_with_other_numbers_of_nodes(spark: SparkSession, tmp_p
         return made
 
     for nodes in (2, 3):
-        with pytest.raises(Stopped):
+        with pytest.raises(BatchDone):
             stream_on_spark(
                 flow(), spark, checkpoints=tmp_path / "kept", nodes=nodes, max_events=AT_ONCE,
-                **one_batch(),
+                progress=end_here,
             )  # fmt: skip
     stream_on_spark(flow(), spark, checkpoints=tmp_path / "kept", nodes=1, max_events=AT_ONCE)
 
@@ -119,13 +121,13 @@ def test_only_keys_that_were_touched_are_written(spark: SparkSession, tmp_path: 
 
     options: Any = {"checkpoints": tmp_path / "kept", "nodes": 2}
     flow = numbered_flow(tmp_path, 10_050, keys=10_000)
-    with pytest.raises(Stopped):
-        stream_on_spark(flow, spark, max_events=10_000, **options, **one_batch())
+    with pytest.raises(BatchDone):
+        stream_on_spark(flow, spark, max_events=10_000, **options, progress=end_here)
     filled = records()
     assert sum(filled.values()) == 10_000
 
-    with pytest.raises(Stopped):
-        stream_on_spark(flow, spark, max_events=30, **options, **one_batch())
+    with pytest.raises(BatchDone):
+        stream_on_spark(flow, spark, max_events=30, **options, progress=end_here)
 
     after = records()
     assert filled.items() <= after.items()
@@ -162,8 +164,8 @@ def test_a_changed_flow_goes_on_where_its_states_fit(
     spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     options: Any = {"checkpoints": tmp_path / "kept", "nodes": 2, "max_events": AT_ONCE}
-    with pytest.raises(Stopped):
-        stream_on_spark(begun_flow(tmp_path), spark, **options, **one_batch())
+    with pytest.raises(BatchDone):
+        stream_on_spark(begun_flow(tmp_path), spark, **options, progress=end_here)
     before = len(lines_in(tmp_path))
     with caplog.at_level(logging.WARNING):
         stages = stream_on_spark(changed_flow(tmp_path), spark, **options)
@@ -193,8 +195,8 @@ def test_a_changed_flow_that_dies_before_its_first_commit_leaves_the_way_back(
         raise Stopped
 
     options: Any = {"checkpoints": tmp_path / "kept", "nodes": 2, "max_events": 300}
-    with pytest.raises(Stopped):
-        stream_on_spark(begun_flow(tmp_path), spark, **options, **one_batch())
+    with pytest.raises(BatchDone):
+        stream_on_spark(begun_flow(tmp_path), spark, **options, progress=end_here)
     with monkeypatch.context() as patch:
         patch.setattr(StreamRun, "_stream", dies)
         with pytest.raises(Stopped):
@@ -222,10 +224,10 @@ def test_windows_that_are_open_go_to_other_workers(spark: SparkSession, tmp_path
     expected.mkdir()
     flow(expected).run(on="local")
     for nodes in (2, 3):
-        with pytest.raises(Stopped):
+        with pytest.raises(BatchDone):
             stream_on_spark(
                 flow(tmp_path), spark, checkpoints=tmp_path / "kept", nodes=nodes, max_events=100,
-                **one_batch(),
+                progress=end_here,
             )  # fmt: skip
     stream_on_spark(flow(tmp_path), spark, checkpoints=tmp_path / "kept", nodes=1)
 
@@ -246,10 +248,10 @@ def test_events_that_wait_for_their_turn_go_to_other_workers(
         return made
 
     for nodes in (2, 3):
-        with pytest.raises(Stopped):
+        with pytest.raises(BatchDone):
             stream_on_spark(
                 flow(), spark, checkpoints=tmp_path / "kept", nodes=nodes, max_events=70,
-                **one_batch(),
+                progress=end_here,
             )  # fmt: skip
     stream_on_spark(flow(), spark, checkpoints=tmp_path / "kept", nodes=1)
 
