@@ -34,6 +34,7 @@ from shunter.model.submission import Receipt
 from shunter.store.memory import MemoryStore
 from shunter.testing.simulation.campaign import be_quiet
 from shunter.testing.simulation.generator import scenario_of
+from shunter.testing.simulation.scenario import FaultKind
 from shunter.testing.simulation.shrinking import shrunk
 from shunter.testing.simulation.simulator import simulate
 from shunter.testing.simulation.story import story
@@ -49,7 +50,7 @@ END = "<!-- end of the planted bugs -->"
 # ---- fences and compare-and-swap
 
 
-@bug("reports of old attempts are believed")
+@bug("reports of old attempts are believed", FaultKind.FREEZE, FaultKind.LATE_PACKETS)
 def no_fence(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(lifecycle, "fence", nothing)
     patch.setattr(lifecycle, "check_holder", nothing)
@@ -285,11 +286,11 @@ def losses_unbounded(patch: pytest.MonkeyPatch) -> None:
 
 def hunt(name: str, first: Sequence[int] = ()) -> dict[str, Any]:
     """Plant a bug and try seeds until it is found, with some before all others."""
-    what, plant = BUGS[name]
+    what, plant, faults = BUGS[name]
     with pytest.MonkeyPatch.context() as patch:
         plant(patch)
         for seed in (*first, *range(1, MOST_SEEDS + 1)):
-            violation = simulate(scenario_of(seed)).violation
+            violation = simulate(scenario_of(seed, faults)).violation
             if violation is not None:
                 return {"name": name, "what": what, "seeds": seed, "rule": violation.rule}
             if seed % 20 == 0:
@@ -300,9 +301,9 @@ def hunt(name: str, first: Sequence[int] = ()) -> dict[str, Any]:
 def tell(name: str) -> str:
     """Plant a bug, find it, and tell the shrunken story of it."""
     with pytest.MonkeyPatch.context() as patch:
-        BUGS[name][1](patch)
+        BUGS[name].plant(patch)
         for seed in range(1, MOST_SEEDS + 1):
-            result = simulate(scenario_of(seed))
+            result = simulate(scenario_of(seed, BUGS[name].faults))
             if result.violation is not None:
                 return story(shrunk(result), original=result.scenario)
     return "not found"
@@ -314,7 +315,8 @@ def known_seeds(name: str) -> list[int]:
     return [
         int(seed)
         for row in rows
-        if row.startswith(f"| {BUGS[name][0]} |") and (seed := row.split("|")[3].strip()).isdigit()
+        if row.startswith(f"| {BUGS[name].what} |")
+        and (seed := row.split("|")[3].strip()).isdigit()
     ]
 
 

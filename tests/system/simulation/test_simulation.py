@@ -102,5 +102,5 @@ def test_a_failing_seed_is_shrunk_and_told() -> None:
 def test_the_document_lists_every_planted_bug_and_every_fault() -> None:
     text = DOCUMENT.read_text("utf-8")
 
-    assert [what for what, _ in BUGS.values() if what not in text] == []
+    assert [bug.what for bug in BUGS.values() if bug.what not in text] == []
     assert [kind for kind in FaultKind if f"`{kind}`" not in text] == []
