@@ -81,7 +81,7 @@ def test_a_flow_has_the_same_output_on_engines_that_spark_hosts(
     assert expected.events.total() == flow_cases.CASES[case]
     assert found.events == expected.events
     assert found.by_key == expected.by_key
-    assert spark.sparkContext.statusTracker().getActiveJobsIds() == []
+    until(lambda: not spark.sparkContext.statusTracker().getActiveJobsIds(), what="no job is left")
 
 
 def test_an_engine_that_is_killed_is_placed_anew_and_the_flow_goes_on_from_its_checkpoint(
