@@ -129,7 +129,7 @@ def test_a_run_that_should_stop_leaves_no_engine_on_spark(
         )
 
     tracker = spark.sparkContext.statusTracker()
-    assert tracker.getActiveJobsIds() == []
+    until(lambda: not tracker.getActiveJobsIds(), what="no job is left")
     until(lambda: all(not e.numRunningTasks() for e in executors_of(spark)), within=5)
     assert not list(tmp_path.glob("sums*.jsonl"))
 
