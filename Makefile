@@ -21,7 +21,7 @@ test: $(READY) $(CLASSES)  ## all tests, four files at a time, for many wait; Sp
 	@.venv/bin/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder
 
 test-quick: $(READY)  ## those without Spark, servers and kills, in about a minute
-	@.venv/bin/python -m pytest -n 2 --dist loadfile $(QUICK)
+	@.venv/bin/python -m pytest -n 4 --dist loadfile $(QUICK)
 
 # PySpark 4.1 itself leaves sockets open, which 4.3 does not.
 test-spark41: .venv-spark41/.ready  ## flows on the oldest PySpark that they run on, in a venv of its own

@@ -150,6 +150,14 @@ ACCOUNTS = st.lists(
 )
 
 
+def test_a_guest_has_no_place_where_there_is_none() -> None:
+    accounts = [account("a", 0, 0, False), account("b", 0, 0, True)]
+
+    Shares(1.0).allot(accounts, 0, now=0.1)
+
+    assert [each.share for each in accounts] == [0, 0]
+
+
 @given(
     accounts=ACCOUNTS,
     spare=st.integers(0, 99),

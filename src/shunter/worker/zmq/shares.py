@@ -53,12 +53,18 @@ class Shares:
             self._next_look = now + LOOK * self._heartbeat
             self._look(live, now)
         takers = [a for a in live if a is self._carriers.get(a.store)] or list(live)
+        rest = places
         for account in live:
-            is_carried = account.store in self._carriers
-            account.share = 0 if is_carried else max(account.held, int(account is self._guest))
-        rest = places - sum(account.share for account in live if account not in takers)
+            if account not in takers:
+                account.share = min(rest, self._kept(account))
+                rest -= account.share
         first = self._turn % len(takers) if rest < len(takers) else 0
-        _level(takers[first:] + takers[:first], max(0, rest))
+        _level(takers[first:] + takers[:first], rest)
+
+    def _kept(self, account: Account) -> int:
+        """Return what one has beside those that carry: what it holds, or a guest's place."""
+        is_carried = account.store in self._carriers
+        return 0 if is_carried else max(account.held, int(account is self._guest))
 
     def _look(self, live: Sequence[Account], now: float) -> None:
         """Choose the carriers and the guest, and go on to the next turn."""
