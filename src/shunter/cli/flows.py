@@ -87,7 +87,7 @@ def run(
     every: Annotated[
         float | None,
         typer.Option(
-            help="Seconds between two checkpoints, 5 where nothing is said; with --stream between "
+            help="Seconds between two checkpoints, 5 by default; with --stream between "
             "two batches, which else follow each other at once."
         ),
     ] = None,

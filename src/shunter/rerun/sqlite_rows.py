@@ -54,7 +54,7 @@ def upsert_rows(
     """Insert rows, or update those whose key is there already; return how many were given.
 
     A row is a mapping, or a sequence in the order of `columns`. Columns that are not given stay
-    as they are. `key` needs a unique index, and is the primary key where nothing is said. Within
+    as they are. `key` needs a unique index, and is the primary key by default. Within
     your transaction if one is open; else each thousand rows are one.
     """
     with opened(database) as connection:

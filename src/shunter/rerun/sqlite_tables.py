@@ -200,8 +200,8 @@ def staged_table(
     """Yield a staging table to fill; at the end of the block its rows go into `table`.
 
     In one transaction, which either replaces all rows there or merges, that is inserts or
-    updates by `key` (the primary key where nothing is said). `columns` are those that you fill,
-    all where nothing is said; when merging, others stay as they are. Where `table` is missing it
+    updates by `key` (the primary key by default). `columns` are those that you fill,
+    all by default; when merging, others stay as they are. Where `table` is missing it
     is made from `schema`, the columns as in CREATE TABLE, when the rows are published.
 
     `database` is your connection or the path of a file. If the block raises, or the process

@@ -79,7 +79,7 @@ def sums_in(folder: Path) -> dict[int, list[tuple[int, int]]]:
 
 
 def is_complete(found: dict[int, list[tuple[int, int]]], count: int, keys: int = 100) -> bool:
-    """Tell whether each number was added once: counts have no gap, and the last total is right."""
+    """True if each number was added once: counts have no gap, and the last total is right."""
     return all(
         [number for number, _ in found.get(key, [])] == list(range(1, count // keys + 1))
         and max(total for _, total in found[key]) == sum(range(key, count, keys))

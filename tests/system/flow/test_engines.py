@@ -43,7 +43,7 @@ def _is_under_way(run: FlowRun) -> bool:
 
 
 def _is_over(run: FlowRun, restarts: int, background: InBackground) -> bool:
-    """Tell whether it has noticed the loss of an engine, or is done."""
+    """True if it has noticed the loss of an engine, or is done."""
     return run.restarts > restarts or not background.is_alive()
 
 

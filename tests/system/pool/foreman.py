@@ -90,7 +90,7 @@ def is_alive(pid: int) -> bool:
 
 
 def is_running(pid: int) -> bool:
-    """Tell whether a process does anything; one that nobody has reaped does not."""
+    """True if a process does anything; one that nobody has reaped does not."""
     return state_of(pid) not in ("", "Z")
 
 

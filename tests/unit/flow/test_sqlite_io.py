@@ -122,7 +122,7 @@ def test_nothing_is_ever_written(path: Path) -> None:
 @pytest.mark.parametrize(
     ("table", "by", "fault"),
     [
-        ("nobody", "id", "no such table: nobody; see to the table"),
+        ("nobody", "id", "no such table: nobody; check the table"),
         ("SELECT oops", "id", "no such column: oops"),
         ("people", "age", "no column 'age'; by=… is one of id, name"),
         ("SELECT id, 1 AS one FROM people", "one", "'one' is 1 in several rows"),

@@ -268,7 +268,7 @@ class World:
     # ---- what may be at the worker
 
     def is_lost(self, job: str) -> bool:
-        """Tell whether a job is neither here nor on any way."""
+        """True if a job is neither here nor on any way."""
         on_the_way: list[Said | Answer] = []
         for station, line in zip(self.stations, self.lines, strict=True):
             on_the_way += [*line.out, *station.inbox, *line.back, *(station.pending or ())]

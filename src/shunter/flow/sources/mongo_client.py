@@ -45,7 +45,7 @@ def mongo_faults(url: str) -> Iterator[None]:
             f"{_shown(url)}: the server does not answer ({error}); start it, or give another URL"
         ) from error
     except PyMongoError as error:
-        raise FlowError(f"{_shown(url)}: {error}; see to the server's rights and state") from error
+        raise FlowError(f"{_shown(url)}: {error}; check the server's rights and state") from error
 
 
 def _shown(url: str) -> str:

@@ -32,7 +32,7 @@ class ParquetRows(FileSource[RowGroups]):
     """The rows of a file, of a folder's `*.parquet`, of a pattern's files, or of several of these.
 
     A row becomes a dict, or with `type` an object of a dataclass or msgspec Struct; one that does
-    not fit the type is a bad event. `columns` are those to read: where nothing is said the fields
+    not fit the type is a bad event. `columns` are those to read: by default the fields
     of the type, or all. `where` is a filter, as an expression of pyarrow's or as a list of
     (column, sign, value): row groups that can't have such rows are not read. Several workers share
     row groups. `follow` is as with JsonLines.

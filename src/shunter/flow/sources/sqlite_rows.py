@@ -111,4 +111,4 @@ class SqliteRows:
         return last
 
     def _fault(self, error: sqlite3.Error) -> FlowError:
-        return FlowError(f"{self._database}: {error}; see to the table or SELECT that is read")
+        return FlowError(f"{self._database}: {error}; check the table or SELECT that is read")

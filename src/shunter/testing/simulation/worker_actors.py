@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from random import Random
 from typing import Protocol, cast
@@ -49,7 +50,7 @@ class _Runnable(Protocol):
     def stop(self) -> None: ...
 
 
-class WorkerActor:
+class WorkerActor(ABC):
     """A worker with a simulated pool, which never holds more jobs than it may."""
 
     worker: _Runnable
@@ -61,8 +62,9 @@ class WorkerActor:
         self._pool_settings = PoolSettings(slots=plan.slots)
         self.worker = self._made()
 
+    @abstractmethod
     def _made(self) -> _Runnable:
-        raise NotImplementedError
+        """Return the worker itself."""
 
     def _pool(
         self, _: str, app: App, settings: PoolSettings, *, on_output: Callable[[], None]
