@@ -33,7 +33,7 @@ class Reply(Enum):
     FULL = "there is no room"
 
 
-class Offer(Struct, frozen=True, kw_only=True):
+class RunOffer(Struct, frozen=True, kw_only=True):
     """A run of a job, offered to the worker that dispatchers know by this id."""
 
     job_id: str
@@ -53,7 +53,7 @@ class Holdings:
         self.types, self.max_jobs = types, max_jobs
         self.worker_id: str | None = None
         self.closed = ""
-        self._under_way: dict[str, Offer] = {}
+        self._under_way: dict[str, RunOffer] = {}
         self._superseded: set[Held] = set()
         self._unconfirmed: set[Held] = set()
         self._past: dict[str, int] = {}
@@ -63,7 +63,7 @@ class Holdings:
         """How many jobs run, or are about to."""
         return len(self._under_way)
 
-    def offered(self, offer: Offer) -> Reply:
+    def offered(self, offer: RunOffer) -> Reply:
         """Decide on a job; where the answer is START, it is under way from now on."""
         reply = self._decided(offer)
         if reply is Reply.START:
@@ -72,7 +72,7 @@ class Holdings:
             self._superseded.add(self._under_way[offer.job_id].run)
         return reply
 
-    def _decided(self, offer: Offer) -> Reply:
+    def _decided(self, offer: RunOffer) -> Reply:
         newest = self._newest_attempt(offer.job_id)
         if offer.type not in self.types:
             return Reply.UNKNOWN_TYPE
@@ -88,7 +88,7 @@ class Holdings:
         is_full = self.under_way >= self.max_jobs or is_unheard
         return Reply.FULL if is_full else Reply.START
 
-    def ended(self, run: Held) -> Offer | None:
+    def ended(self, run: Held) -> RunOffer | None:
         """A run has ended; return as what it was offered, or None where nobody wants to know."""
         offer = self._under_way.get(run.job_id)
         if offer is None or offer.run != run:

@@ -18,7 +18,7 @@ from shunter.wire.checking import Document, Name, Text, checked
 from shunter.wire.documents import Attempt, Milliseconds, Value
 from shunter.wire.messages import Assignment
 from shunter.wire.tagging import document_of, tagged_document
-from shunter.worker.http.holdings import Offer
+from shunter.worker.http.holdings import RunOffer
 
 MESSAGE_CHARACTERS = 60_000
 """Dispatchers take messages that are a little longer."""
@@ -87,7 +87,7 @@ class _Result(Struct, frozen=True, kw_only=True, omit_defaults=True):
     error: _Failed | None = None
 
 
-def offer_of(document: Any) -> tuple[Offer, Assignment]:
+def offer_of(document: Any) -> tuple[RunOffer, Assignment]:
     """Read a job, or raise a BadDocument that names the field at fault."""
     job = checked(document, OfferedJob)
     timeout = job.execution.timeout
@@ -99,7 +99,7 @@ def offer_of(document: Any) -> tuple[Offer, Assignment]:
         None if timeout is None else timeout / 1000,
         job.run,
     )
-    offer = Offer(
+    offer = RunOffer(
         job_id=job.id, attempt=job.attempt, type=job.type, worker_id=job.execution.worker_id
     )
     return offer, assignment

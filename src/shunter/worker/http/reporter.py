@@ -21,7 +21,7 @@ from shunter.worker.http.pending_reports import PendingReport, PendingReports
 from shunter.worker.http.schedule import DispatcherRing
 from shunter.worker.http.verdicts import (
     SHOWN_CHARACTERS,
-    Fault,
+    HttpError,
     Verdict,
     fault_in,
     lessened,
@@ -103,7 +103,7 @@ class Reporter:
             self._settle(letter, place, answer)
 
     def _settle(self, letter: PendingReport, place: str, answer: Answer) -> None:
-        fault = Fault() if answer.is_success else fault_in(answer.body)
+        fault = HttpError() if answer.is_success else fault_in(answer.body)
         found = f"{answer.status} {fault.message[:SHOWN_CHARACTERS]}".rstrip()
         match verdict_on(letter.report, answer.status, fault):
             case Verdict.TAKEN:

@@ -19,7 +19,7 @@ from shunter.wire.checking import parsed
 from shunter.wire.documents import MAX_ATTEMPT
 from shunter.wire.messages import Assignment
 from shunter.wire.tagging import BadDocument
-from shunter.worker.http.holdings import Holdings, Offer, Reply
+from shunter.worker.http.holdings import Holdings, Reply, RunOffer
 from shunter.worker.http.http_lease import span_in
 from shunter.worker.http.offers import Health, RunStanding, offer_of
 
@@ -114,7 +114,7 @@ def _standing(
     return JsonAnswer(RunStanding(id=job_id, attempt=attempt, status=status), code)
 
 
-def _refusal(reply: Reply, offer: Offer, held: Holdings) -> HttpRefusal:
+def _refusal(reply: Reply, offer: RunOffer, held: Holdings) -> HttpRefusal:
     """Say why a job is not taken; a dispatcher that reads 409 or 503 queues it again."""
     match reply:
         case Reply.UNKNOWN_TYPE:

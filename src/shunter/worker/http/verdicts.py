@@ -28,7 +28,7 @@ class Verdict(Enum):
     LESSENED = "it can't be taken as it is; say so in its place"
 
 
-class Fault(Struct, frozen=True):
+class HttpError(Struct, frozen=True):
     """The part of an error document that we go by."""
 
     code: str = ""
@@ -37,18 +37,18 @@ class Fault(Struct, frozen=True):
 
 
 class _Faulty(Struct, frozen=True):
-    error: Fault = Fault()
+    error: HttpError = HttpError()
 
 
-def fault_in(body: bytes) -> Fault:
+def fault_in(body: bytes) -> HttpError:
     """Read an error document; whatever else it is, it says nothing but itself."""
     try:
         return msgspec.json.decode(body, type=_Faulty).error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return Fault(message=body[:SHOWN_CHARACTERS].decode(errors="replace"))
+        return HttpError(message=body[:SHOWN_CHARACTERS].decode(errors="replace"))
 
 
-def verdict_on(report: Report, status: int, fault: Fault) -> Verdict:
+def verdict_on(report: Report, status: int, fault: HttpError) -> Verdict:
     """Decide by the status, and by the words of a refusal."""
     if 200 <= status < 300:
         return Verdict.TAKEN
@@ -61,7 +61,7 @@ def verdict_on(report: Report, status: int, fault: Fault) -> Verdict:
     return Verdict.DROPPED
 
 
-def lessened(report: Report, fault: Fault) -> Report:
+def lessened(report: Report, fault: HttpError) -> Report:
     """Return a report that fits anywhere: that the result, or the traceback, was not taken."""
     if report.error is not None:
         return replace(report, error=replace(report.error, traceback=""))

@@ -38,7 +38,7 @@ from shunter.wire.udp.transmissions import Peer
 from shunter.worker.host import HostSettings, WorkerHost
 from shunter.worker.pool.process_pool import ProcessPool
 from shunter.worker.udp.completions import after_refusal, completion, smaller
-from shunter.worker.udp.seat import AlreadyHere, Begin, Decline, Seat
+from shunter.worker.udp.seat import AlreadyHere, Begin, RefuseTask, Seat
 from shunter.worker.udp.seating import Seating
 
 FAREWELL_SECONDS = 5.0
@@ -218,7 +218,7 @@ class Calculator(WorkerHost):
                 self._start([run])
             case AlreadyHere():
                 place.dialogue.confirm(command)
-            case Decline(code, message, field):
+            case RefuseTask(code, message, field):
                 place.dialogue.refuse(command, code, message, field)
 
     # ---- to the dispatcher

@@ -38,7 +38,7 @@ class AlreadyHere(Struct, frozen=True):
     """Confirm the task once more."""
 
 
-class Decline(Struct, frozen=True):
+class RefuseTask(Struct, frozen=True):
     """Refuse the task, and say why."""
 
     code: str
@@ -46,7 +46,7 @@ class Decline(Struct, frozen=True):
     field: str = ""
 
 
-Decision: TypeAlias = Begin | AlreadyHere | Decline
+Decision: TypeAlias = Begin | AlreadyHere | RefuseTask
 
 
 class Seat:
@@ -84,16 +84,16 @@ class Seat:
         if own is not None:
             if (own.task_id, own.attempt) == (task.task_id, task.attempt):
                 return AlreadyHere()
-            return Decline(BUSY_CODE, f"busy with task {own.task_id}; send it to another")
+            return RefuseTask(BUSY_CODE, f"busy with task {own.task_id}; send it to another")
         if self._is_leaving:
-            return Decline(BUSY_CODE, "this calculator is leaving; send it to another")
+            return RefuseTask(BUSY_CODE, "this calculator is leaving; send it to another")
         job_type = self._type_of(task)
         if job_type is None:
             does = ", ".join(self._handlers)
-            return Decline(TYPE_CODE, f"this calculator does {does}; send one of these", "type")
+            return RefuseTask(TYPE_CODE, f"this calculator does {does}; send one of these", "type")
         run = run_name(task)
         if run in under_way:
-            return Decline(BUSY_CODE, "a task of this name is under way beside; send it to another")
+            return RefuseTask(BUSY_CODE, "a task of this name is under way; send it to another")
         self._task, self._ended_at = task, None
         payload = NIL if task.payload is None else bytes(task.payload)
         return Begin(Assignment(run.job_id, run.attempt, job_type, payload, task.timeout, None))

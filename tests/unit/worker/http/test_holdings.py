@@ -9,14 +9,14 @@ from shunter.worker.http.holdings import (
     REMEMBERED,
     UNCONFIRMED_PER_SLOT,
     Holdings,
-    Offer,
     Reply,
+    RunOffer,
 )
 
 
-def offer(job_id: str = "j", attempt: int = 2, **changes: str) -> Offer:
+def offer(job_id: str = "j", attempt: int = 2, **changes: str) -> RunOffer:
     fields = {"type": "add", "worker_id": "w", **changes}
-    return Offer(job_id=job_id, attempt=attempt, **fields)
+    return RunOffer(job_id=job_id, attempt=attempt, **fields)
 
 
 def holdings(max_jobs: int = 2) -> Holdings:

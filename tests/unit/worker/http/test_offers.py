@@ -13,7 +13,7 @@ from shunter.payload import result_of
 from shunter.wire.documents import job_document, report_of
 from shunter.wire.messages import Assignment
 from shunter.wire.tagging import BadDocument
-from shunter.worker.http.holdings import Offer
+from shunter.worker.http.holdings import RunOffer
 from shunter.worker.http.offers import offer_of, result_document
 
 DOCUMENT: dict[str, Any] = {
@@ -32,7 +32,7 @@ def test_an_offer_has_what_a_run_needs() -> None:
     offer, assignment = offer_of(DOCUMENT)
 
     payload = msgspec.msgpack.encode([1, b"\x00\xff"])
-    assert offer == Offer(job_id="j", attempt=3, type="add", worker_id="w-1")
+    assert offer == RunOffer(job_id="j", attempt=3, type="add", worker_id="w-1")
     assert assignment == Assignment("j", 3, "add", payload, 1.5, "november")
 
 
@@ -50,7 +50,7 @@ def test_a_job_as_a_dispatcher_writes_it_is_an_offer() -> None:
 
     offer, assignment = offer_of(msgspec.json.decode(msgspec.json.encode(job_document(job))))
 
-    assert offer == Offer(job_id="a/b", attempt=7, type="add", worker_id="w-1")
+    assert offer == RunOffer(job_id="a/b", attempt=7, type="add", worker_id="w-1")
     assert assignment == Assignment("a/b", 7, "add", job.payload or b"", 0.25, None)
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from shunter.model.job import ErrorKind, Failure
 from shunter.model.report import Report
-from shunter.worker.http.verdicts import Fault, Verdict, fault_in, lessened, verdict_on
+from shunter.worker.http.verdicts import HttpError, Verdict, fault_in, lessened, verdict_on
 
 DONE = Report("j", 1, result=b"\x01")
 FAILED = Report("j", 1, error=Failure(ErrorKind.EXCEPTION, "boom", "Traceback ..."))
@@ -31,12 +31,12 @@ BARE = Report("j", 1, error=Failure(ErrorKind.EXCEPTION, "boom"))
 )
 @pytest.mark.parametrize("report", [DONE, FAILED, BARE])
 def test_the_status_decides(report: Report, status: int, verdict: Verdict) -> None:
-    assert verdict_on(report, status, Fault("x", "y")) is verdict
+    assert verdict_on(report, status, HttpError("x", "y")) is verdict
 
 
 @pytest.mark.parametrize("status", [400, 413, 422])
 def test_what_is_not_acceptable_is_said_with_less_and_at_last_dropped(status: int) -> None:
-    fault = Fault("too_large", "the body is larger than 9 bytes")
+    fault = HttpError("too_large", "the body is larger than 9 bytes")
 
     assert verdict_on(DONE, status, fault) is Verdict.LESSENED
     assert verdict_on(FAILED, status, fault) is Verdict.LESSENED
@@ -44,25 +44,28 @@ def test_what_is_not_acceptable_is_said_with_less_and_at_last_dropped(status: in
 
 
 def test_a_result_that_is_not_taken_becomes_a_failure_that_says_so() -> None:
-    report = lessened(DONE, Fault("too_large", "larger than 9 bytes"))
+    report = lessened(DONE, HttpError("too_large", "larger than 9 bytes"))
 
     assert report.result is None
     assert report.error is not None
     assert report.error.kind is ErrorKind.REFUSED
     assert "larger than 9 bytes" in report.error.message
-    assert lessened(report, Fault()) == report
+    assert lessened(report, HttpError()) == report
 
 
 def test_a_failure_is_lessened_by_its_traceback() -> None:
-    assert lessened(FAILED, Fault()) == BARE
+    assert lessened(FAILED, HttpError()) == BARE
 
 
 @pytest.mark.parametrize(
     ("status", "fault"),
-    [(409, Fault("unknown_worker")), (404, Fault("not_found", "no such worker", "worker_id"))],
+    [
+        (409, HttpError("unknown_worker")),
+        (404, HttpError("not_found", "no such worker", "worker_id")),
+    ],
 )
 def test_a_dispatcher_that_does_not_know_us_gets_the_report_again(
-    status: int, fault: Fault
+    status: int, fault: HttpError
 ) -> None:
     assert verdict_on(DONE, status, fault) is Verdict.UNKNOWN
 
@@ -70,13 +73,13 @@ def test_a_dispatcher_that_does_not_know_us_gets_the_report_again(
 @pytest.mark.parametrize(
     ("body", "fault"),
     [
-        (b'{"error": {"code": "c", "message": "m", "field": null}}', Fault("c", "m")),
-        (b'{"error": {"code": "c", "message": "m", "field": "f"}}', Fault("c", "m", "f")),
-        (b"<html>Bad Gateway", Fault(message="<html>Bad Gateway")),
-        (b'{"error": "no"}', Fault(message='{"error": "no"}')),
-        (b"\xff\xfe", Fault(message="��")),
-        (b"", Fault()),
+        (b'{"error": {"code": "c", "message": "m", "field": null}}', HttpError("c", "m")),
+        (b'{"error": {"code": "c", "message": "m", "field": "f"}}', HttpError("c", "m", "f")),
+        (b"<html>Bad Gateway", HttpError(message="<html>Bad Gateway")),
+        (b'{"error": "no"}', HttpError(message='{"error": "no"}')),
+        (b"\xff\xfe", HttpError(message="��")),
+        (b"", HttpError()),
     ],
 )
-def test_whatever_an_error_looks_like_is_read(body: bytes, fault: Fault) -> None:
+def test_whatever_an_error_looks_like_is_read(body: bytes, fault: HttpError) -> None:
     assert fault_in(body) == fault

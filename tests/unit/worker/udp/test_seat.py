@@ -8,7 +8,7 @@ from shunter.model.report import Held
 from shunter.wire.messages import Assignment
 from shunter.wire.udp.methods import Heartbeat, Packed, PerformTask
 from shunter.wire.udp.packets import notice
-from shunter.worker.udp.seat import AlreadyHere, Begin, Decline, Seat, run_name
+from shunter.worker.udp.seat import AlreadyHere, Begin, RefuseTask, Seat, run_name
 
 TASK = PerformTask(task_id=5, type="add", payload=Packed(b"\x92\x01\x02"), attempt=1, timeout=3.0)
 
@@ -18,7 +18,7 @@ def made(*handlers: str) -> Seat:
 
 
 def declined(decision: object) -> str:
-    assert isinstance(decision, Decline), decision
+    assert isinstance(decision, RefuseTask), decision
     return decision.code
 
 
@@ -97,7 +97,7 @@ def test_a_run_that_another_seat_does_is_declined() -> None:
 def test_a_type_that_nobody_does_here_is_declined_by_name() -> None:
     decision = made("add").offered(PerformTask(task_id=1, type="subtract"))
 
-    assert decision == Decline("type", "this calculator does add; send one of these", "type")
+    assert decision == RefuseTask("type", "this calculator does add; send one of these", "type")
 
 
 @pytest.mark.parametrize(
