@@ -19,6 +19,7 @@ from shunter.flow.graph.windows import Window
 from shunter.flow.runners.local import LocalRun
 from shunter.flow.runners.spark.batch.run import run_on_spark
 from shunter.flow.runners.spark.columns.column_plan import ColumnPlan
+from shunter.flow.runners.spark.columns.column_types import quoted, spark_columns
 from shunter.flow.runners.spark.dataframe_source import DataFrameSource
 from shunter.flow.runtime.report import StageReport
 from shunter.flow.sinks import Collect, WriteParquet
@@ -289,3 +290,42 @@ def test_a_dataframe_goes_through_a_frame_and_an_aggregate(spark: SparkSession) 
     ]  # fmt: skip
     assert counts(found)["told"] == (100, 3, 0)
     assert counts(found)["framed"] == (0, 100, 0), "nobody counts a DataFrame on its way to a frame"
+
+
+COLUMNS: dict[str, Any] = {
+    "tiny": pa.array([1], pa.int8()), "small": pa.array([1], pa.int16()),
+    "int": pa.array([1], pa.int32()), "long": pa.array([1], pa.int64()),
+    "float": pa.array([1], pa.float32()), "double": pa.array([1], pa.float64()),
+    "text": pa.array(["a"]), "much text": pa.array(["a"], pa.large_string()),
+    "is": pa.array([True]), "bytes": pa.array([b"a"]),
+    "more bytes": pa.array([b"a"], pa.large_binary()),
+    "day": pa.array([NOON.date()]), "a`b": pa.array([1]),
+}  # fmt: skip
+OTHERS: dict[str, Any] = {
+    "unsigned": pa.array([1], pa.uint32()), "at": pa.array([NOON]),
+    "naive": pa.array([NOON.replace(tzinfo=None)]), "list": pa.array([[1]]),
+    "word": pa.array(["a"]).dictionary_encode(),
+}  # fmt: skip
+
+
+def test_spark_is_told_the_types_that_it_would_find_itself(spark: SparkSession, tmp_path: Path):
+    pq.write_table(pa.table(COLUMNS | OTHERS), tmp_path / "one.parquet")
+    schema = pq.read_schema(tmp_path / "one.parquet")
+
+    told = spark_columns(schema, list(COLUMNS))
+
+    assert told is not None
+    found = spark.read.parquet(str(tmp_path)).select(*map(quoted, COLUMNS)).schema
+    assert spark.read.schema(told).parquet(str(tmp_path)).schema == found
+    assert all(spark_columns(schema, ["int", name]) is None for name in OTHERS)
+
+
+def test_spark_finds_its_own_types_out_where_it_wrote_others_than_the_file_has(
+    spark: SparkSession, tmp_path: Path
+):
+    frame = spark.sql("select 1L as n, interval '3' month as term")
+    frame.write.parquet(str(tmp_path / "out"))
+    [file] = (tmp_path / "out").glob("*.parquet")
+
+    assert spark_columns(pq.read_schema(file), ["n", "term"]) is None
+    assert spark_columns(pq.read_schema(file), ["n"]) == "`n` long"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, timezone
 from decimal import Decimal
@@ -187,6 +188,26 @@ def test_what_has_no_times_or_only_some_in_utc_is_encoded_as_ever():
 
     assert ZONED.encode(events)[0] == PLAIN
     assert ZONED.encode([{"n": 1}])[0] == PLAIN
+
+
+class Plain(msgspec.Struct):
+    number: float
+    note: str | None = None
+
+
+class Open(msgspec.Struct):
+    number: Any
+
+
+def test_objects_whose_fields_are_plain_are_not_searched_though_their_bytes_look_like_times(
+    monkeypatch,
+):
+    looks_like_one = struct.unpack(">d", b"\x40\xd6\xff\x00\x00\x00\x00\x00")[0]
+    codec, at = Codec({"t:Plain": Plain, "t:Open": Open}), datetime(2026, 1, 1, tzinfo=INDIA)
+    assert codec.encode([Open(looks_like_one), Open(at)])[0].startswith("@")
+    monkeypatch.setattr(zones, "_find", lambda *_: pytest.fail("searched"))
+
+    assert zones.may_have_moments(codec.encode([Plain(looks_like_one)])[1])
 
 
 class Keeper:

@@ -6,6 +6,8 @@ of dicts, names of fields. Most batches have no datetime at all, and their bytes
 
 from __future__ import annotations
 
+import types
+import typing
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import is_dataclass
@@ -59,7 +61,8 @@ def _found_by_cutting(encoded: bytes) -> bool:
 
 def zones_in(events: list[Any]) -> list[Zone]:
     """Find the datetimes that are not in UTC, wherever they are in these events."""
-    if _are_plain(events):
+    kinds = set(map(type, events))
+    if not any(map(_may_hold_moments, kinds)) or (kinds == {dict} and _are_plain(events)):
         return []
     found: dict[tuple[Any, ...], list[int]] = defaultdict(list)
     _find(enumerate(events), (), found)
@@ -70,9 +73,7 @@ def zones_in(events: list[Any]) -> list[Zone]:
 
 
 def _are_plain(events: list[Any]) -> bool:
-    """True if these are flat dicts without a datetime that has another zone than UTC."""
-    if set(map(type, events)) != {dict}:
-        return False
+    """True if these dicts are flat, without a datetime that has another zone than UTC."""
     values = list(chain.from_iterable(map(dict.values, events)))
     if not set(map(type, values)) <= _LEAVES_AND_MOMENTS:
         return False
@@ -110,6 +111,26 @@ def _find(
         elif names := _fields_of(cast(Hashable, kind)):
             parts_of = ((name, getattr(value, name, None)) for name in names)
             _find(parts_of, (*way, step), found)
+
+
+@lru_cache(maxsize=256)
+def _may_hold_moments(kind: Any) -> bool:
+    """False if values of a type are plain, or objects whose fields are by their annotations."""
+    if kind in _LEAVES:
+        return False
+    if not (issubclass(kind, msgspec.Struct) or is_dataclass(kind)):
+        return True
+    try:
+        hints = typing.get_type_hints(kind)
+    except Exception:  # names that are not known here; whatever they are called
+        return True
+    return not all(map(_is_leaf, hints.values()))
+
+
+def _is_leaf(hint: Any) -> bool:
+    if typing.get_origin(hint) in (typing.Union, types.UnionType):
+        return all(map(_is_leaf, typing.get_args(hint)))
+    return hint in _LEAVES
 
 
 @lru_cache(maxsize=256)

@@ -88,8 +88,9 @@ class BatchRun:
                 for sink, stage in self._plan.written.items():
                     with self._named(stage, sink):
                         output = written[sink.name]
-                        frame = self._plan.written_columns(stage)
-                        parts[sink.name], rows = written_columns(frame, sink.name, output)
+                        frame = self._plan.columns(stage)
+                        parts[sink.name], taken, rows = written_columns(frame, sink.name, output)
+                    self._plan.tell(stage, taken, rows)
                     told[f"{sink.name} on Spark"] = {sink.name: (rows, 0, 0)}
                 for chain in compiled.written:
                     assert chain.sink is not None

@@ -16,6 +16,7 @@ from shunter.flow.arrow import arrow
 from shunter.flow.graph.stages import Stage, StageKind
 from shunter.flow.location import Location
 from shunter.flow.runners.spark.batch.envelopes import LAST_EPOCH, EnvelopeRow, Tallies
+from shunter.flow.runners.spark.dataframe_source import TAKEN
 from shunter.flow.runners.spark.session.faults import marked_faults
 from shunter.flow.sinks.file_sink import FileSink, StagedOutput, widened
 from shunter.flow.sinks.part_writer import PartWriter
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 MANIFEST_EDGE = 1 << 30
 """The number of the edge by which manifests go to the driver."""
 
-MANIFEST_COLUMNS = "rows long, body binary"
+MANIFEST_COLUMNS = "taken long, rows long, body binary"
 
 
 class SinkManifest(msgspec.Struct, frozen=True):
@@ -112,36 +113,47 @@ def this_task() -> tuple[int, str]:
 
 @dataclass
 class WriteColumns:
-    """Called by Spark with the batches of one partition; writes them to files as they are."""
+    """Called by Spark with the batches of one partition; writes them to files as they are.
+
+    A column TAKEN, which results of an aggregate have, is summed up and not written.
+    """
 
     name: str
     files: TaskFiles
 
     def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
-        pyarrow = arrow()
         with marked_faults(self.name):
-            writer, rows = self.files.writer(*this_task()), 0
+            writer, taken, rows = self.files.writer(*this_task()), 0, 0
             try:
                 for batch in batches:
-                    writer.write_batch(in_utc(batch))
                     rows += batch.num_rows
+                    if TAKEN in batch.schema.names:
+                        taken += arrow("pyarrow.compute").sum(batch.column(TAKEN)).as_py() or 0
+                        batch = batch.drop_columns([TAKEN])
+                    writer.write_batch(in_utc(batch))
                 manifest = SinkManifest(writer.finish(), {})
             except BaseException:
                 writer.abandon()
                 raise
-            body = msgspec.msgpack.encode(manifest)
-            yield pyarrow.RecordBatch.from_pydict(
-                {"rows": pyarrow.array([rows], pyarrow.int64()), "body": [body]}
-            )
+            yield _manifest_batch(manifest, taken, rows)
+
+
+def _manifest_batch(manifest: SinkManifest, taken: int = 0, rows: int = 0) -> Any:
+    counts = arrow().array([taken], arrow().int64()), arrow().array([rows], arrow().int64())
+    body = arrow().array([msgspec.msgpack.encode(manifest)], arrow().binary())
+    return arrow().RecordBatch.from_arrays([*counts, body], names=["taken", "rows", "body"])
 
 
 def written_columns(
     frame: DataFrame, name: str, output: StagedOutput
-) -> tuple[list[PartFile], int]:
-    """Have tasks write a DataFrame to the files of a sink; return the parts, and how many rows."""
+) -> tuple[list[PartFile], int, int]:
+    """Have tasks write a DataFrame to a sink's files.
+
+    Returns the parts, the sum of TAKEN, and how many rows they have.
+    """
     told = frame.mapInArrow(WriteColumns(name, output.task), MANIFEST_COLUMNS).collect()
-    parts, _ = manifests_in([bytes(row.body) for row in told])
-    return parts, sum(row["rows"] for row in told)
+    parts, _ = manifests_in([bytes(row["body"]) for row in told])
+    return parts, sum(row["taken"] for row in told), sum(row["rows"] for row in told)
 
 
 def widened_parts(
@@ -173,7 +185,4 @@ class WidenParts:
         columns = pyarrow.ipc.read_schema(pyarrow.py_buffer(self.columns))
         for batch in batches:
             wide = [widened(parts[n], self.staging, columns) for n in batch.column(0).to_pylist()]
-            body = msgspec.msgpack.encode(SinkManifest(wide, {}))
-            yield pyarrow.RecordBatch.from_pydict(
-                {"rows": pyarrow.array([0], pyarrow.int64()), "body": [body]}
-            )
+            yield _manifest_batch(SinkManifest(wide, {}))

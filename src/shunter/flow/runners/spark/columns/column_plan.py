@@ -16,13 +16,15 @@ from shunter.flow.runners.spark.columns.column_types import (
     DATETIME,
     Shape,
     agreed,
+    quoted,
     shape_of,
     shape_of_spark,
+    spark_columns,
 )
-from shunter.flow.runners.spark.columns.counts import Counts, TaskTallies
 from shunter.flow.runners.spark.columns.expressions import aggregated
 from shunter.flow.runners.spark.columns.native_stages import Native, natives, shape_behind
 from shunter.flow.runners.spark.columns.plan_rewriter import CutFlow, cut
+from shunter.flow.runners.spark.columns.task_tallies import TaskTallies
 from shunter.flow.runners.spark.dataframe_source import TAKEN, DataFrameSource
 from shunter.flow.runners.spark.session.faults import TaskFault
 from shunter.flow.runners.spark.session.kinds import is_connect, pyspark
@@ -54,7 +56,7 @@ class ColumnPlan:
         self._flow, self._session, self._keeps = flow, session, keeps
         self._frames: dict[Stage, DataFrame] = {}
         self._kept: list[DataFrame] = []
-        self._counts: dict[Stage, Counts] = {}
+        self._results: dict[Stage, tuple[int, int]] = {}
         self._source_frames: dict[Stage, DataFrame] = {}
         flow.check()
         self.decided = natives(flow, self._shape, has_tallies=not is_connect(session))
@@ -76,24 +78,17 @@ class ColumnPlan:
             self._frames[stage] = self._read_once(stage, made)
         return self._frames[stage]
 
-    def written_columns(self, stage: Stage) -> DataFrame:
-        """Return the columns of a stage for a sink that Spark writes, counted by the way."""
-        frame = self.columns(stage)
-        if stage.kind is not StageKind.AGGREGATE or stage in self._counts:
-            return frame.drop(TAKEN)
-        functions = pyspark("pyspark.sql.functions")
-        self._counts[stage] = Counts(f"{stage.name} {id(frame)}")
-        taken, given = functions.sum(TAKEN), functions.count(functions.lit(1))
-        return self._counts[stage].of(frame, taken=taken, given=given).drop(TAKEN)
+    def tell(self, stage: Stage, taken: int, given: int) -> None:
+        """Take what tasks that wrote the columns of a stage have counted."""
+        if stage.kind is StageKind.AGGREGATE:
+            self._results[stage] = taken, given
 
     def tallies(self, told: Tallies) -> Tallies:
         """Add to what chains and sinks have told what stages of Spark's own have done."""
         found = {**told, **(self._told.all if self._has_tasks else {})}
-        for stage, counts in self._counts.items():
+        for stage, counted in self._results.items():
             if not _sum(found, stage.name, _OUT):
-                seen = counts.found()
-                counted = seen.get("taken", 0), seen.get("given", 0), 0
-                found[f"{stage.name} on Spark"] = {stage.name: counted}
+                found[f"{stage.name} on Spark"] = {stage.name: (*counted, 0)}
         for native in reversed(self._natives.values()):
             self._fill(found, native)
         return found
@@ -143,7 +138,9 @@ class ColumnPlan:
             return source.frame(self._session)
         if not isinstance(source, ParquetRows) or (files := source.alike()) is None:
             return None
-        columns = [f"`{name}`" for name in files.columns]
+        if (known := spark_columns(files.schema, files.columns)) is not None:
+            return self._session.read.schema(known).parquet(*files.paths)
+        columns = [quoted(name) for name in files.columns]
         return self._session.read.parquet(*files.paths).select(*columns)
 
     def _is_written(self, stage: Stage) -> bool:

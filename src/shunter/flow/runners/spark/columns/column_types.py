@@ -5,6 +5,7 @@ A shape says by field what kind of column it is. Where anything is in doubt, the
 
 from __future__ import annotations
 
+import json
 import types
 import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -36,6 +37,16 @@ _ARROW_KINDS = (
     ("is_signed_integer", LONG), ("is_floating", DOUBLE), ("is_string", STRING),
     ("is_large_string", STRING), ("is_boolean", BOOLEAN), ("is_binary", BINARY),
 )  # fmt: skip
+
+_SPARK_TYPES = {
+    "int8": "byte", "int16": "short", "int32": "integer", "int64": "long", "float": "float",
+    "double": "double", "string": "string", "large_string": "string", "bool": "boolean",
+    "binary": "binary", "large_binary": "binary", "date32[day]": "date",
+}  # fmt: skip
+"""Arrow's types in Parquet files that Spark reads as exactly one type, whatever its settings."""
+
+_SPARK_NOTE = b"org.apache.spark.sql.parquet.row.metadata"
+"""Where a file that Spark wrote has its own types, which may be others than those of the file."""
 
 _MANY = (list, tuple, Sequence, Iterable, Iterator, set, frozenset)
 
@@ -90,6 +101,26 @@ def _kind_of_arrow(kind: Any) -> str | None:
     if of_type.is_timestamp(kind):
         return TIMESTAMP if kind.tz else None
     return next((found for name, found in _ARROW_KINDS if getattr(of_type, name)(kind)), None)
+
+
+def spark_columns(schema: Any, names: Sequence[str]) -> str | None:
+    """Return Spark's types for columns of Parquet files, as it would find them out itself.
+
+    To know them saves it a job. None where they depend on more than the schema.
+    """
+    kinds = [_SPARK_TYPES.get(str(schema.field(name).type)) for name in names]
+    if any(kind is None for kind in kinds):
+        return None
+    if (note := (schema.metadata or {}).get(_SPARK_NOTE)) is not None:
+        noted = {field["name"]: field["type"] for field in json.loads(note)["fields"]}
+        if [noted.get(name) for name in names] != kinds:
+            return None
+    return ", ".join(f"{quoted(name)} {kind}" for name, kind in zip(names, kinds, strict=True))
+
+
+def quoted(name: str) -> str:
+    """Return a column's name as Spark's expressions have it."""
+    return "`" + name.replace("`", "``") + "`"
 
 
 def agreed(one: Shape, other: Shape) -> Shape:

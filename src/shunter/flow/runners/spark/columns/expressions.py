@@ -40,7 +40,7 @@ def aggregated(
     """
     functions = pyspark("pyspark.sql.functions")
     own, *rest = columns
-    groups = [functions.col(f"`{own}`").alias("_key")]
+    groups = [functions.col(f"`{own}`").alias(key)]
     is_first = functions.lit(True)
     if what.window is not None:
         time, *rest = rest
@@ -55,9 +55,11 @@ def aggregated(
         told.append(_MADE[type(aggregate)](functions, value).alias(name))
     taken = functions.count(functions.when(is_first, True)).alias(TAKEN)
     results = frame.groupBy(*groups).agg(*told, taken)
-    times = [] if what.window is None else _times(what.window, is_timestamp=is_timestamp)
+    if what.window is None:
+        return results
+    times = _times(what.window, is_timestamp=is_timestamp)
     names = [functions.col(f"`{name}`") for name in what.aggregates]
-    return results.select(functions.col("_key").alias(key), *times, *names, TAKEN)
+    return results.select(functions.col(f"`{key}`"), *times, *names, TAKEN)
 
 
 def _distinct(functions: Any, value: Column | None) -> Any:
