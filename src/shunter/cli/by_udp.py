@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
 from typing import Any
-
-import msgspec
-from rich.console import Console
-from rich.markup import escape
 
 from shunter.app import load_app
 from shunter.cli.inspecting import ANSWER_SECONDS
 from shunter.cli.processes import run_until_signalled, set_up_logging
+from shunter.cli.terminal import Terminal, json_line
 from shunter.cli.working import pool_settings
 from shunter.client import UdpClient
 from shunter.client.udp_client import task_value
 from shunter.errors import AppError, JobFailed, SettingsError
+from shunter.secret_file import secret_of
 from shunter.settings import Settings
 from shunter.settings_sources import shown
 from shunter.wire.udp.methods import Packed
-from shunter.wire.udp.signing import Secret
 from shunter.worker.procfs import die_with_parent
 from shunter.worker.udp.calculator import Calculator, CalculatorSettings
 
@@ -74,19 +70,6 @@ def calculator_settings(settings: Settings) -> CalculatorSettings:
     )
 
 
-def secret_of(settings: Settings) -> Secret | None:
-    """Read the secret that UDP peers share, if there is one."""
-    path = settings.udp.secret_file
-    if not path:
-        return None
-    try:
-        return Secret(Path(path).read_bytes())
-    except (OSError, ValueError) as error:
-        raise SettingsError(
-            "the system", "udp.secret_file", f"{path} ({error})", "a file of at least 16 bytes"
-        ) from None
-
-
 def submit(
     settings: Settings,
     job_type: str,
@@ -101,7 +84,7 @@ def submit(
     if unknown := [NOT_OVER_UDP[name] for name in options if name in NOT_OVER_UDP]:
         flags = ", ".join(unknown)
         raise AppError(f"{flags} can't be said over UDP; leave it out, or leave out --via udp")
-    out, err = Console(soft_wrap=True), Console(stderr=True)
+    out, err = Terminal(soft_wrap=True), Terminal(stderr=True)
     with UdpClient(
         _dispatcher(settings),
         secret_of(settings),
@@ -110,7 +93,7 @@ def submit(
     ) as client:
         task = client.add_task(job_type, Packed(payload), **options)
         if not wait:
-            out.print(_json({"id": task.id}) if as_json else task.id, markup=False)
+            out.print(json_line({"id": task.id}) if as_json else task.id)
             return 0
         outcome = task.wait(wait_timeout)
         try:
@@ -119,13 +102,15 @@ def submit(
             if as_json:
                 found = {"kind": error.kind, "message": error.message}
                 document = {"id": task.id, "status": outcome.status.word, "error": found}
-                out.print(_json(document), markup=False)
+                out.print(json_line(document))
             else:
-                err.print(f"[red]{escape(str(error))}[/red]")
+                err.print(str(error), style="red")
             return 1
         document = {"id": task.id, "status": outcome.status.word, "result": value}
-        plain = value if isinstance(value, str) else _json(value)
-        out.print(_json(document) if as_json else plain, markup=False, highlight=False)
+        if as_json:
+            out.print(json_line(document), highlight=False)
+        else:
+            out.print_result(value if isinstance(value, str) else json_line(value))
         return 0
 
 
@@ -139,7 +124,3 @@ def _dispatcher(settings: Settings) -> tuple[str, int]:
             "--dispatcher host:port of the dispatcher",
         )
     return host, port
-
-
-def _json(value: Any) -> str:
-    return msgspec.json.encode(value).decode()

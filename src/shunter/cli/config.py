@@ -6,10 +6,9 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
+from shunter.cli.terminal import Terminal
 from shunter.settings_sources import LoadedSettings, load_settings, shown, value_of
 
 
@@ -19,13 +18,13 @@ def show(
     environ: Mapping[str, str],
     flags: Mapping[str, object] | None = None,
     as_json: bool = False,
-    console: Console | None = None,
+    console: Terminal | None = None,
 ) -> int:
     """Print all settings as a table or as JSON, and return the exit code.
 
     Raises SettingsError where a source is wrong. Passwords are never printed.
     """
-    console = console or Console()
+    console = console or Terminal()
     loaded = load_settings(path, environ, flags or {})
     if as_json:
         console.print_json(json.dumps(_rows(loaded)))
@@ -48,6 +47,6 @@ def _table(loaded: LoadedSettings) -> Table:
     table.add_column("source", overflow="fold")
     for key, source in loaded.sources.items():
         style = "dim" if source == "default" else ""
-        value = escape(shown(value_of(loaded.settings, key)))
-        table.add_row(key, value, escape(source), style=style)
+        value = shown(value_of(loaded.settings, key))
+        table.add_row(key, value, source, style=style)
     return table

@@ -6,13 +6,13 @@ import json
 import sys
 
 import msgspec
-from rich.console import Console
-from rich.markup import escape
 
+from shunter.cli.terminal import Terminal
 from shunter.errors import FlowError
 from shunter.flow.graph.flow_graph import FlowGraph
 from shunter.flow.location import Location
 from shunter.flow.runners.spark.stream.checkpoint import checkpoint_identity, compared
+from shunter.shown_text import shown_json
 
 SAME, DIFFERENT, REFUSED = 0, 1, 2
 """Exit codes."""
@@ -27,13 +27,14 @@ def show_difference(flow: FlowGraph, checkpoints: str, *, nodes: int | None, as_
         raise FlowError(f"{checkpoints}: there is no checkpoint of a stream; look at the path")
     _, found = compared(flow, kept, nodes or kept.nodes)
     if as_json:
-        sys.stdout.write(json.dumps(msgspec.to_builtins(found), indent=2) + "\n")
+        document = json.dumps(msgspec.to_builtins(found), indent=2)
+        sys.stdout.write(shown_json(document) + "\n")
     else:
-        console = Console()
+        console = Terminal()
         for name, style in _STYLES.items():
             for said in getattr(found, name):
                 console.print(f"{name:8}", style=style, end=" ")
-                console.print(escape(said), highlight=False, soft_wrap=True)
+                console.print(said, highlight=False, soft_wrap=True)
         if found.refused:
             console.print("a stream would not go on from this checkpoint", style="red")
         elif found.are_none:

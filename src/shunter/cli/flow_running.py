@@ -9,13 +9,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import msgspec
-from rich.console import Console
 from rich.live import Live
 
 from shunter.cli.outputs import as_line, outputs_of
 from shunter.cli.spark_runs import run_and_show
 from shunter.cli.stages import stage_table
 from shunter.cli.stream_runs import stream_and_show
+from shunter.cli.terminal import Terminal
 from shunter.errors import FlowError
 from shunter.flow.graph.flow_graph import FlowGraph
 from shunter.flow.runners.port import ENGINES, LOOPBACK, Progress, RunOptions, TasksDone
@@ -23,6 +23,7 @@ from shunter.flow.runners.registry import runner
 from shunter.flow.runtime.progress import Pace
 from shunter.flow.runtime.report import StageReport
 from shunter.flow.terms import On
+from shunter.shown_text import shown_json
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,9 +110,9 @@ def run_and_print(flow: FlowGraph, spec: str, options: TypedOptions, *, as_json:
             "stages": msgspec.to_builtins(stages),
             "outputs": msgspec.to_builtins(outputs_of(flow)),
         }
-        sys.stdout.write(json.dumps(document, indent=2) + "\n")
+        sys.stdout.write(shown_json(json.dumps(document, indent=2)) + "\n")
         return
-    console = Console()
+    console = Terminal()
     console.print(stage_table(flow.name, Pace(flow, nodes, now=0.0).of(stages, now=took), took))
     for output in outputs_of(flow):
         console.print(as_line(output), soft_wrap=True, highlight=False)
@@ -160,7 +161,7 @@ class _Display:
         self._flow = flow
         self._began = time.monotonic()
         self._pace = Pace(flow, nodes, now=self._began)
-        self._live = Live(console=Console(stderr=True), transient=True) if is_shown else None
+        self._live = Live(console=Terminal(stderr=True), transient=True) if is_shown else None
 
     def __enter__(self) -> _Display:
         if self._live is not None:

@@ -6,14 +6,14 @@ import time
 from typing import Any
 
 import msgspec
-from rich.console import Console, RenderableType
+from rich.console import RenderableType
 from rich.live import Live
-from rich.markup import escape
 from rich.text import Text
 
 from shunter.cli import submitting
 from shunter.cli.inspecting import ANSWER_SECONDS
 from shunter.cli.stages import stage_table, table_of_job
+from shunter.cli.terminal import Terminal
 from shunter.client import Client, SubmittedJob
 from shunter.client.handle import value_of
 from shunter.errors import JobCancelled, JobFailed, ResultTimeout
@@ -43,7 +43,7 @@ def submit(
             wait_timeout=wait_timeout,
             as_json=as_json,
         )
-    out, err = Console(), Console(stderr=True)
+    out, err = Terminal(), Terminal(stderr=True)
     with Client(*dispatchers, timeout=ANSWER_SECONDS) as client:
         job = client.with_options(**options, reply=True).submit_raw(FLOW_JOB, payload)
         err.print(f"job {job.id}")
@@ -53,13 +53,13 @@ def submit(
     try:
         ended = msgspec.convert(value_of(outcome), FlowProgress)
     except (JobFailed, JobCancelled) as error:
-        err.print(f"[red]{escape(str(error))}[/red]", soft_wrap=True)
+        err.print(str(error), style="red", soft_wrap=True)
         return 1
     out.print(stage_table(ended.flow, ended.stages, ended.seconds))
     return 0
 
 
-def _watched(client: Client, job: SubmittedJob, timeout: float | None, err: Console) -> Outcome:
+def _watched(client: Client, job: SubmittedJob, timeout: float | None, err: Terminal) -> Outcome:
     """Wait for a flow job, showing how far it has come where somebody sees it."""
     deadline = None if timeout is None else time.monotonic() + timeout
     with Live(console=err, transient=True) as live:

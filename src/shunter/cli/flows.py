@@ -6,16 +6,18 @@ import json
 import os
 import signal
 import sys
+from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
+from shunter.cli.terminal import Terminal
 from shunter.errors import AppError, FlowError
-from shunter.flow.terms import FOLDER_VARIABLE, MOST_ENGINES, On
+from shunter.flow.terms import FOLDER_VARIABLE, MASTERS_VARIABLE, MOST_ENGINES, On
 from shunter.settings_sources import load_settings
+from shunter.shown_text import shown
 
 app = typer.Typer(
     name="flow",
@@ -211,7 +213,7 @@ def check(flow: FlowArgument) -> None:
 
     loaded = load(flow)
     loaded.check()
-    console = Console()
+    console = Terminal()
     console.print(f"flow {loaded.name!r}: {len(loaded.stages)} stages, nothing wrong")
     if any(stage.kind in (StageKind.AGGREGATE, StageKind.FRAME) for stage in loaded.stages):
         from shunter.flow.runners.spark.columns.explanation import explained
@@ -254,15 +256,21 @@ def graph(
     from shunter.flow.pictures.drawing import as_mermaid, as_svg, as_text
 
     drawn = {Shape.TEXT: as_text, Shape.MERMAID: as_mermaid, Shape.SVG: as_svg}[shape]
-    sys.stdout.write(drawn(load(flow)).rstrip("\n") + "\n")
+    sys.stdout.write(shown(drawn(load(flow))).rstrip("\n") + "\n")
 
 
 def engine(
     node: Annotated[int, typer.Option(min=0, help="This engine's number.")],
     nodes: Annotated[int, typer.Option(min=1, help="Of how many; numbers are 0 to NODES-1.")],
-    listen: Annotated[str, typer.Option(help="Where deployers connect.")] = "tcp://127.0.0.1:5570",
+    listen: Annotated[
+        str, typer.Option(help="Where deployers connect; default: a socket of this user's own.")
+    ] = "",
     insecure: Annotated[
-        bool, typer.Option("--insecure", help="Listen beyond this host, to whoever comes.")
+        bool,
+        typer.Option(
+            "--insecure",
+            help="Listen at an address that others reach, this host's other users included.",
+        ),
     ] = False,
     ready: Annotated[Path | None, typer.Option(hidden=True)] = None,
     parent: Annotated[int | None, typer.Option(hidden=True)] = None,
@@ -270,12 +278,13 @@ def engine(
     """Run an engine, which takes part in flows."""
     from shunter.cli.processes import set_up_logging
     from shunter.flow.runners.engines.engine import Engine
+    from shunter.flow.runners.engines.network import engine_endpoint
     from shunter.worker.procfs import die_with_parent
 
     if parent is not None:
         die_with_parent(parent)
     set_up_logging()
-    serving = Engine(node, nodes, listen, is_insecure=insecure)
+    serving = Engine(node, nodes, listen or engine_endpoint(str(node)), is_insecure=insecure)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: serving.stop())
     if ready is not None:
@@ -283,6 +292,11 @@ def engine(
         staged.write_text(json.dumps({"endpoint": serving.endpoint}))
         staged.rename(ready)
     serving.serve()
+
+
+def allow_masters(masters: Sequence[str]) -> None:
+    """Tell the children of a worker which masters of Spark's their jobs may name."""
+    os.environ[MASTERS_VARIABLE] = json.dumps(masters)
 
 
 def app_or_flows(app_spec: str | None, folder: Path | None) -> str:

@@ -7,11 +7,11 @@ from typing import Any
 
 import msgspec
 from rich import box
-from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 from shunter.cli.stages import table_of_job
+from shunter.cli.terminal import Terminal, json_line
 from shunter.client import Client
 from shunter.errors import SettingsError
 from shunter.flow.terms import FLOW_JOB
@@ -39,7 +39,7 @@ def jobs(
     as_json: bool,
 ) -> int:
     """List jobs; return the exit code."""
-    console = Console()
+    console = Terminal()
     with Client(*dispatchers, timeout=ANSWER_SECONDS) as client:
         found = client.jobs(
             status=_status(status),
@@ -49,7 +49,7 @@ def jobs(
             before=before,
         )
         if as_json:
-            console.print_json(_json([document(job) for job in found]))
+            console.print_json(json_line([document(job) for job in found]))
             return 0
         backlog = client.standing().backlog
     now = time.time()
@@ -59,12 +59,12 @@ def jobs(
         took = "" if run.started is None else _span((run.ended or now) - run.started)
         table.add_row(
             job.id,
-            escape(job.type),
+            job.type,
             _coloured(job.status),
             str(job.attempt),
             _span(now - job.created),
             took,
-            escape(run.worker_id or ""),
+            run.worker_id or "",
         )
     console.print(table)
     totals: dict[Status, int] = {}
@@ -77,11 +77,11 @@ def jobs(
 
 def job(dispatchers: tuple[str, ...], job_id: str, *, as_json: bool) -> int:
     """Tell one job's story; return the exit code."""
-    console = Console()
+    console = Terminal()
     with Client(*dispatchers, timeout=ANSWER_SECONDS) as client:
         found = client.job(job_id)
     if as_json:
-        console.print_json(_json(document(found)))
+        console.print_json(json_line(document(found)))
         return 0
     console.print(_story(found))
     if (stages := table_of_job(found)) is not None:
@@ -93,48 +93,48 @@ def job(dispatchers: tuple[str, ...], job_id: str, *, as_json: bool) -> int:
     ):
         if text:
             console.rule(title, align="left")
-            console.print(text.rstrip(), markup=False, highlight=False)
+            console.print(text.rstrip(), highlight=False)
     return 0
 
 
 def workers(dispatchers: tuple[str, ...], *, as_json: bool) -> int:
     """List workers; return the exit code."""
-    console = Console()
+    console = Terminal()
     with Client(*dispatchers, timeout=ANSWER_SECONDS) as client:
         found = client.workers()
     if as_json:
-        console.print_json(_json([msgspec.to_builtins(worker) for worker in found]))
+        console.print_json(json_line([msgspec.to_builtins(worker) for worker in found]))
         return 0
     now = time.time()
     table = _table("id", "level", "state", "slots", "jobs", "heard", "does")
     for worker in sorted(found, key=lambda worker: (worker.state != "alive", worker.id)):
         table.add_row(
-            escape(worker.id),
+            worker.id,
             worker.kind,
             worker.state,
             str(worker.max_jobs),
             str(len(worker.jobs)),
             _ago(worker.last_pinged, now),
-            escape(", ".join(handler.type for handler in worker.handlers)),
+            ", ".join(handler.type for handler in worker.handlers),
         )
     console.print(table)
     for worker in found:
         if worker.last_error:
-            console.print(escape(f"{worker.id}: {worker.last_error}"))
+            console.print(f"{worker.id}: {worker.last_error}")
     return 0
 
 
 def cancel(dispatchers: tuple[str, ...], job_ids: list[str], *, as_json: bool) -> int:
     """Cancel jobs; return 0 if all of them could be."""
-    console = Console()
+    console = Terminal()
     with Client(*dispatchers, timeout=ANSWER_SECONDS) as client:
         receipts = client.cancel(job_ids)
     if as_json:
         rows = [{"id": r.job_id, "cancelled": not r.reason, "reason": r.reason} for r in receipts]
-        console.print_json(_json(rows))
+        console.print_json(json_line(rows))
     else:
         for receipt in receipts:
-            console.print(escape(receipt.reason or f"{receipt.job_id}: cancelled"))
+            console.print(receipt.reason or f"{receipt.job_id}: cancelled")
     return 1 if any(receipt.reason for receipt in receipts) else 0
 
 
@@ -150,9 +150,9 @@ def document(job: Job) -> dict[str, Any]:
 def _story(job: Job) -> Table:
     now, run = time.time(), job.execution
     story = Table.grid(padding=(0, 2))
-    rows: list[tuple[str, str]] = [
+    rows: list[tuple[str, str | Text]] = [
         ("job", job.id),
-        ("type", escape(job.type)),
+        ("type", job.type),
         ("status", _coloured(job.status)),
         ("priority", str(job.priority)),
         ("attempt", f"{job.attempt} ({job.failures} failures, {job.losses} losses)"),
@@ -161,11 +161,11 @@ def _story(job: Job) -> Table:
     if job.wait_until:
         rows.append(("waits until", _when(job.wait_until, now)))
     if job.unique_key:
-        rows.append(("unique key", escape(job.unique_key)))
+        rows.append(("unique key", job.unique_key))
     if job.dispatcher:
         rows.append(("dispatcher", f"{job.dispatcher.id}, {_when(job.dispatcher.date, now)}"))
     if run.worker_id:
-        rows.append(("worker", escape(run.worker_id)))
+        rows.append(("worker", run.worker_id))
     if run.started:
         rows.append(("started", _when(run.started, now)))
     if run.ended:
@@ -174,18 +174,18 @@ def _story(job: Job) -> Table:
     if job.progress:
         total = "" if job.progress.total is None else f" of {job.progress.total:g}"
         note = f", {job.progress.note}" if job.progress.note and job.type != FLOW_JOB else ""
-        rows.append(("progress", escape(f"{job.progress.done:g}{total}{note}")))
+        rows.append(("progress", f"{job.progress.done:g}{total}{note}"))
     if job.payload is not None:
         rows.append(("payload", _short(job.payload)))
     if job.result is not None:
         rows.append(("result", _short(job.result)))
     if job.error:
         ended_by = f" (ended by {job.error.ended_by})" if job.error.ended_by else ""
-        rows.append(("error", escape(f"{job.error.kind}: {job.error.message}{ended_by}")))
+        rows.append(("error", f"{job.error.kind}: {job.error.message}{ended_by}"))
     if job.callback:
-        rows.append(("callback", escape(_called_back(job.callback, now))))
+        rows.append(("callback", _called_back(job.callback, now)))
     for name, text in rows:
-        story.add_row(f"[dim]{name}[/dim]", text)
+        story.add_row(Text(name, style="dim"), text)
     return story
 
 
@@ -201,7 +201,7 @@ def _called_back(callback: Callback, now: float) -> str:
     return f"{callback.url}: {state}" + (f"; {callback.error}" if callback.error else "")
 
 
-def _print_attempts(console: Console, job: Job) -> None:
+def _print_attempts(console: Terminal, job: Job) -> None:
     if not job.history:
         return
     console.rule("attempts that did not complete", align="left")
@@ -209,7 +209,6 @@ def _print_attempts(console: Console, job: Job) -> None:
         took = "" if past.started is None else f" after {_span(past.ended - past.started)}"
         console.print(
             f"{past.attempt}. {past.outcome}{took} on {past.worker_id}: {past.message}",
-            markup=False,
             highlight=False,
             soft_wrap=True,
         )
@@ -234,14 +233,13 @@ def _status(word: str | None) -> Status | None:
     raise SettingsError("the command line", "--status", repr(word), words)
 
 
-def _coloured(status: Status) -> str:
-    colour = _COLOURS.get(status)
-    return f"[{colour}]{status.word}[/{colour}]" if colour else status.word
+def _coloured(status: Status) -> Text:
+    return Text(status.word, style=_COLOURS.get(status, ""))
 
 
 def _short(packed: bytes) -> str:
     text = repr(msgspec.msgpack.decode(packed))
-    return escape(text if len(text) <= 200 else f"{text[:200]}… ({len(packed):,} bytes)")
+    return text if len(text) <= 200 else f"{text[:200]}… ({len(packed):,} bytes)"
 
 
 def _when(at: float, now: float) -> str:
@@ -260,7 +258,3 @@ def _span(seconds: float) -> str:
     if seconds < 7200:
         return f"{seconds / 60:.0f} min"
     return f"{seconds / 3600:.0f} h" if seconds < 172800 else f"{seconds / 86400:.0f} days"
-
-
-def _json(value: Any) -> str:
-    return msgspec.json.encode(value).decode()

@@ -11,15 +11,17 @@ from __future__ import annotations
 
 import os
 import sys
+import traceback
 from enum import StrEnum
 from pathlib import Path
+from types import TracebackType
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.markup import escape
+from rich.text import Text
 
 from shunter.cli import flows
+from shunter.cli.terminal import Terminal
 from shunter.errors import (
     AppError,
     JobRefused,
@@ -29,6 +31,7 @@ from shunter.errors import (
     Unreachable,
 )
 from shunter.settings_sources import load_settings
+from shunter.shown_text import shown
 
 app = typer.Typer(
     name="shunter",
@@ -151,6 +154,7 @@ def worker(
     app_spec = flows.app_or_flows(app_spec, flows_folder)
     flags = working.worker_flags(dispatchers, max_jobs, http=http, listen=listen)
     loaded = load_settings(config_file, os.environ, flags)
+    flows.allow_masters(loaded.settings.worker.spark_masters)
     raise typer.Exit(working.worker(loaded.settings, app_spec, http=http, parent=parent))
 
 
@@ -392,13 +396,15 @@ def examine(
 
 def main() -> None:
     """Run the command; an error of ours is one line and an exit code, not a traceback."""
+    sys.excepthook = _print_traceback
     try:
         app()
     except (ShunterError, BaseExceptionGroup) as failure:
         error = _ours(failure)
         if error is None:
             raise
-        Console(stderr=True).print(f"[red]shunter:[/red] {escape(str(error))}", soft_wrap=True)
+        name = Text("shunter:", style="red")
+        Terminal(stderr=True).print(name, str(error), soft_wrap=True)
         sys.exit(next(code for kind, code in EXIT_CODES if isinstance(error, kind)))
 
 
@@ -407,6 +413,13 @@ def _ours(failure: BaseException) -> ShunterError | None:
     if isinstance(failure, BaseExceptionGroup):
         return next(filter(None, map(_ours, failure.exceptions)), None)
     return failure if isinstance(failure, ShunterError) else None
+
+
+def _print_traceback(
+    kind: type[BaseException], error: BaseException, trace: TracebackType | None
+) -> None:
+    """Print an error that is not ours; its message, too, may be somebody else's text."""
+    sys.stderr.write(shown("".join(traceback.format_exception(kind, error, trace))))
 
 
 if __name__ == "__main__":

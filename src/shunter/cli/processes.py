@@ -11,6 +11,8 @@ from typing import Protocol
 
 import structlog
 
+from shunter.shown_text import shown
+
 
 class _Runs(Protocol):
     async def run(self) -> None: ...
@@ -30,18 +32,38 @@ async def run_until_signalled(make: Callable[[], _Runs]) -> int:
 
 def set_up_logging() -> None:
     """Log to standard error: for people on a terminal, as JSON lines elsewhere."""
-    renderer: structlog.typing.Processor = (
-        structlog.dev.ConsoleRenderer()
+    renderers: list[structlog.typing.Processor] = (
+        [_show_controls, structlog.dev.ConsoleRenderer()]
         if sys.stderr.isatty()
-        else structlog.processors.JSONRenderer()
+        else [structlog.processors.JSONRenderer()]
     )
     structlog.configure(
         processors=[
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso"),
             structlog.processors.format_exc_info,
-            renderer,
+            *renderers,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
     )
+
+
+def _show_controls(
+    _logger: object, _method: str, said: structlog.typing.EventDict
+) -> structlog.typing.EventDict:
+    """Keep the text of peers and jobs from steering the terminal that a process logs to."""
+    return {
+        key: shown(value) if isinstance(value, str) else _ShownValue(value)
+        for key, value in said.items()
+    }
+
+
+class _ShownValue:
+    """A value that a log line has as its `repr`, which may be somebody else's text too."""
+
+    def __init__(self, value: object) -> None:
+        self._value = value
+
+    def __repr__(self) -> str:
+        return shown(repr(self._value))

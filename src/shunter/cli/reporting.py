@@ -8,11 +8,10 @@ from pathlib import Path
 
 import msgspec
 from rich import box
-from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
 from shunter.cli.spark_runs import run_and_show
+from shunter.cli.terminal import Terminal
 from shunter.flow.runners import local
 from shunter.flow.runners.spark.dataframe_source import DataFrameSource
 from shunter.flow.runners.spark.history import finished_jobs
@@ -23,6 +22,7 @@ from shunter.reporting.flow import report_flow
 from shunter.reporting.sink import WriteReport
 from shunter.reporting.wording import share_of, span_of
 from shunter.settings import Settings
+from shunter.shown_text import shown_json
 from shunter.store.registry import driver_of
 
 DEFAULT_OUTPUT = Path("report.html")
@@ -54,13 +54,14 @@ def report(
         local.run(report_flow(JobHistory(url, since=begin), sink, slice_seconds=seconds))
     assert sink.report is not None, "the flow has ended"
     if as_json:
-        sys.stdout.write(msgspec.json.format(msgspec.json.encode(sink.report)).decode() + "\n")
+        document = msgspec.json.format(msgspec.json.encode(sink.report)).decode()
+        sys.stdout.write(shown_json(document) + "\n")
     else:
         _show(sink.report, since, path)
 
 
 def _show(report: HistoryReport, since: str, path: Path | None) -> None:
-    console = Console()
+    console = Terminal()
     if report.jobs:
         console.print(_table(report))
         console.print(
@@ -73,7 +74,7 @@ def _show(report: HistoryReport, since: str, path: Path | None) -> None:
     else:
         console.print(f"no finished jobs since {since}", highlight=False)
     if path is not None:
-        console.print(f"the page: {escape(str(path.absolute()))}", soft_wrap=True, highlight=False)
+        console.print(f"the page: {path.absolute()}", soft_wrap=True, highlight=False)
 
 
 def _table(report: HistoryReport) -> Table:
@@ -82,7 +83,7 @@ def _table(report: HistoryReport) -> Table:
     for name in ("jobs", "failed", "waited p50", "p95", "ran p50", "p95"):
         table.add_column(name, justify="right", no_wrap=True)
     for each in report.types:
-        row = [escape(each.type), f"{each.jobs:,}", f"{each.failed:,}" if each.failed else ""]
+        row = [each.type, f"{each.jobs:,}", f"{each.failed:,}" if each.failed else ""]
         table.add_row(*row, *_both(each.waiting), *_both(each.run))
     return table
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from shunter.cli.terminal import Terminal
 from shunter.flow.graph.flow_graph import FlowGraph
 from shunter.flow.runners.port import Progress as RunProgress
 from shunter.flow.runners.port import RunOptions, TasksDone
@@ -32,7 +33,7 @@ def run_and_show(
     conf: Mapping[str, str] | None = None,
 ) -> tuple[list[StageReport], int]:
     """Run a flow; return what its stages have done, and on how many nodes."""
-    console = Console(stderr=True)
+    console = Terminal(stderr=True)
     options = RunOptions(master=master, remote=remote, conf=conf)
     session, nodes = started(flow, options, console if is_shown else None)
     bar = _Bar(console, ui_url(session))
@@ -65,7 +66,7 @@ class _Bar:
             BarColumn(),
             MofNCompleteColumn(),
             TimeElapsedColumn(),
-            TextColumn(url or ""),
+            TextColumn(url or "", markup=False),
             console=console,
             transient=True,
         )

@@ -10,12 +10,13 @@ from contextlib import nullcontext
 from dataclasses import replace
 
 import typer
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
 from shunter.cli.spark_runs import started
 from shunter.cli.stages import stage_table
+from shunter.cli.terminal import Terminal
 from shunter.errors import FlowError
 from shunter.flow.graph.flow_graph import FlowGraph
 from shunter.flow.runners.port import Progress, RunOptions, TasksDone
@@ -44,7 +45,7 @@ def stream_and_show(
             "--stream needs a folder from which a later run can go on; say --checkpoints FOLDER, "
             "and on a cluster one that all its hosts see, or a URL such as s3://BUCKET/FOLDER"
         )
-    console = Console(stderr=True)
+    console = Terminal(stderr=True)
     options = RunOptions(
         master=master,
         conf=conf,

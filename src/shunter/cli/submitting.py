@@ -8,12 +8,12 @@ import time
 from typing import Any
 
 import msgspec
-from rich.console import Console
-from rich.markup import escape
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.text import Text
 
 from shunter.app import payload_of
 from shunter.cli.inspecting import ANSWER_SECONDS
+from shunter.cli.terminal import Terminal, json_line
 from shunter.client import Client, SubmittedJob
 from shunter.client.handle import value_of
 from shunter.errors import AppError, JobCancelled, JobFailed, ResultTimeout
@@ -70,46 +70,41 @@ def submit(
     as_json: bool,
 ) -> int:
     """Submit, wait if asked to, print; return the exit code."""
-    out, err = Console(soft_wrap=True), Console(stderr=True)
+    out, err = Terminal(soft_wrap=True), Terminal(stderr=True)
     with Client(*dispatchers, timeout=ANSWER_SECONDS) as client:
         job = client.with_options(**options, reply=wait).submit_raw(job_type, payload)
         if job_type in client.unserved and not as_json:
-            err.print(
-                f"[yellow]no worker does {escape(job_type)!r} yet[/yellow]; the job is stored "
-                "and waits for one",
-            )
+            missing = (f"no worker does {job_type!r} yet", "yellow")
+            err.print(Text.assemble(missing, "; the job is stored and waits for one"))
         if not wait:
-            out.print(_json({"id": job.id}) if as_json else job.id, markup=False)
+            out.print(json_line({"id": job.id}) if as_json else job.id)
             return 0
         outcome = _wait(client, job, wait_timeout, err)
         try:
             value = value_of(outcome)
         except (JobFailed, JobCancelled) as error:
             if as_json:
-                out.print(
-                    _json(
-                        {
-                            "id": job.id,
-                            "status": outcome.status.word,
-                            "error": msgspec.to_builtins(outcome.error),
-                        }
-                    ),
-                    markup=False,
-                )
+                found = msgspec.to_builtins(outcome.error)
+                document = {"id": job.id, "status": outcome.status.word, "error": found}
+                out.print(json_line(document))
             else:
-                err.print(f"[red]{escape(str(error))}[/red]")
+                err.print(str(error), style="red")
                 if isinstance(error, JobFailed) and error.traceback:
-                    err.print(escape(error.traceback.rstrip()))
+                    err.print(error.traceback.rstrip())
             return 1
         document = {"id": job.id, "status": outcome.status.word, "result": value}
-        out.print(_json(document) if as_json else _shown(value), markup=False, highlight=False)
+        if as_json:
+            out.print(json_line(document), highlight=False)
+        else:
+            out.print_result(value if isinstance(value, str) else json_line(value))
         return 0
 
 
-def _wait(client: Client, job: SubmittedJob, timeout: float | None, err: Console) -> Outcome:
+def _wait(client: Client, job: SubmittedJob, timeout: float | None, err: Terminal) -> Outcome:
     """Wait for a job, showing how far it says it has come."""
     deadline = None if timeout is None else time.monotonic() + timeout
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    said = TextColumn("{task.description}", markup=False)
+    columns = (SpinnerColumn(), said, BarColumn(), TimeElapsedColumn())
     with Progress(*columns, console=err, transient=True) as progress:
         bar = progress.add_task(f"job {job.id}", total=None)
         while True:
@@ -119,13 +114,5 @@ def _wait(client: Client, job: SubmittedJob, timeout: float | None, err: Console
             except ResultTimeout:
                 if left is not None and left <= LOOK_SECONDS:
                     raise ResultTimeout(job.id, timeout or 0.0) from None
-            if err.is_terminal and (said := client.job(job.id).progress):
-                progress.update(bar, completed=said.done, total=said.total)
-
-
-def _shown(value: Any) -> str:
-    return value if isinstance(value, str) else _json(value)
-
-
-def _json(value: Any) -> str:
-    return msgspec.json.encode(value).decode()
+            if err.is_terminal and (found := client.job(job.id).progress):
+                progress.update(bar, completed=found.done, total=found.total)

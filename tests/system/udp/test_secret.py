@@ -25,6 +25,7 @@ Signed = Callable[..., SignedPeer]
 def secret_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("secret") / "secret"
     path.write_bytes(SECRET + b"\n")
+    path.chmod(0o600)
     return path
 
 
@@ -286,11 +287,18 @@ def test_a_disabled_gateway_may_be_set_to_any_address(yard: Yard) -> None:
     yard.dispatcher(udp__client_address__host="0.0.0.0", udp__enabled=False)
 
 
-@pytest.mark.parametrize("content", [None, b"short\n"], ids=["missing", "short"])
-def test_a_secret_that_can_t_be_used_is_a_refusal(yard: Yard, content: bytes | None) -> None:
+@pytest.mark.parametrize(
+    ("content", "mode"),
+    [(None, 0o600), (b"short\n", 0o600), (SECRET, 0o640), (SECRET, 0o604)],
+    ids=["missing", "short", "group", "others"],
+)
+def test_a_secret_that_can_t_be_used_is_a_refusal(
+    yard: Yard, content: bytes | None, mode: int
+) -> None:
     path = yard.folder / "unusable"
     if content is not None:
         path.write_bytes(content)
+        path.chmod(mode)
     config = yard.config("unusable", {"udp.secret_file": str(path), "http.port": free_port()})
 
     done = yard.shunter("dispatcher", "--config", str(config))
@@ -298,4 +306,5 @@ def test_a_secret_that_can_t_be_used_is_a_refusal(yard: Yard, content: bytes | N
     assert done.returncode == 2
     assert "Traceback" not in done.stderr
     assert f"udp.secret_file: found {path}" in done.stderr
-    assert "at least 16 bytes" in done.stderr
+    remedy = "at least 16 bytes" if mode == 0o600 else f"chmod 600 {path}"
+    assert remedy in done.stderr

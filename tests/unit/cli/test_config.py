@@ -7,9 +7,9 @@ import json
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
 from shunter.cli import config
+from shunter.cli.terminal import Terminal
 from shunter.errors import SettingsError
 from shunter.settings import all_settings
 
@@ -22,24 +22,24 @@ def empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def console() -> Console:
-    return Console(file=io.StringIO(), width=120)
+def console() -> Terminal:
+    return Terminal(file=io.StringIO(), width=120)
 
 
-def printed(console: Console) -> str:
+def printed(console: Terminal) -> str:
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue()
 
 
 def test_the_table_has_every_key_in_full_even_where_it_is_narrow() -> None:
-    console = Console(file=io.StringIO(), width=80)
+    console = Terminal(file=io.StringIO(), width=80)
 
     assert config.show(None, environ={}, console=console) == 0
 
     assert all(f" {key} " in printed(console) for key in KEYS)
 
 
-def test_the_table_shows_where_a_value_came_from(console: Console) -> None:
+def test_the_table_shows_where_a_value_came_from(console: Terminal) -> None:
     Path("shunter.toml").write_text("http.port = 9000\n[worker]\ndispatchers = ['tcp://a:1']")
 
     config.show(
@@ -60,7 +60,7 @@ def test_the_table_shows_where_a_value_came_from(console: Console) -> None:
     assert "default" in lines["zmq.backend"]
 
 
-def test_json_is_an_array_of_keys_values_and_sources(console: Console) -> None:
+def test_json_is_an_array_of_keys_values_and_sources(console: Terminal) -> None:
     environ = {"SHUNTER__STORE__URL": "mongodb://jo:secret@db:27017/x"}
 
     assert config.show(None, environ=environ, as_json=True, console=console) == 0
@@ -72,6 +72,6 @@ def test_json_is_an_array_of_keys_values_and_sources(console: Console) -> None:
     assert rows["store.url"]["source"] == "SHUNTER__STORE__URL"
 
 
-def test_a_wrong_setting_is_not_hidden(console: Console) -> None:
+def test_a_wrong_setting_is_not_hidden(console: Terminal) -> None:
     with pytest.raises(SettingsError, match=r"SHUNTER__HTTP__PORT: http\.port: found"):
         config.show(None, environ={"SHUNTER__HTTP__PORT": "web"}, console=console)

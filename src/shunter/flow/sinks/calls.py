@@ -11,6 +11,8 @@ from typing import Any, TextIO
 
 import msgspec
 
+from shunter.shown_text import shown, shown_json
+
 
 class Each:
     """Calls a function with each event."""
@@ -50,8 +52,8 @@ class Print:
         return
 
     def write(self, events: Sequence[Any]) -> int:
-        lines = (e if isinstance(e, str) else self._encoder.encode(e).decode() for e in events)
-        self._out.write("".join(f"{line}\n" for line in lines))
+        is_seen = self._out.isatty()
+        self._out.write("".join(f"{self._line(event, is_seen)}\n" for event in events))
         self._out.flush()
         return len(events)
 
@@ -60,6 +62,13 @@ class Print:
 
     def close(self) -> None:
         return
+
+    def _line(self, event: Any, is_seen: bool) -> str:
+        """Write an event; where somebody sees it, what it holds must not steer the terminal."""
+        if isinstance(event, str):
+            return shown(event) if is_seen else event
+        document = self._encoder.encode(event).decode()
+        return shown_json(document) if is_seen else document
 
     @property
     def _out(self) -> TextIO:
