@@ -156,10 +156,13 @@ def test_a_nameless_workers_job_is_done_by_another_after_a_kill_of_the_dispatche
     station.restart()
     worker.say(b"nobody knows whose result this is")
     other = peers.worker()
-    assert _takes_job(other) == b"a job"
-    other.say(b"the result")
+    answer = None
+    while answer is None:  # on a busy machine an answer may come too late, and the job again
+        assert _takes_job(other) == b"a job"
+        other.say(b"the result")
+        answer = client.hears_anything(5.0)
 
-    assert client.hears() == [b"the result"]
+    assert answer == [b"the result"]
     assert client.hears_anything(SOON) is None
 
 

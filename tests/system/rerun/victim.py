@@ -15,6 +15,7 @@ import shutil
 import signal
 import sqlite3
 import sys
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -37,21 +38,23 @@ OURS = (str(Path(inspect.getfile(staged_file)).parent), inspect.getfile(shutil))
 """Code that a run may die in: our own, and what removes directories for us."""
 
 
-class Target:
+class Target(ABC):
     """One kind of place that results are published to."""
 
     def __init__(self, folder: Path, url: str) -> None:
         self.folder, self.url = folder, url
 
+    @abstractmethod
     def run(self, owner: Owner, version: int) -> None:
-        raise NotImplementedError
+        """Publish a version."""
 
+    @abstractmethod
     def contents(self) -> list[int]:
         """Return the version of each row that is there, empty where there is none."""
-        raise NotImplementedError
 
+    @abstractmethod
     def leftovers(self) -> list[str]:
-        raise NotImplementedError
+        """Return what a run has left behind."""
 
 
 class FileTarget(Target):

@@ -81,15 +81,18 @@ def test_with_default_settings_and_loss_no_task_is_lost_and_the_rate_is_a_tenth_
 def test_every_client_hears_that_its_task_was_given_up_though_packets_get_lost(yard: Yard) -> None:
     station = yard.dispatcher(udp__timeout_task_placement=1.0)
 
+    def all_are_confirmed() -> bool:
+        return station.counters()["callbacks_delivered"] == 200
+
     async def scene(where: tuple[str, int]) -> list[str]:
         async with AsyncUdpClient(where) as client:
             added = await asyncio.gather(*(client.submit("add", n, 1) for n in range(200)))
             ends = await asyncio.gather(*(task.wait(60.0) for task in added))
-            await asyncio.sleep(3.0)  # confirmations get lost, too, and are asked for again
+            # confirmations get lost, too, and are asked for again
+            await asyncio.to_thread(until, all_are_confirmed)
         return [end.error.kind for end in ends if end.error is not None]
 
     with LossyRelay(("127.0.0.1", station.udp_port), Weather(loss=0.3), seed=4) as relay:
         kinds = asyncio.run(scene(relay.address))
 
     assert kinds == [ErrorKind.UNPLACED] * 200
-    until(lambda: station.counters()["callbacks_delivered"] == 200)
