@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal, get_type_hints
 from msgspec import Meta, Struct
 from msgspec.structs import fields
 
-from shunter.model.callback_hosts import ENTRY_RULE, LOOPBACK, allowed_hosts
+from shunter.model.allowed_hosts import ENTRY_RULE, LOOPBACK, allowed_hosts
 from shunter.model.lease import LeaseTerms
 from shunter.store.registry import BRIEFLY_ALLOWED, URL_PATTERN
 
@@ -62,8 +62,12 @@ StoreUrl = Annotated[
     str,
     Meta(pattern=URL_PATTERN, title=BRIEFLY_ALLOWED),
 ]
-CallbackHosts = Annotated[
+HostNames = Annotated[
     tuple[Annotated[str, Meta(max_length=255)], ...], Meta(title=f"a list of {ENTRY_RULE}")
+]
+Masters = Annotated[
+    tuple[Annotated[str, Meta(max_length=1024)], ...],
+    Meta(title="a list of spark://host:port, yarn, k8s://… or sc://…"),
 ]
 PacketSize = Annotated[int, Meta(ge=256, le=65507, title="bytes, 256 to 65507")]
 FileName = Annotated[str, Meta(max_length=4096, title="the path of a file, or nothing")]
@@ -101,6 +105,9 @@ class ZmqSettings(Section, frozen=True, kw_only=True):
     ] = 60.0
     max_message_bytes: Annotated[Size, says("the largest payload or result")] = 16 * 1024 * 1024
     high_water_mark: Annotated[Count, says("messages that may wait for one peer")] = 10_000
+    insecure: Annotated[
+        Switch, says("whether addresses beyond this host are opened, to whoever comes")
+    ] = False
 
     def __post_init__(self) -> None:
         if self.frontend == self.backend and not self.frontend.endswith(":0"):
@@ -111,6 +118,9 @@ class HttpWorkerSettings(Section, frozen=True, kw_only=True):
     """`[worker.http]`"""
 
     host: Annotated[Host, says("where `shunter worker --http` listens")] = "127.0.0.1"
+    insecure: Annotated[
+        Switch, says("whether an address beyond this host is opened, to whoever comes")
+    ] = False
     port: Annotated[Port, says("where `shunter worker --http` listens")] = 0
     hostname: Annotated[
         HostOrNone, says("where dispatchers are told to call the worker; empty: `worker.http.host`")
@@ -151,6 +161,9 @@ class WorkerSettings(Section, frozen=True, kw_only=True):
     max_child_megabytes: Annotated[
         CountOrNone, says("a child that has grown so large is replaced after its job; 0: never")
     ] = 0
+    spark_masters: Annotated[
+        Masters, says("Spark masters that flow jobs may name, beside those in the worker itself")
+    ] = ()
     http: HttpWorkerSettings = HttpWorkerSettings()
 
 
@@ -223,13 +236,23 @@ class HttpSettings(Section, frozen=True, kw_only=True):
     enabled: Annotated[Switch, says("whether the HTTP gateway starts")] = True
     host: Annotated[Host, says("where to listen")] = "127.0.0.1"
     port: Annotated[Port, says("where to listen")] = 8081
+    allowed_hosts: Annotated[
+        HostNames,
+        says("names by which callers may know this server, beside `http.host` and its address"),
+    ] = LOOPBACK
+    insecure: Annotated[
+        Switch, says("whether an address beyond this host is opened, to whoever comes")
+    ] = False
+
+    def __post_init__(self) -> None:
+        allowed_hosts(self.allowed_hosts)
 
 
 class CallbackSettings(Section, frozen=True, kw_only=True):
     """`[callbacks]`"""
 
     allowed_hosts: Annotated[
-        CallbackHosts,
+        HostNames,
         says(
             "whom jobs may call back; what a listed name leads to must be a public address or be "
             "listed as well"
@@ -275,6 +298,16 @@ class HealthSettings(Section, frozen=True, kw_only=True):
     dead_worker_max_retries: Annotated[
         CountOrNone, says("failed checks until a dead worker is forgotten")
     ] = 10
+    allowed_hosts: Annotated[
+        HostNames,
+        says(
+            "where HTTP workers may be; what a listed name leads to must be a public address or "
+            "be listed as well"
+        ),
+    ] = LOOPBACK
+
+    def __post_init__(self) -> None:
+        allowed_hosts(self.allowed_hosts)
 
 
 class DispatcherSettings(Section, frozen=True, kw_only=True):

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from shunter.model.callback_hosts import allowed_hosts
+from shunter.model.allowed_hosts import allowed_hosts
 from shunter.net.calling import KEPT_BYTES, Answer, Caller, CallFailed, CallForbidden
 from system.receiver import Receiver
 from system.yard import free_port

@@ -38,7 +38,7 @@ def test_a_worker_that_is_cut_off_stops_its_jobs_before_they_run_elsewhere(
 ) -> None:
     cable = far.cables[0]
     backend = f"tcp://{cable.here}:{free_port()}"
-    station = yard.dispatcher(zmq__backend=backend, **LEASE)
+    station = yard.dispatcher(zmq__backend=backend, zmq__insecure=True, **LEASE)
     yard.worker(station, backends=[backend], inside=far.inside)
     client = yard.client(station)
     jobs = [client.submit("attempt_of", 3.0) for _ in range(2)]
@@ -62,7 +62,9 @@ def test_a_worker_that_still_reaches_one_dispatcher_keeps_its_jobs(
     store = f"sqlite:///{yard.folder}/shared.db"
     backends = [f"tcp://{cable.here}:{free_port()}" for cable in far.cables]
     one, two = (
-        yard.dispatcher(f"d-{n}", store__url=store, zmq__backend=backend, **LEASE)
+        yard.dispatcher(
+            f"d-{n}", store__url=store, zmq__backend=backend, zmq__insecure=True, **LEASE
+        )
         for n, backend in enumerate(backends)
     )
     worker = yard.worker(one, two, backends=backends, inside=far.inside)
@@ -80,16 +82,23 @@ def test_an_http_worker_that_is_cut_off_stops_its_jobs_before_they_run_elsewhere
     yard: Yard, far: Elsewhere
 ) -> None:
     cable = far.cables[0]
-    station = yard.dispatcher(http__host=cable.here, **HEALTH)
+    station = yard.dispatcher(
+        http__host=cable.here,
+        http__insecure=True,
+        dispatcher__workers__allowed_hosts=[cable.here, cable.there],
+        **HEALTH,
+    )
     via = [f"http://{cable.here}:{station.http_port}"]
-    yard.http_worker(station, host=cable.there, via=via, inside=far.inside)
+    yard.http_worker(
+        station, host=cable.there, via=via, inside=far.inside, worker__http__insecure=True
+    )
     client = yard.client(station)
     jobs = [client.submit("attempt_of", 9.0) for _ in range(2)]
     until(lambda: under_way(yard, jobs))
 
     cable.cut()
     time.sleep(0.5)
-    yard.http_worker(station, host=cable.here, via=via)
+    yard.http_worker(station, host=cable.here, via=via, worker__http__insecure=True)
 
     assert [job.result(PATIENCE) for job in jobs] == [2, 2]
     assert overlaps(yard.witness) == []

@@ -26,12 +26,18 @@ LAYERS = {
     "wire": ("errors", "model", "wire"),
     "net": ("errors", "model", "wire", "net"),
     "refusal_log": (),
+    "shown_text": (),
+    "private_folder": ("errors",),
+    "secret_file": ("errors", "settings", "wire"),
     "store": ("errors", "model", "store"),
     "context": ("errors", "model"),
     "payload": ("errors", "model", "context"),
     "app": ("errors", "model", "wire", "context", "payload"),
     "rerun": ("errors", "context", "rerun"),
-    "flow": ("errors", "model", "store", "context", "payload", "app", "rerun", "client", "flow"),
+    "flow": (
+        "errors", "model", "store", "shown_text", "context", "payload", "app", "rerun", "client",
+        "flow",
+    ),
     "flow.arrow": ("errors",),
     "flow.location": ("errors", "flow.arrow"),
     "flow.manifest": ("errors", "flow.location"),
@@ -41,7 +47,7 @@ LAYERS = {
         "flow.manifest", "flow.graph", "flow.sources",
     ),
     "flow.sinks": (
-        "errors", "payload", "client", "rerun", "flow.arrow", "flow.location",
+        "errors", "shown_text", "payload", "client", "rerun", "flow.arrow", "flow.location",
         "flow.manifest", "flow.graph", "flow.sources", "flow.sinks",
     ),
     "flow.runtime": (
@@ -50,7 +56,7 @@ LAYERS = {
     "flow.pictures": ("errors", "flow.graph", "flow.pictures"),
     "flow.runners": (
         "errors", "flow.graph", "flow.runtime", "flow.sources", "flow.sinks", "flow.runners",
-        "flow.arrow", "flow.location", "flow.manifest", "flow.loading",
+        "flow.arrow", "flow.location", "flow.manifest", "flow.loading", "private_folder",
     ),
     "flow.runners.local": (
         "errors", "flow.graph", "flow.runtime", "flow.sources", "flow.sinks",
@@ -62,7 +68,7 @@ LAYERS = {
     "reporting": ("errors", "flow", "rerun", "reporting"),
     "dispatch": ("errors", "model", "store.port", "dispatch"),
     "gateway": (
-        "errors", "model", "settings", "wire", "net", "refusal_log", "store.port",
+        "errors", "model", "settings", "secret_file", "wire", "net", "refusal_log", "store.port",
         "store.registry", "dispatch", "gateway",
     ),
     "worker": (
@@ -75,9 +81,10 @@ LAYERS = {
         "payload", "app", "flow", "dispatch", "gateway", "worker", "client", "testing",
     ),
     "cli": (
-        "errors", "model", "settings", "settings_sources", "wire", "net", "store", "context",
-        "payload", "app", "flow", "reporting", "dispatch", "gateway", "worker", "client", "testing",
-        "cli", "__init__",
+        "errors", "model", "settings", "settings_sources", "secret_file", "private_folder", "wire",
+        "net", "shown_text", "store",
+        "context", "payload", "app", "flow", "reporting", "dispatch", "gateway", "worker", "client",
+        "testing", "cli", "__init__",
     ),
     "__init__": ("errors", "model", "context", "payload", "app", "flow", "client"),
     "__main__": ("cli",),
@@ -157,6 +164,7 @@ FORBIDDEN = {
     "worker.udp.completions": IMPURE,
     "worker.udp.seat": IMPURE,
     "worker.udp.seating": IMPURE,
+    "shown_text": IMPURE,
     "store.memory": IO | {"shunter.settings"},
 }
 

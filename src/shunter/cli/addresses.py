@@ -61,12 +61,16 @@ def listening(surroundings: Surroundings) -> Iterator[Finding]:
 
 
 def _open(key: str, fact: str, kind: str, settings: Settings) -> Finding:
-    """Say who keeps strangers away; over UDP, a dispatcher insists on an answer."""
+    """Say who keeps strangers away; a dispatcher insists on an answer."""
     if kind == "udp" and settings.udp.secret_file:
         return Finding(key, State.OK, f"{fact}, and packets are signed")
     if kind == "udp" and not settings.udp.insecure:
         remedy = "set udp.secret_file, or udp.insecure = true"
         return Finding(key, State.MISSING, f"{fact}, and no secret is set", remedy)
+    section = key.partition(".")[0]
+    if not getattr(settings, section).insecure:
+        remedy = f"set {key} to an address of this host, or {section}.insecure = true"
+        return Finding(key, State.MISSING, f"{fact}, and peers need no key", remedy)
     remedy = "nothing here asks for a password: keep to a trusted network"
     return Finding(key, State.WARN, fact, remedy)
 

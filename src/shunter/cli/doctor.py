@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 import msgspec
-from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 from shunter.cli import addresses, libraries, machine
 from shunter.cli.diagnosis import Finding, State, Surroundings
+from shunter.cli.terminal import Terminal
 from shunter.errors import SettingsError
 from shunter.settings import Settings
 from shunter.settings_sources import load_settings
@@ -46,11 +46,11 @@ def run(
     *,
     environ: Mapping[str, str],
     as_json: bool = False,
-    console: Console | None = None,
+    console: Terminal | None = None,
     checks: Iterable[Check] = CHECKS,
 ) -> int:
     """Examine this machine, print the findings, and return 1 if something needed is missing."""
-    console = console or Console()
+    console = console or Terminal()
     findings = examine(path, environ, checks)
     if as_json:
         console.print_json(json.dumps(msgspec.to_builtins(findings)))
@@ -61,10 +61,10 @@ def run(
 
 
 def run_on_store(
-    url: str, *, repair: bool = False, as_json: bool = False, console: Console | None = None
+    url: str, *, repair: bool = False, as_json: bool = False, console: Terminal | None = None
 ) -> int:
     """Examine a store, or mend it; return 0 if it is well then, 1 if not, 3 if there is none."""
-    console = console or Console()
+    console = console or Terminal()
     store_for(url)
     driver = driver_of(url)
     findings = list(driver.repair(url) if repair else driver.examine(url))
@@ -79,11 +79,11 @@ def run_on_store(
     return 1 if State.MISSING in last.values() else 0
 
 
-def _store_verdict(findings: Iterable[Finding]) -> str:
+def _store_verdict(findings: Iterable[Finding]) -> Text:
     wrong = [finding.name for finding in findings if finding.state is State.MISSING]
     if wrong:
-        return f"[red]A dispatcher can't work on this store: {', '.join(wrong)}.[/]"
-    return "[green]A dispatcher can work on this store.[/]"
+        return Text(f"A dispatcher can't work on this store: {', '.join(wrong)}.", style="red")
+    return Text("A dispatcher can work on this store.", style="green")
 
 
 def examine(
@@ -108,13 +108,13 @@ def examine(
 def _table(findings: Iterable[Finding]) -> Table:
     table = Table("", "what", "found", "remedy")
     for finding in findings:
-        state = f"[{COLOURS[finding.state]}]{finding.state}[/]"
-        table.add_row(state, finding.name, escape(finding.fact), escape(finding.remedy))
+        state = Text(finding.state, style=COLOURS[finding.state])
+        table.add_row(state, finding.name, finding.fact, finding.remedy)
     return table
 
 
-def _verdict(findings: Iterable[Finding]) -> str:
+def _verdict(findings: Iterable[Finding]) -> Text:
     missing = [finding.name for finding in findings if finding.state is State.MISSING]
     if missing:
-        return f"[red]Something is missing: {', '.join(missing)}.[/]"
-    return "[green]Nothing that is needed is missing.[/]"
+        return Text(f"Something is missing: {', '.join(missing)}.", style="red")
+    return Text("Nothing that is needed is missing.", style="green")

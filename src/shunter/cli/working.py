@@ -82,6 +82,7 @@ def http_host_settings(settings: Settings) -> HttpHostSettings:
         host=chosen.host,
         port=chosen.port,
         hostname=chosen.hostname,
+        insecure=chosen.insecure,
         grace=settings.worker.grace_seconds,
         max_message_bytes=settings.zmq.max_message_bytes,
         pool=pool_settings(settings),

@@ -10,7 +10,7 @@ from typing import NoReturn
 from msgspec import Struct
 
 from shunter.errors import JobRefused
-from shunter.model.callback_hosts import AllowedHosts, allowed_hosts
+from shunter.model.allowed_hosts import AllowedHosts, allowed_hosts
 from shunter.model.document import DOCUMENT_BYTES, is_document
 from shunter.model.identity import NAME_RULE, is_name
 from shunter.model.job import Callback, Execution, Job, ReplyTo

@@ -8,10 +8,11 @@ Checkpoints are in the folder too, so that whoever takes the job over goes on fr
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -28,7 +29,8 @@ from shunter.flow.job_progress import FlowProgress, Told
 from shunter.flow.loading import load
 from shunter.flow.runners.port import RunOptions
 from shunter.flow.runners.registry import runner
-from shunter.flow.terms import FLOW_JOB, FOLDER_VARIABLE, MOST_ENGINES, On
+from shunter.flow.runners.spark.session.kinds import is_embedded
+from shunter.flow.terms import FLOW_JOB, FOLDER_VARIABLE, MASTERS_VARIABLE, MOST_ENGINES, On
 from shunter.model.identity import NAME_RULE, is_name
 
 if TYPE_CHECKING:
@@ -41,9 +43,16 @@ Seconds = Annotated[float, Meta(gt=0)]
 
 
 def flow_jobs(
-    app: App, folder: str | os.PathLike[str] | None = None
+    app: App,
+    folder: str | os.PathLike[str] | None = None,
+    *,
+    masters: Sequence[str] | None = None,
 ) -> JobFunction[..., FlowProgress]:
-    """Let an app run the flows of a folder; without one, of that which SHUNTER_FLOWS names."""
+    """Let an app run the flows of a folder; without one, of that which SHUNTER_FLOWS names.
+
+    `masters` are those of Spark's that jobs may name, beside local ones; defaults to what the
+    settings of the worker have.
+    """
     fixed = None if folder is None else Path(folder).resolve()
 
     @app.job(name=FLOW_JOB)
@@ -58,6 +67,7 @@ def flow_jobs(
         stream: bool = False,
     ) -> FlowProgress:
         """Run a flow. Its relative paths mean the folder, whichever worker it runs on."""
+        _check_allowed(master, masters)
         root = fixed or _configured()
         spec = flow_in(root, flow)
         place = checkpoints_in(root, checkpoints or ctx.job_id)
@@ -109,6 +119,18 @@ def checkpoints_in(folder: Path, name: str) -> Path:
     if not is_name(name):
         raise FlowError(f"{name[:200]!r} can't name checkpoints: a name is {NAME_RULE}")
     return folder / CHECKPOINTS / quote(name, safe="")
+
+
+def _check_allowed(master: str | None, masters: Sequence[str] | None) -> None:
+    """Refuse a master that a job names on its own: a driver would speak with whoever is there."""
+    if masters is None:
+        masters = json.loads(os.environ.get(MASTERS_VARIABLE, "[]"))
+    if master is None or is_embedded(master) or master in masters:
+        return
+    raise FlowError(
+        f"this worker's jobs may not name the Spark master {master[:200]!r}; name one of "
+        f"{', '.join(['local[*]', *masters])}, or add it to worker.spark_masters of its settings"
+    )
 
 
 def _configured() -> Path:

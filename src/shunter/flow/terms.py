@@ -10,6 +10,9 @@ FLOW_JOB = "shunter.flow"
 FOLDER_VARIABLE = "SHUNTER_FLOWS"
 """The environment variable that names the folder of a worker's flows."""
 
+MASTERS_VARIABLE = "SHUNTER_SPARK_MASTERS"
+"""The environment variable that lists, as JSON, the masters of Spark's that jobs may name."""
+
 MOST_ENGINES = 64
 
 

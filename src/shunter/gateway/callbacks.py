@@ -1,7 +1,7 @@
 """Calls back for jobs that have ended: a POST of the job's document to the URL it came with.
 
 A shell: which job is called for, and when again, is decided in `dispatch/callbacks.py`; who may
-be called, in `model/callback_hosts.py`, here once more for the addresses that a name led to.
+be called, in `model/allowed_hosts.py`, here once more for the addresses that a name led to.
 Spec: docs/spec/http.md.
 """
 
@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from shunter.dispatch.dispatcher import Dispatcher
 from shunter.errors import StoreError
 from shunter.gateway.udp.clients import UdpClients
-from shunter.model.callback_hosts import SETTING
+from shunter.model.allowed_hosts import SETTING
 from shunter.model.job import Job
 from shunter.net.calling import Answer, CallFailed, CallForbidden
 from shunter.net.environment import REAL, Environment

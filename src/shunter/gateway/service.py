@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import re
-import socket
 from collections.abc import Awaitable, Callable
 from contextlib import nullcontext
-from ipaddress import ip_address
-from pathlib import Path
 
 import structlog
 import zmq
@@ -27,20 +24,21 @@ from shunter.gateway.ids import Ids
 from shunter.gateway.udp.gateway import UdpGateway, UdpRules
 from shunter.gateway.zmq.backend import Backend
 from shunter.gateway.zmq.frontend import Frontend
-from shunter.model.callback_hosts import allowed_hosts
+from shunter.model.allowed_hosts import allowed_hosts
 from shunter.model.health import HealthRules
 from shunter.model.presence import Skews
 from shunter.model.retry import Retry
 from shunter.net.environment import REAL, Environment
+from shunter.net.exposure import check_exposure
 from shunter.net.transport import ZmqContext
 from shunter.net.udp_endpoint import Seal
 from shunter.net.web.server import HttpServer
 from shunter.refusal_log import RefusalLog
+from shunter.secret_file import secret_of
 from shunter.settings import Settings
 from shunter.store.port import Store
 from shunter.store.registry import store_mark
 from shunter.wire.udp import naming
-from shunter.wire.udp.signing import Secret
 
 ALARM_SECONDS = 0.1
 CATCH_UP_SECONDS = 0.5
@@ -51,6 +49,7 @@ FAR_OFF_SECONDS = 2.0
 """From here on a difference between clocks is worth a word."""
 PURGE_PAUSE_SECONDS = 0.05
 
+WORKER_HOSTS = "dispatcher.workers.allowed_hosts"
 ELSEWHERE = "an address of this machine that nothing else listens on, or http.enabled = false"
 
 
@@ -102,7 +101,10 @@ class Service:
             environment=environment,
         )
         self._http_workers = HttpWorkers(
-            self.dispatcher, health_rules_of(settings), environment=environment
+            self.dispatcher,
+            health_rules_of(settings),
+            hosts=allowed_hosts(settings.dispatcher.workers.allowed_hosts, WORKER_HOSTS),
+            environment=environment,
         )
         self._messenger = CallbackCaller(self.dispatcher, environment=environment)
 
@@ -111,6 +113,7 @@ class Service:
         self._stopping.set()
 
     async def run(self) -> None:
+        check_exposures(self._settings)
         self._environment.tune_interpreter()
         await self._store.open()
         context = self._environment.zmq_context()
@@ -175,14 +178,15 @@ class Service:
                 task.cancel()
 
     def _http_server(self) -> HttpServer:
+        http = self._settings.http
         app = http_app(
             self.dispatcher,
             self._http_workers,
             self._refusals,
             is_ready=self.ready.is_set,
             new_id=self._new_id,
+            hosts=allowed_hosts([*http.allowed_hosts, http.host], "http.allowed_hosts"),
         )
-        http = self._settings.http
         return self._environment.http_server(
             app, http.host, http.port, key="http.port", remedy=ELSEWHERE
         )
@@ -216,16 +220,8 @@ class Service:
                 ) from None
 
     def _listen_udp(self) -> None:
-        udp, where = self._settings.udp, self._settings.udp.client_address
+        where = self._settings.udp.client_address
         try:
-            if is_open_to_others(where.host) and not (udp.secret_file or udp.insecure):
-                raise SettingsError(
-                    "the settings",
-                    "udp.client_address.host",
-                    f"{where.host}, which other hosts reach, and no secret",
-                    "an address of this host alone such as 127.0.0.1, a secret in "
-                    "udp.secret_file, or udp.insecure = true",
-                )
             self._udp.open(where.host, where.port)
         except OSError as error:
             raise SettingsError(
@@ -336,24 +332,36 @@ def udp_rules_of(settings: Settings) -> UdpRules:
     )
 
 
-def is_open_to_others(host: str) -> bool:
-    """True if who listens there may be reached from other hosts; an OSError if nobody can."""
-    found = socket.getaddrinfo(host, None, type=socket.SOCK_DGRAM, flags=socket.AI_PASSIVE)
-    addresses = (str(address[0]).partition("%")[0] for *_, address in found)
-    return not all(ip_address(address).is_loopback for address in addresses)
+def check_exposures(settings: Settings) -> None:
+    """Refuse addresses that other hosts reach, unless keys or the user's word allow them."""
+    udp, plain, http = settings.udp, settings.zmq, settings.http
+    if plain.enabled:
+        for key, where in (("zmq.frontend", plain.frontend), ("zmq.backend", plain.backend)):
+            check_exposure(
+                key, where, is_guarded=plain.insecure, remedy="or zmq.insecure = true among friends"
+            )
+    if udp.enabled:
+        check_exposure(
+            "udp.client_address.host",
+            udp.client_address.host,
+            is_guarded=udp.insecure or bool(udp.secret_file),
+            lacks="no secret",
+            remedy="a secret in udp.secret_file, or udp.insecure = true",
+        )
+    if http.enabled:
+        check_exposure(
+            "http.host",
+            http.host,
+            is_guarded=http.insecure,
+            remedy="or http.insecure = true among friends",
+        )
 
 
 def seal_of(settings: Settings, environment: Environment = REAL) -> Seal | None:
-    """Read the secret that UDP peers share, if there is one."""
-    path = settings.udp.secret_file
-    if not path:
+    """Return what signs packets and opens them, if there is a secret."""
+    secret = secret_of(settings)
+    if secret is None:
         return None
-    try:
-        secret = Secret(Path(path).read_bytes())
-    except (OSError, ValueError) as error:
-        raise SettingsError(
-            "the system", "udp.secret_file", f"{path} ({error})", "a file of at least 16 bytes"
-        ) from None
     name = f"dispatcher-{environment.token_bytes(8).hex()}"
     return Seal(secret, name, now=environment.wall)
 

@@ -59,6 +59,10 @@ def kind_of(worker_id: str) -> WorkerKind:
     return next((k for p, k in prefixes.items() if worker_id.startswith(p)), WorkerKind.FULL)
 
 
+MAX_HANDLERS = 256
+"""How many types of job one worker may do."""
+
+
 class Handler(Struct, frozen=True, omit_defaults=True):
     """A type of job that a worker does, and what it wants for jobs that say nothing else."""
 

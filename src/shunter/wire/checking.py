@@ -6,6 +6,7 @@ words stand in errors and in the OpenAPI document. Pure.
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Annotated, Any, TypeVar, get_args, get_type_hints
 
@@ -34,13 +35,22 @@ class NotJson(BadDocument):
 
 
 def parsed(text: bytes) -> Any:
-    """Read JSON, or raise NotJson."""
+    """Read JSON, or raise NotJson; a key that stands twice is a fault, as readers would differ."""
     try:
-        return msgspec.json.decode(text)
+        document = msgspec.json.decode(text)
+        json.loads(text, object_pairs_hook=_without_doubles, parse_int=len, parse_float=len)
+        return document
     except RecursionError:
         raise NotJson("", f"nested too deeply; send at most {MAX_NESTING} levels") from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise NotJson("", f"the body is not JSON ({error}); send one JSON object") from None
+
+
+def _without_doubles(pairs: list[tuple[str, Any]]) -> None:
+    names = [name for name, _ in pairs]
+    if len(set(names)) < len(names):
+        double = next(name for name in names if names.count(name) > 1)
+        raise NotJson("", f"found the key {shown(double)} twice in one object; send it once")
 
 
 D = TypeVar("D", bound=Document)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from shunter.model.identity import NAME_RULE, is_name
 from shunter.model.limits import option_faults
-from shunter.model.worker import PLAIN_PREFIX
+from shunter.model.worker import MAX_HANDLERS, PLAIN_PREFIX
 from shunter.wire.messages import PROTOCOL_VERSION, Hello
 
 MAX_SLOTS = 100_000
@@ -27,6 +27,9 @@ def _faults(hello: Hello) -> Iterator[str]:
         yield f"worker_id: found {hello.worker_id[:64]!r}; send {NAME_RULE}"
     if not 1 <= hello.max_jobs <= MAX_SLOTS:
         yield f"max_jobs: found {hello.max_jobs}; send 1 to {MAX_SLOTS}"
+    if len(hello.handlers) > MAX_HANDLERS:
+        yield f"handlers: found {len(hello.handlers)} types of job; send {MAX_HANDLERS} at most"
+        return
     for handler in hello.handlers:
         if not is_name(handler.type):
             yield f"handlers: found {handler.type[:64]!r}; send {NAME_RULE}"

@@ -11,10 +11,9 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from shunter.model.worker import Worker
+from shunter.model.worker import MAX_HANDLERS, Worker
 from shunter.wire.checking import Document, Name
 
-MAX_HANDLERS = 256
 MAX_JOBS = 10_000
 
 Hostname = Annotated[

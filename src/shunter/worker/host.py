@@ -15,7 +15,9 @@ import structlog
 from msgspec import Struct
 
 from shunter.app import App
+from shunter.errors import AppError
 from shunter.model.report import Advance, Held, Report
+from shunter.model.worker import MAX_HANDLERS
 from shunter.net.environment import Environment
 from shunter.wire.messages import Assignment
 from shunter.worker.pool.process_pool import PoolSettings, ProcessPool
@@ -47,6 +49,11 @@ class WorkerHost:
     ) -> None:
         self._environment, self._grace = environment, settings.grace
         self._types = tuple(handler.type for handler in app.handlers())
+        if len(self._types) > MAX_HANDLERS:
+            raise AppError(
+                f"the app has {len(self._types)} types of job, and a worker may do {MAX_HANDLERS}; "
+                "divide it into several apps, with workers of their own"
+            )
         self._log = structlog.get_logger("shunter.worker")
         self._stopping = asyncio.Event()
         self._will_flush = False

@@ -12,10 +12,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
 from conformance.store.given import claim, ended, job, jobs, worker
 from shunter.cli import doctor
+from shunter.cli.terminal import Terminal
 from shunter.store.finding import State
 from shunter.store.port import JobQuery
 from shunter.store.registry import driver_of
@@ -67,7 +67,7 @@ def states(url, *, repair=False):
 
 
 def exit_code(url, **options):
-    return doctor.run_on_store(url, console=Console(file=io.StringIO()), **options)
+    return doctor.run_on_store(url, console=Terminal(file=io.StringIO()), **options)
 
 
 def overwrite(path, page, content=b"\xa5" * 64):

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from shunter.flow.runners.engines.network import engine_endpoint
 from system.yard import until
 
 COUNTING = str(Path(__file__).with_name("counting_flow.py"))
@@ -27,15 +28,16 @@ class EngineProcess:
         node: int,
         nodes: int,
         *,
-        listen: str = "tcp://127.0.0.1:*",
+        listen: str = "",
         inside: tuple[str, ...] = (),
         environ: dict[str, str] | None = None,
     ) -> None:
         self.log = folder / f"engine-{node}-{os.urandom(3).hex()}.log"
         self._ready = self.log.with_suffix(".ready")
+        listen = listen or engine_endpoint(os.urandom(4).hex())
         words = [sys.executable, "-m", "shunter", "engine", "--node", str(node)]
         words += ["--nodes", str(nodes), "--listen", listen, "--ready", str(self._ready)]
-        words += [] if "127.0.0.1" in listen else ["--insecure"]
+        words += [] if listen.startswith("ipc://") else ["--insecure"]
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(
                 [*inside, *words],

@@ -309,9 +309,16 @@ def test_noise_at_an_inbox_is_refused_and_the_flow_goes_on(
             socket = context.socket(zmq.DEALER)
             socket.setsockopt(zmq.LINGER, 200)
             socket.connect(f"tcp://127.0.0.1:{port}")
+            stranger = messages.encoded(["stranger", 0, 1, 1, "", None])
+            nested = b"\x91" * 100_000 + b"\x01"
             socket.send(b"noise")
-            socket.send_multipart([b"\xc1", b"noise"])
-            socket.send_multipart([messages.encoded(["stranger", 0, 1, 1, "", None]), b"\x91\x01"])
+            socket.send_multipart([b"guessed" * 3, stranger, b"\x91\x01"])
+            socket.send_multipart([run._token, b"\xc1", b"noise"])
+            socket.send_multipart([run._token, stranger, b"\x91\x01"])
+            socket.send_multipart([run._token, nested, b""])
+            for sender in {name for worker in run.plan.workers for name in worker.senders}:
+                forged = messages.encoded([sender, 0, 1, 1_000_000, "", None])
+                socket.send_multipart([b"", forged, b"\x91\x01"])
             socket.close()
         background.outcome(60)
         said = "".join(each.log.read_text() for each in started)
@@ -320,6 +327,7 @@ def test_noise_at_an_inbox_is_refused_and_the_flow_goes_on(
     assert is_complete(sums_in(folder), 20_000)
     assert "an envelope was refused" in said
     assert "'stranger', which does not send here" in said
+    assert "it does not show the token of this run" in said
 
 
 def _ipc_folder() -> Path:

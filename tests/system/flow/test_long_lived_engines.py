@@ -131,7 +131,7 @@ def test_a_receipt_that_was_lost_at_the_very_end_is_told_again(tmp_path: Path) -
     plan = planned(flow, 2)
     context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
     deployment = Deployment(
-        context, flow, plan, 1, network=LOOPBACK, saved=None,
+        context, flow, plan, 1, network=LOOPBACK, saved=None, token=b"t",
         tell=lambda *_: None, complain=lambda _: None,
     )  # fmt: skip
     address = deployment.deploy(["str.1"], {})["str.1"]
@@ -141,7 +141,7 @@ def test_a_receipt_that_was_lost_at_the_very_end_is_told_again(tmp_path: Path) -
     end = LinkEnvelope(plan.worker("str.1").senders[0], 0, 1, 1, "", Instruction(END_OF_STREAM))
     try:
         for _ in range(2):
-            socket.send_multipart([msgspec.msgpack.encode(end), b""])
+            socket.send_multipart([b"t", msgspec.msgpack.encode(end), b""])
             assert socket.poll(5000)
             assert msgspec.msgpack.decode(socket.recv(), type=LinkReceipt).mark == 1
     finally:

@@ -186,3 +186,18 @@ def test_bad_requests_are_counted(web: Web) -> None:
     web.raw.post(JOBS, content=json.dumps({"typ": 1}), headers=JSON)
 
     until(lambda: web.station.counters()["refused_http_invalid"] == before + 1)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"type": "add", "type": "fail", "payload": [1, 2]}',
+        b'{"type": "add", "payload": [{"a": 1, "a": 2}]}',
+        b'{"type": "add", "execution": {"timeout": 1000, "timeout": 5}}',
+        b'{"type": "add", "ty\\u0070e": "fail"}',
+    ],
+)
+def test_a_key_that_stands_twice_is_malformed(web: Web, body: bytes) -> None:
+    said = refused(web.raw.post(JOBS, content=body, headers=JSON), 400, "malformed")
+
+    assert "twice in one object" in said

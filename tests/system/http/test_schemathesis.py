@@ -31,8 +31,12 @@ def session() -> Iterator[requests.Session]:
         yield kept
 
 
-UNPROMISED = {"report": [positive_data_acceptance]}
-"""`result` goes with one status and `error` with the other, which the schema does not say."""
+UNPROMISED = {
+    "report": [positive_data_acceptance],
+    "register": [positive_data_acceptance],
+}
+"""What the schema does not say: `result` goes with one status and `error` with the other; and the
+settings list the hosts where workers may be."""
 
 GOOD = [(operation, GenerationMode.POSITIVE) for operation in OPERATIONS]
 BAD = [(operation, GenerationMode.NEGATIVE) for operation in OPERATIONS

@@ -139,13 +139,25 @@ def test_udp_that_is_open_to_other_hosts_wants_a_secret(
     assert ("udp.secret_file" in finding.remedy) is (state is State.MISSING)
 
 
-def test_an_address_open_to_other_hosts_is_a_warning() -> None:
+@pytest.mark.parametrize(
+    ("insecure", "state", "remedy"),
+    [
+        (False, State.MISSING, "zmq.insecure = true"),
+        (True, State.WARN, "nothing here asks for a password"),
+    ],
+)
+def test_an_address_open_to_other_hosts_wants_a_word_for_it(
+    insecure: bool, state: State, remedy: str
+) -> None:
     finding = listening(
-        zmq__enabled=True, zmq__frontend=f"tcp://*:{free_port()}", zmq__backend="ipc://b"
+        zmq__enabled=True,
+        zmq__frontend=f"tcp://*:{free_port()}",
+        zmq__backend="ipc://b",
+        zmq__insecure=insecure,
     )["zmq.frontend"]
 
-    assert finding.state is State.WARN
-    assert "nothing here asks for a password" in finding.remedy
+    assert finding.state is state
+    assert remedy in finding.remedy
 
 
 @pytest.mark.parametrize("kind", [socket.SOCK_STREAM, socket.SOCK_DGRAM])

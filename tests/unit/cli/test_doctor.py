@@ -12,10 +12,10 @@ from importlib import metadata
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
 from shunter.cli import doctor, machine
 from shunter.cli.diagnosis import Finding, State, Surroundings
+from shunter.cli.terminal import Terminal
 from shunter.settings import Settings
 from shunter.settings_sources import load_settings
 
@@ -28,11 +28,11 @@ def empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def console() -> Console:
-    return Console(file=io.StringIO(), width=160)
+def console() -> Terminal:
+    return Terminal(file=io.StringIO(), width=160)
 
 
-def printed(console: Console) -> str:
+def printed(console: Terminal) -> str:
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue()
 
@@ -50,7 +50,7 @@ def gone(_: Surroundings) -> Finding:
     return Finding("door", State.MISSING, "gone", "buy one")
 
 
-def test_nothing_missing_is_exit_0(console: Console) -> None:
+def test_nothing_missing_is_exit_0(console: Terminal) -> None:
     assert doctor.run(None, environ={}, console=console, checks=[well, leaking]) == 0
 
     assert "flows [cold]" in printed(console)
@@ -58,14 +58,14 @@ def test_nothing_missing_is_exit_0(console: Console) -> None:
     assert "Nothing that is needed is missing." in printed(console)
 
 
-def test_something_missing_is_exit_1_with_the_remedy(console: Console) -> None:
+def test_something_missing_is_exit_1_with_the_remedy(console: Terminal) -> None:
     assert doctor.run(None, environ={}, console=console, checks=[well, gone]) == 1
 
     assert "buy one" in printed(console)
     assert "Something is missing: door." in printed(console)
 
 
-def test_json_is_an_array_of_findings(console: Console) -> None:
+def test_json_is_an_array_of_findings(console: Terminal) -> None:
     assert doctor.run(None, environ={}, as_json=True, console=console, checks=[leaking, gone]) == 1
 
     findings = json.loads(printed(console))

@@ -14,7 +14,7 @@ from shunter.dispatch.dispatcher import Dispatcher
 from shunter.dispatch.intake import IntakeRules
 from shunter.dispatch.rules import CallbackRules
 from shunter.model import callback
-from shunter.model.callback_hosts import allowed_hosts
+from shunter.model.allowed_hosts import allowed_hosts
 from shunter.model.job import Callback, Job, Status
 from shunter.model.report import Report
 from shunter.model.retry import Retry

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from shunter import App
 from shunter.errors import FlowError
 from shunter.flow.jobs import checkpoints_in, flow_in, flow_jobs
-from shunter.flow.terms import FLOW_JOB, FOLDER_VARIABLE
+from shunter.flow.terms import FLOW_JOB, FOLDER_VARIABLE, MASTERS_VARIABLE
 from shunter.testing import Sandbox
 
 FLOW = "from shunter import Flow\nflow = Flow('f')\nflow.source([1, 2]).sink(print)\n"
@@ -110,3 +111,30 @@ def test_a_worker_without_a_folder_says_so(monkeypatch: pytest.MonkeyPatch) -> N
         sandbox.settle()
         assert job.record.error is not None
         assert "start it with --flows FOLDER" in job.record.error.message
+
+
+@pytest.mark.parametrize(
+    ("master", "listed", "is_allowed"),
+    [
+        ("spark://203.0.113.7:7077", [], False),
+        ("sc://203.0.113.7", ["spark://a:7077"], False),
+        ("local-cluster[2,1,1024]", [], False),
+        ("spark://a:7077", ["spark://a:7077"], True),
+        ("local[2]", [], True),
+    ],
+)
+def test_a_job_may_name_a_master_that_the_worker_s_settings_list(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, master: str, listed: list[str], is_allowed: bool
+) -> None:
+    monkeypatch.setenv(MASTERS_VARIABLE, json.dumps(listed))
+    app = App()
+    flow_jobs(app, folder)
+
+    with Sandbox(app) as sandbox:
+        job = sandbox.submit(FLOW_JOB, "flow.py", on="local", master=master)
+        sandbox.settle()
+        error = job.record.error
+
+    assert (error is None) is is_allowed
+    if error is not None:
+        assert "add it to worker.spark_masters" in error.message

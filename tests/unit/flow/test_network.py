@@ -119,6 +119,18 @@ def test_who_reaches_an_endpoint(endpoint: str, expected: bool) -> None:
     assert is_loopback(endpoint) is expected
 
 
-def test_an_engine_listens_beyond_this_host_only_when_told_so() -> None:
-    with pytest.raises(FlowError, match=r"--insecure"):
-        Engine(0, 1, "tcp://0.0.0.0:*")
+def test_an_engine_does_not_take_the_place_of_another(tmp_path: Path) -> None:
+    listen = f"ipc://{tmp_path}/e"
+    one = Engine(0, 1, listen)
+    try:
+        with pytest.raises(FlowError, match="another engine listens at"):
+            Engine(0, 1, listen)
+    finally:
+        one.stop()
+        one.serve()
+
+
+@pytest.mark.parametrize("listen", ["tcp://0.0.0.0:*", "tcp://127.0.0.1:*", "ipc://@abstract"])
+def test_an_engine_listens_where_other_users_reach_it_only_when_told_so(listen: str) -> None:
+    with pytest.raises(FlowError, match=r"other users of this host included.*--insecure"):
+        Engine(0, 1, listen)

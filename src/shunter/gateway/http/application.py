@@ -6,9 +6,9 @@ from collections.abc import Callable
 from importlib.metadata import version
 
 import msgspec
-from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.types import ASGIApp
 
 from shunter.dispatch.dispatcher import Dispatcher
 from shunter.gateway.http.jobs import JobRoutes
@@ -16,7 +16,9 @@ from shunter.gateway.http.openapi import OPERATIONS, Operation, openapi_document
 from shunter.gateway.http.probes import Probes
 from shunter.gateway.http.worker_calls import HttpWorkers
 from shunter.gateway.http.workers import WorkerRoutes
+from shunter.model.allowed_hosts import AllowedHosts
 from shunter.net.web.answering import Handler, application, max_body_bytes
+from shunter.net.web.guard import RequestGuard
 from shunter.net.web.refusals import HttpRefusal, JsonAnswer
 from shunter.refusal_log import RefusalLog
 
@@ -28,8 +30,9 @@ def http_app(
     *,
     is_ready: Callable[[], bool],
     new_id: Callable[[], str],
-) -> Starlette:
-    """Build the application."""
+    hosts: AllowedHosts,
+) -> ASGIApp:
+    """Build the application, for whoever knows this server as one of these `hosts`."""
     limit = max_body_bytes(dispatcher.rules.intake.max_payload_bytes)
     jobs = JobRoutes(dispatcher, new_id=new_id, max_body_bytes=limit)
     workers = WorkerRoutes(dispatcher, http_workers, max_body_bytes=limit)
@@ -71,4 +74,5 @@ def http_app(
     methods: dict[str, dict[str, Handler]] = {}
     for operation in OPERATIONS:
         methods.setdefault(operation.path, {})[operation.method] = guarded(operation)
-    return application(methods, on_refused=refused, directory="/openapi.json lists what is")
+    served = application(methods, on_refused=refused, directory="/openapi.json lists what is")
+    return RequestGuard(served, hosts, refused)

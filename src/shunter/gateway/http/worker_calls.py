@@ -25,6 +25,7 @@ from shunter.dispatch.rules import UNSENT_BYTES
 from shunter.dispatch.verdict import is_run_of
 from shunter.errors import StoreError
 from shunter.model import health
+from shunter.model.allowed_hosts import AllowedHosts
 from shunter.model.health import HealthRules
 from shunter.model.job import Job
 from shunter.model.report import Held
@@ -54,15 +55,24 @@ FULL = (HTTPStatus.CONFLICT, HTTPStatus.SERVICE_UNAVAILABLE)
 
 
 class HttpWorkers:
-    """All HTTP workers, as one dispatcher speaks with them. A WorkerLink."""
+    """All HTTP workers, as one dispatcher speaks with them. A WorkerLink.
+
+    `hosts` are those where workers may be: nobody else is called.
+    """
 
     def __init__(
-        self, dispatcher: Dispatcher, rules: HealthRules, *, environment: Environment = REAL
+        self,
+        dispatcher: Dispatcher,
+        rules: HealthRules,
+        *,
+        hosts: AllowedHosts,
+        environment: Environment = REAL,
     ) -> None:
         self._dispatcher = dispatcher
         self._rules = rules
         self._log = structlog.get_logger("shunter.dispatcher")
-        self._caller = environment.caller(at_once=CALLS_AT_ONCE)
+        self._caller = environment.caller(at_once=CALLS_AT_ONCE, may_call=hosts.may_call)
+        self.hosts = hosts
         self._unsent_bytes = 0
         self._tasks: set[asyncio.Task[None]] = set()
         self._offered: set[Held] = set()

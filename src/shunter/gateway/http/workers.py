@@ -38,6 +38,9 @@ class WorkerRoutes:
     async def register(self, request: Request) -> Response:
         """PUT: a worker comes. It may have jobs at once, and is asked for its health at once."""
         wish = checked(parsed(await read_body(request, self._max_body_bytes)), WorkerRequest)
+        if not self._http_workers.hosts.has(wish.hostname):
+            fault = self._http_workers.hosts.unlisted(wish.hostname)
+            raise HttpRefusal(HTTPStatus.UNPROCESSABLE_ENTITY, fault, field="hostname")
         now = self._dispatcher.now()
 
         def come(known: Worker | None) -> Worker:

@@ -27,7 +27,10 @@ def max_body_bytes(max_message_bytes: int) -> int:
 
 
 def application(
-    methods: Mapping[str, Mapping[str, Handler]], *, on_refused: OnRefused, directory: str
+    methods: Mapping[str, Mapping[str, Handler]],
+    *,
+    on_refused: OnRefused,
+    directory: str,
 ) -> Starlette:
     """Serve these methods by path.
 

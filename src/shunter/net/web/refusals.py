@@ -24,12 +24,14 @@ from shunter.wire.tagging import BadDocument
 
 CODES = {
     HTTPStatus.BAD_REQUEST: "malformed",
+    HTTPStatus.FORBIDDEN: "forbidden",
     HTTPStatus.NOT_FOUND: "not_found",
     HTTPStatus.METHOD_NOT_ALLOWED: "method_not_allowed",
     HTTPStatus.REQUEST_TIMEOUT: "too_slow",
     HTTPStatus.CONFLICT: "conflict",
     HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "too_large",
     HTTPStatus.UNSUPPORTED_MEDIA_TYPE: "unsupported_media_type",
+    HTTPStatus.MISDIRECTED_REQUEST: "misdirected",
     HTTPStatus.UNPROCESSABLE_ENTITY: "invalid",
     HTTPStatus.INTERNAL_SERVER_ERROR: "internal",
     HTTPStatus.SERVICE_UNAVAILABLE: "unavailable",

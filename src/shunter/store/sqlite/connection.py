@@ -5,10 +5,12 @@ Every connection is used by one thread alone. Transactions are begun and ended b
 
 from __future__ import annotations
 
+import os
 import re
 import sqlite3
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from importlib.resources import files
 from pathlib import Path
 from typing import TypeVar
@@ -47,6 +49,8 @@ def connect(
             f"store {path}: this Python has SQLite {sqlite3.sqlite_version}, and {needed} or "
             "later is needed; use a newer Python build"
         )
+    if is_new:
+        _make_private(path)
     connection = sqlite3.connect(
         path if is_new else existing(path),
         uri=not is_new,
@@ -70,6 +74,12 @@ def connect(
         connection.close()
         raise
     return connection
+
+
+def _make_private(path: str) -> None:
+    """Make the file, if it is not there, for this user alone; others may read payloads in it."""
+    with suppress(OSError):  # whatever is wrong, SQLite says it better
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
 
 
 def existing(path: str) -> str:

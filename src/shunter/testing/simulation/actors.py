@@ -107,6 +107,7 @@ def _settings(name: str, world: World) -> Settings:
             frontend=frontend(name),
             backend=backend(name),
             resend_after_seconds=TASK_TIMEOUT_SECONDS,
+            insecure=True,
         ),
         udp=UdpSettings(
             enabled=WorkerKind.UDP in kinds or bool(scenario.udp_clients),
@@ -115,12 +116,18 @@ def _settings(name: str, world: World) -> Settings:
             task_timeout=TASK_TIMEOUT_SECONDS,
             timeout_task_placement=PLACEMENT_SECONDS,
         ),
-        http=HttpSettings(enabled=WorkerKind.HTTP in kinds, host=name, port=HTTP_PORT),
+        http=HttpSettings(
+            enabled=WorkerKind.HTTP in kinds, host=name, port=HTTP_PORT, insecure=True
+        ),
         callbacks=CallbackSettings(
             allowed_hosts=scenario.receivers, max_tries=MAX_TRIES, max_delay_seconds=4.0
         ),
         dispatcher=DispatcherSettings(
             jobs=JobSettings(cooldown_period=scenario.cooldown, job_verification_interval=5000),
-            workers=HealthSettings(ping_interval=6000, dead_worker_ping_interval=6000),
+            workers=HealthSettings(
+                ping_interval=6000,
+                dead_worker_ping_interval=6000,
+                allowed_hosts=tuple(plan.name for plan in scenario.workers),
+            ),
         ),
     )

@@ -115,6 +115,7 @@ class HttpWorkerActor(WorkerActor):
             dispatchers=tuple(map(web_address, self._plan.dispatchers)),
             host=name,
             port=WORKER_PORT,
+            insecure=True,
             grace=GRACE_SECONDS,
             quiet_after=QUIET_SECONDS,
             pool=self._pool_settings,

@@ -10,8 +10,10 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 from shunter.app import App
+from shunter.model.allowed_hosts import LOOPBACK, allowed_hosts
 from shunter.model.report import Advance, Held, Report
 from shunter.net.environment import REAL, Environment
+from shunter.net.exposure import check_exposure
 from shunter.net.web.answering import max_body_bytes
 from shunter.wire.messages import Assignment
 from shunter.worker.host import HostSettings, WorkerHost
@@ -43,6 +45,7 @@ class HttpHostSettings(HostSettings, frozen=True, kw_only=True):
     host: str = "127.0.0.1"
     port: int = 0
     hostname: str = ""
+    insecure: bool = False
     quiet_after: float = 60.0
     max_message_bytes: int = 16 << 20
 
@@ -73,6 +76,12 @@ class HttpHost(WorkerHost):
 
     async def _prepare(self) -> None:
         settings, environment = self._settings, self._environment
+        check_exposure(
+            "worker.http.host",
+            settings.host,
+            is_guarded=settings.insecure,
+            remedy="or worker.http.insecure = true among friends",
+        )
         self._server = environment.http_server(
             worker_app(
                 self._holdings,
@@ -80,6 +89,10 @@ class HttpHost(WorkerHost):
                 stop=lambda run: self._pool.cancel([run]),
                 on_call=self._heard,
                 max_body_bytes=max_body_bytes(settings.max_message_bytes) + RECORD_BYTES,
+                hosts=allowed_hosts(
+                    [*LOOPBACK, settings.host, settings.hostname or settings.host],
+                    "worker.http.hostname",
+                ),
             ),
             settings.host,
             settings.port,

@@ -9,10 +9,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from shunter.model.allowed_hosts import AllowedHosts
 from shunter.model.identity import is_name
 from shunter.model.report import Held
 from shunter.net.web.answering import application
 from shunter.net.web.bodies import aside, read_body
+from shunter.net.web.guard import RequestGuard
 from shunter.net.web.refusals import HttpRefusal, JsonAnswer
 from shunter.refusal_log import RefusalLog
 from shunter.wire.checking import parsed
@@ -34,8 +36,10 @@ def worker_app(
     stop: Callable[[Held], None],
     on_call: Callable[[float], None],
     max_body_bytes: int,
+    hosts: AllowedHosts,
 ) -> ASGIApp:
     """Build the application; `on_call` hears the lease that a dispatcher's call grants."""
+    on_refused = _noted_in(RefusalLog(logger="shunter.worker"))
     routes = OfferRoutes(holdings, start=start, stop=stop, max_body_bytes=max_body_bytes)
     app = application(
         {
@@ -43,7 +47,7 @@ def worker_app(
             "/jobs/": {"POST": routes.offer},
             "/jobs/{id}": {"GET": routes.show, "DELETE": routes.cancel},
         },
-        on_refused=_noted_in(RefusalLog(logger="shunter.worker")),
+        on_refused=on_refused,
         directory="a worker serves /health_check/ and /jobs/",
     )
 
@@ -53,7 +57,7 @@ def worker_app(
                 on_call(span)
         await app(scope, receive, send)
 
-    return listening
+    return RequestGuard(listening, hosts, on_refused)
 
 
 class OfferRoutes:

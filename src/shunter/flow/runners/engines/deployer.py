@@ -181,6 +181,7 @@ class FlowRun:
         self._addresses = list(engines)
         self._engines: list[EngineConnection] = []
         self._name = secrets.token_hex(4)
+        self._token = secrets.token_bytes(16)
         self._run = ""
         self.fingerprint = flow.fingerprint()
         self.plan = planned(flow, len(self._addresses))
@@ -302,6 +303,7 @@ class FlowRun:
             engine.ask(
                 messages.Prepare(
                     run=self._run,
+                    token=self._token,
                     flow=self._spec,
                     fingerprint=self.fingerprint,
                     node=engine.node,

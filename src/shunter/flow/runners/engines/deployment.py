@@ -57,10 +57,11 @@ class Deployment:
         saved: Snapshots | None,
         tell: Tell,
         complain: Complain,
+        token: bytes,
         limit: int = LIMIT,
         output_run: str = "",
     ) -> None:
-        self._output_run = output_run
+        self._output_run, self._token = output_run, token
         self.flow, self.plan, self.node = flow, plan, node
         self._context, self._saved, self._limit = context, saved, limit
         self._tell, self._complain = tell, complain
@@ -97,6 +98,7 @@ class Deployment:
                     inbox,
                     self._codec,
                     self._host,
+                    token=self._token,
                     instructions=self.flow.instructions,
                     complain=self._complain,
                 )
@@ -130,7 +132,7 @@ class Deployment:
         if way is Way.QUEUE:
             return self._ports[address.port]
         if address not in self._peers:
-            self._peers[address] = PeerSocket(self._context, address, way)
+            self._peers[address] = PeerSocket(self._context, address, way, self._token)
         owner = edge.sender.rpartition("/")[0]
         mark = 0 if self._saved is None else self._saved[owner]["numbers"][edge.sender] - 1
         return self._peers[address].link(edge.sender, self._limit, self._codec, mark=mark)

@@ -24,7 +24,7 @@ from shunter.flow.loading import forget_modules, load
 from shunter.flow.runners.engines import messages
 from shunter.flow.runners.engines.deployment import Deployment
 from shunter.flow.runners.engines.messages import EngineAnswer, Happened
-from shunter.flow.runners.engines.network import is_loopback
+from shunter.flow.runners.engines.network import is_private, is_taken
 from shunter.flow.runtime.bad_events import users_traceback
 from shunter.flow.runtime.plan import planned
 
@@ -53,15 +53,20 @@ class Engine:
         load: Callable[[str], FlowGraph] = load,
         deserted_after: float = math.inf,
     ) -> None:
-        if not is_insecure and not is_loopback(listen):
+        if not is_insecure and not is_private(listen):
             raise FlowError(
-                f"an engine at {listen} would run flow files for whoever reaches it; listen at "
-                "tcp://127.0.0.1:PORT, or say --insecure where only friends do"
+                f"an engine at {listen} would run flow files for whoever reaches it, other users "
+                "of this host included; listen at ipc://PATH, or say --insecure where only "
+                "friends do"
             )
         if not 0 <= node < nodes:
             raise FlowError(
                 f"an engine can't be node {node} of {nodes}; with {nodes} engines the numbers are "
                 f"0 to {nodes - 1}"
+            )
+        if is_taken(listen):
+            raise FlowError(
+                f"another engine listens at {listen}; stop it, or name another place with --listen"
             )
         self.node, self.nodes = node, nodes
         self._load, self._deserted_after = load, deserted_after
@@ -155,6 +160,7 @@ class Engine:
             saved=saved,
             limit=it.limit,
             output_run=it.output_run,
+            token=it.token,
             tell=lambda what, data: self._news.put((it.run, what, data)),
             complain=self._complain,
         )

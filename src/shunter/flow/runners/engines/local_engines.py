@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import subprocess
 import sys
 import time
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Self
 
 from shunter.errors import FlowError
+from shunter.flow.runners.engines.network import engine_endpoint
 
 START_SECONDS = 30.0
 STOP_SECONDS = 3.0
@@ -18,10 +20,11 @@ STARTS = 3
 
 
 class LocalEngines:
-    """So many engine processes, on loopback. What they log goes to files in `folder`."""
+    """So many engine processes, for this user alone. What they log goes to files in `folder`."""
 
     def __init__(self, count: int, folder: Path) -> None:
         self._count, self._folder = count, folder
+        self._name = secrets.token_hex(4)
         self.processes: list[subprocess.Popen[bytes]] = []
         self._endpoints: list[str] = []
 
@@ -43,6 +46,8 @@ class LocalEngines:
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
+        for node in range(self._count):  # those that were killed have left theirs
+            Path(self._listen(node).removeprefix("ipc://")).unlink(missing_ok=True)
 
     def kill(self) -> None:
         """End the engines without waiting for what they do."""
@@ -76,13 +81,16 @@ class LocalEngines:
                 [
                     *(sys.executable, "-m", "shunter", "engine"),
                     *("--node", str(node), "--nodes", str(self._count)),
-                    *("--listen", "tcp://127.0.0.1:*", "--ready", str(self._ready(node))),
+                    *("--listen", self._listen(node), "--ready", str(self._ready(node))),
                     *("--parent", str(os.getpid())),
                 ],
                 stdout=log,
                 stderr=log,
                 stdin=subprocess.DEVNULL,
             )
+
+    def _listen(self, node: int) -> str:
+        return engine_endpoint(f"{self._name}_{node}")
 
     def _ready(self, node: int) -> Path:
         return self._folder / f"engine-{node}.ready"

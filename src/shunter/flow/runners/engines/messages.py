@@ -25,9 +25,13 @@ class EngineHello(Request, frozen=True, tag="hello"):
 
 
 class Prepare(Request, frozen=True, tag="prepare"):
-    """Load a flow, and take it on if it is the one that is meant; what was there is removed."""
+    """Load a flow, and take it on if it is the one that is meant; what was there is removed.
+
+    `token` is known to the engines of this run alone: who sends into an inbox shows it.
+    """
 
     run: str
+    token: bytes
     flow: str
     fingerprint: str
     node: int

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import ipaddress
 import socket
-import tempfile
 from collections.abc import Collection
 from enum import StrEnum
-from os import getuid
 from pathlib import Path
 
 import msgspec
 import psutil
 
 from shunter.errors import FlowError
+from shunter.private_folder import private_folder
 
 
 class InboxAddress(msgspec.Struct, frozen=True, array_like=True):
@@ -91,11 +90,28 @@ def sweep_inboxes(host: str) -> int:
     return len(stale)
 
 
+def engine_endpoint(name: str) -> str:
+    """Where an engine listens for deployers of the same user, and nobody else."""
+    return f"ipc://{private_folder()}/engine_{name}"
+
+
 def is_loopback(endpoint: str) -> bool:
     """True if an endpoint of ZeroMQ is reached from this host alone."""
     scheme, _, rest = endpoint.partition("://")
     host = rest.rpartition(":")[0]
     return scheme == "ipc" or host == "localhost" or host.startswith("127.")
+
+
+def is_private(endpoint: str) -> bool:
+    """True if only this user can reach an endpoint of ZeroMQ: any user reaches loopback."""
+    path = endpoint.removeprefix("ipc://")
+    return path != endpoint and not path.startswith("@")
+
+
+def is_taken(endpoint: str) -> bool:
+    """True if somebody listens at an endpoint that is a file: ZeroMQ would put its own there."""
+    path = Path(endpoint.removeprefix("ipc://"))
+    return endpoint.startswith("ipc://") and path.exists() and _is_listening(path)
 
 
 def _is_listening(path: Path) -> bool:
@@ -110,6 +126,4 @@ def _is_listening(path: Path) -> bool:
 
 
 def _ipc_folder(host: str) -> Path:
-    folder = Path(tempfile.gettempdir()) / f"shunter-{getuid()}" / host
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    return folder
+    return private_folder(host)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from hmac import compare_digest
 from typing import Any
 
 import msgspec
@@ -36,9 +37,11 @@ class InboxSocket:
         codec: Codec,
         host: str,
         *,
+        token: bytes,
         instructions: Collection[str],
         complain: Complain,
     ) -> None:
+        self._token = token
         self._end, self._complain = LinkEnd(inbox, codec.decode, instructions), complain
         self._peers: dict[str, bytes] = {}
         self.socket = context.socket(zmq.ROUTER)
@@ -61,7 +64,7 @@ class InboxSocket:
                 return at > 0
             try:
                 self._take(frames)
-            except (FlowError, msgspec.DecodeError, ValueError) as error:
+            except (FlowError, msgspec.DecodeError, ValueError, RecursionError) as error:
                 self._complain(f"an envelope was refused: {error}")
         return True
 
@@ -73,7 +76,9 @@ class InboxSocket:
                 self._reply(peer, receipt)
 
     def _take(self, frames: list[bytes]) -> None:
-        peer, header, body = frames
+        peer, token, header, body = frames
+        if not compare_digest(token, self._token):
+            raise FlowError("it does not show the token of this run")
         envelope = _envelope.decode(header)
         gap = self._end.take(envelope, body)
         self._peers[envelope.sender] = peer
@@ -91,8 +96,8 @@ class InboxSocket:
 class PeerSocket:
     """The way to an inbox in another process, shared by all senders here."""
 
-    def __init__(self, context: Context, address: InboxAddress, way: Way) -> None:
-        self.way = way
+    def __init__(self, context: Context, address: InboxAddress, way: Way, token: bytes) -> None:
+        self.way, self._token = way, token
         self._links: dict[str, Link] = {}
         self.socket = context.socket(zmq.DEALER)
         self.socket.setsockopt(zmq.LINGER, 0)
@@ -126,5 +131,5 @@ class PeerSocket:
         return all(link.is_settled for link in self._links.values())
 
     def _send(self, envelope: LinkEnvelope, body: bytes) -> None:
-        frames: list[Any] = [_encode(envelope), body]
+        frames: list[Any] = [self._token, _encode(envelope), body]
         self.socket.send_multipart(frames)

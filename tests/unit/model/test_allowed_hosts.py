@@ -9,7 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from yarl import URL
 
-from shunter.model.callback_hosts import LOOPBACK, MAX_URL_LENGTH, AllowedHosts, allowed_hosts
+from shunter.model.allowed_hosts import (
+    LOOPBACK,
+    MAX_URL_LENGTH,
+    AllowedHosts,
+    allowed_hosts,
+    is_same_address,
+)
 
 HERE = allowed_hosts()
 SOME = allowed_hosts(
@@ -215,6 +221,19 @@ def test_an_empty_list_allows_nobody() -> None:
 def test_an_entry_that_means_nothing_is_refused(entry: str) -> None:
     with pytest.raises(ValueError, match="is none"):
         allowed_hosts(("localhost", entry))
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "expected"),
+    [
+        ("10.0.0.1", "::ffff:10.0.0.1", True),
+        ("2001:db8::1", "2001:db8:0:0:0:0:0:1", True),
+        ("10.0.0.1", "10.0.0.2", False),
+        ("name", "name", False),
+    ],
+)
+def test_an_address_is_known_in_every_spelling(one: str, other: str, expected: bool) -> None:
+    assert is_same_address(one, other) is expected
 
 
 def test_the_default_is_loopback() -> None:

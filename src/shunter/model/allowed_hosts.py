@@ -1,11 +1,11 @@
-"""Which addresses a callback may go to: a list of names, addresses and networks.
+"""Which addresses may be called, or called by: a list of names, addresses and networks.
 
 A dispatcher stands inside a network, and who submits a job perhaps does not: without a list, a
-callback would be a way to reach what is inside. So the host must be listed, and what a listed
-*name* leads to must be public or be listed itself: whoever controls a name must not be able to
-point it inwards. Link-local addresses (where clouds keep their secrets), multicast and
-"unspecified" ones count as listed only where an entry names just them, not as part of a larger
-network.
+callback, or a worker that is said to be there, would be a way to reach what is inside. So the host
+must be listed, and what a listed *name* leads to must be public or be listed itself: whoever
+controls a name must not be able to point it inwards. Link-local addresses (where clouds keep their
+secrets), multicast and "unspecified" ones count as listed only where an entry names just them, not
+as part of a larger network.
 URLs are read by a narrow rule that leaves two readers nothing to disagree about.
 Pure: names are resolved elsewhere, and asked about here.
 """
@@ -62,6 +62,7 @@ class AllowedHosts(Struct, frozen=True):
     names: frozenset[str]
     domains: tuple[str, ...]
     networks: tuple[Network, ...]
+    setting: str = SETTING
 
     def fault(self, url: str) -> str | None:
         """Say why a URL may not be called back, and what to do about it; None if it may be."""
@@ -69,13 +70,22 @@ class AllowedHosts(Struct, frozen=True):
         host, fault = _host(url)
         if host is None:
             return f"found {shown}: {fault}"
-        address = _address(host)
-        if self._has_name(host) if address is None else self._has_address(address):
+        if self.has(host):
             return None
+        return f"found {shown}: {self.unlisted(host)}"
+
+    def has(self, host: str) -> bool:
+        """True if a host is listed, by its name or its address."""
+        host = host.lower().rstrip(".")
+        address = _address(host)
+        return self._has_name(host) if address is None else self._has_address(address)
+
+    def unlisted(self, host: str) -> str:
+        """Say that a host is not listed, and what to do about it."""
         listed = ", ".join(self.entries) or "none"
         return (
-            f"found {shown}: calls to {host} are not allowed; allowed are {listed}; "
-            f"add it to {SETTING} of the dispatchers"
+            f"calls to {host} are not allowed; allowed are {listed}; "
+            f"add it to {self.setting} of the dispatchers"
         )
 
     def may_call(self, host: str, address: str) -> bool:
@@ -103,7 +113,7 @@ class AllowedHosts(Struct, frozen=True):
         )
 
 
-def allowed_hosts(entries: Iterable[str] = LOOPBACK) -> AllowedHosts:
+def allowed_hosts(entries: Iterable[str] = LOOPBACK, setting: str = SETTING) -> AllowedHosts:
     """Read a list, or raise ValueError that names the entry which is wrong."""
     written = tuple(entries)
     names, domains, networks = set(), [], []
@@ -121,7 +131,13 @@ def allowed_hosts(entries: Iterable[str] = LOOPBACK) -> AllowedHosts:
                 names.add(host.lower())
         else:
             raise ValueError(f"{ENTRY_RULE}; {entry!r} is none")
-    return AllowedHosts(written, frozenset(names), tuple(domains), tuple(networks))
+    return AllowedHosts(written, frozenset(names), tuple(domains), tuple(networks), setting)
+
+
+def is_same_address(one: str, other: str) -> bool:
+    """True if these are one address, however it is written or wrapped."""
+    address = _address(one)
+    return address is not None and address == _address(other)
 
 
 def _host(url: str) -> tuple[str | None, str]:
