@@ -280,7 +280,9 @@ class Frontend:
                 code = RefusalCode.STORE_FAILS
                 self._refuse(identity, request_of(body), str(error), code)
             else:
-                self._send(identity, full(answer_kind, answer), in_parts=in_parts)
+                if not self._send(identity, full(answer_kind, answer), in_parts=in_parts):
+                    busy_kind, busy, _ = self._busy(request_of(body))
+                    self._send_frames(identity, full(busy_kind, busy))
 
     async def _fetch(self, body: bytes) -> Answer:
         fetch = decode(body, Fetch)
