@@ -1,0 +1,62 @@
+"""CURVE on ZeroMQ sockets: who listens is known by its key, and who comes shows one.
+
+libzmq asks about each new connection over ZAP; the answer is the caller's. Which key a message came
+under is told with it (`transport.Peer`), so that a key that was revoked since counts no more.
+Must not know what a key may do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import zmq
+from msgspec import Struct
+from zmq.auth.asyncio import AsyncioAuthenticator
+
+IsKnown = Callable[[str], bool]
+
+
+class CurvePair(Struct, frozen=True):
+    """A key pair, in Z85. `server` is the key of whoever is connected to."""
+
+    public: str
+    secret: str
+    server: str | None = None
+
+    def __repr__(self) -> str:
+        return f"CurvePair({self.public!r})"
+
+
+class CurveGate:
+    """Answers, for all sockets of one context that listen, whether a peer may come in."""
+
+    def __init__(self, context: zmq.Context[zmq.Socket[bytes]], is_known: IsKnown) -> None:
+        self._authenticator = AsyncioAuthenticator(context)
+        self._authenticator.configure_curve_callback("*", _Provider(is_known))
+        self._authenticator.start()
+
+    def close(self) -> None:
+        self._authenticator.stop()
+
+
+class _Provider:
+    def __init__(self, is_known: IsKnown) -> None:
+        self._is_known = is_known
+
+    def callback(self, _domain: str, public: bytes) -> bool:
+        return self._is_known(public.decode())
+
+
+def listen_with(socket: zmq.Socket[bytes], pair: CurvePair, *, domain: str) -> None:
+    """Demand keys of whoever connects; before the socket is bound."""
+    socket.setsockopt(zmq.CURVE_SERVER, 1)
+    socket.setsockopt(zmq.CURVE_SECRETKEY, pair.secret.encode())
+    socket.setsockopt(zmq.ZAP_DOMAIN, domain.encode())
+
+
+def connect_with(socket: zmq.Socket[bytes], pair: CurvePair) -> None:
+    """Show a key, and talk to nobody but the holder of the server's."""
+    assert pair.server is not None
+    socket.setsockopt(zmq.CURVE_PUBLICKEY, pair.public.encode())
+    socket.setsockopt(zmq.CURVE_SECRETKEY, pair.secret.encode())
+    socket.setsockopt(zmq.CURVE_SERVERKEY, pair.server.encode())
