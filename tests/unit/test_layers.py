@@ -82,8 +82,8 @@ LAYERS = {
         "payload", "app", "flow", "dispatch", "gateway", "worker", "client", "testing",
     ),
     "cli": (
-        "errors", "model", "settings", "settings_sources", "secret_file", "key_file", "private_folder",
-        "wire", "net", "shown_text", "store",
+        "errors", "model", "settings", "settings_sources", "secret_file", "key_file",
+        "private_folder", "wire", "net", "shown_text", "store",
         "context", "payload", "app", "flow", "reporting", "dispatch", "gateway", "worker", "client",
         "testing", "cli", "__init__",
     ),

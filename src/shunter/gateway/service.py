@@ -21,11 +21,14 @@ from shunter.gateway.clocks import SteadyClock, host_clock
 from shunter.gateway.http.application import http_app
 from shunter.gateway.http.worker_calls import HttpWorkers
 from shunter.gateway.ids import Ids
+from shunter.gateway.key_list import REFRESH_SECONDS, KeyList
 from shunter.gateway.udp.gateway import UdpGateway, UdpRules
 from shunter.gateway.zmq.backend import Backend
 from shunter.gateway.zmq.frontend import Frontend
+from shunter.key_file import read_key_file
 from shunter.model.allowed_hosts import allowed_hosts
 from shunter.model.health import HealthRules
+from shunter.model.key import Role
 from shunter.model.presence import Skews
 from shunter.model.retry import Retry
 from shunter.net.environment import REAL, Environment
@@ -36,6 +39,7 @@ from shunter.net.web.server import HttpServer
 from shunter.refusal_log import RefusalLog
 from shunter.secret_file import secret_of
 from shunter.settings import Settings
+from shunter.store.key_records import SECRET_BYTES
 from shunter.store.port import Store
 from shunter.store.registry import store_mark
 from shunter.wire.udp import naming
@@ -78,6 +82,7 @@ class Service:
             on_refused=self._refused,
             on_store_error=self._store_failed,
         )
+        self._keys = key_list_of(settings)
         self._observed = self.dispatcher.store_health.observed
         self._alarm_clock = AlarmClock()
         self._refusals = RefusalLog(self.dispatcher.counters)
@@ -116,6 +121,7 @@ class Service:
         check_exposures(self._settings)
         self._environment.tune_interpreter()
         await self._store.open()
+        await self._keys.open(self._store, self._environment.token_bytes(SECRET_BYTES))
         context = self._environment.zmq_context()
         try:
             if self._settings.zmq.enabled:
@@ -142,6 +148,7 @@ class Service:
                 group.create_task(self._every(ALARM_SECONDS, self._ring_alarms)),
                 group.create_task(self._every(CATCH_UP_SECONDS, self._catch_up)),
                 group.create_task(self._every(SWEEP_SECONDS, self._sweep)),
+                group.create_task(self._every(REFRESH_SECONDS, self._refresh_keys)),
                 group.create_task(self._every(PRESENCE_SECONDS, self._meet_others)),
                 group.create_task(self._every(self._verification_seconds, self._verify)),
                 group.create_task(self._every(HOUSEKEEPING_SECONDS, self._keep_house)),
@@ -276,6 +283,9 @@ class Service:
         workers = await sweep.survey(self.dispatcher, self._http_workers)
         await self._http_workers.sweep(workers)
 
+    async def _refresh_keys(self) -> None:
+        await self._keys.refresh(self._store)
+
     async def _catch_up(self) -> None:
         for act in sweep.OFTEN:
             await act(self.dispatcher)
@@ -332,13 +342,34 @@ def udp_rules_of(settings: Settings) -> UdpRules:
     )
 
 
+def key_list_of(settings: Settings) -> KeyList:
+    """Return the list of keys that a dispatcher goes by."""
+    auth = settings.auth
+    own = read_key_file(auth.key_file) if auth.key_file else None
+    if own is not None and own.role is not Role.DISPATCHER:
+        raise SettingsError(
+            "the system",
+            "auth.key_file",
+            f"{auth.key_file}, the key of a {own.role}",
+            "a key that `shunter key new NAME --role dispatcher` made",
+        )
+    return KeyList(own, file=auth.keys)
+
+
+KEYS = "keys (auth.key_file)"
+
+
 def check_exposures(settings: Settings) -> None:
     """Refuse addresses that other hosts reach, unless keys or the user's word allow them."""
     udp, plain, http = settings.udp, settings.zmq, settings.http
+    has_keys = bool(settings.auth.key_file)
     if plain.enabled:
         for key, where in (("zmq.frontend", plain.frontend), ("zmq.backend", plain.backend)):
             check_exposure(
-                key, where, is_guarded=plain.insecure, remedy="or zmq.insecure = true among friends"
+                key,
+                where,
+                is_guarded=plain.insecure or has_keys,
+                remedy=f"{KEYS}, or zmq.insecure = true among friends",
             )
     if udp.enabled:
         check_exposure(
@@ -352,8 +383,8 @@ def check_exposures(settings: Settings) -> None:
         check_exposure(
             "http.host",
             http.host,
-            is_guarded=http.insecure,
-            remedy="or http.insecure = true among friends",
+            is_guarded=http.insecure or has_keys,
+            remedy=f"{KEYS}, or http.insecure = true among friends",
         )
 
 

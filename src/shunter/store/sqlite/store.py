@@ -21,7 +21,7 @@ from shunter.model.presence import Presence
 from shunter.model.record import Record, RecordKind
 from shunter.model.worker import Worker
 from shunter.store.port import Backlog, Batch, Claim, Committed, JobQuery
-from shunter.store.sqlite import record_rows, reads, statements, writes
+from shunter.store.sqlite import reads, record_rows, statements, writes
 from shunter.store.sqlite.connection import connect, explained, migrate, migrations
 from shunter.store.sqlite.file_monitor import FileMonitor, Unacknowledged
 from shunter.store.sqlite.inspector import FIRST_SECONDS, Inspector
