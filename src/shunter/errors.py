@@ -90,13 +90,6 @@ class ProtocolError(ShunterError):
 class Forbidden(ShunterError):
     """A key may not do what was asked with it."""
 
-    def __init__(self, key: str, role: str, action: str) -> None:
-        super().__init__(
-            f"key {key!r} has the role {role} and may not {action}; use a key of a role that may "
-            "(`shunter key new`)"
-        )
-        self.key, self.role, self.action = key, role, action
-
 
 class KeyRefused(ShunterError):
     """A key can't be made or revoked."""

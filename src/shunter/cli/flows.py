@@ -195,7 +195,7 @@ def submit(
     )
     raise typer.Exit(
         flow_submitting.submit(
-            loaded.settings.client_dispatchers,
+            loaded.settings,
             payload,
             options_from(priority=priority, timeout=timeout, retries=retries),
             wait=wait or wait_timeout is not None,

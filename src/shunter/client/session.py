@@ -17,7 +17,8 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from shunter.errors import ProtocolError, ShunterError, StoreUnavailable, Unreachable
+from shunter.errors import Forbidden, ProtocolError, ShunterError, StoreUnavailable, Unreachable
+from shunter.model.key import CurvePair
 from shunter.net.environment import REAL, Environment
 from shunter.net.parted import PART_KINDS, Body, PartedMessages, Release
 from shunter.net.transport import LoopSocket
@@ -106,8 +107,10 @@ class Session:
         *,
         timeout: float,
         on_outcomes: Callable[[tuple[Outcome, ...]], None],
+        curve: CurvePair | None = None,
         environment: Environment = REAL,
     ) -> None:
+        self._curve = curve
         self._environment = environment
         self.addresses = addresses
         self.heard_at = 0.0
@@ -187,7 +190,11 @@ class Session:
     def _connected(self, place: int) -> LoopSocket:
         receive = partial(self._receive, place)
         return self._environment.connected_dealer(
-            self._context, self.addresses[place], receive, identity=self._identity
+            self._context,
+            self.addresses[place],
+            receive,
+            identity=self._identity,
+            curve=self._curve,
         )
 
     def _no_parts(self, place: int) -> PartedMessages:
@@ -284,4 +291,6 @@ class Session:
             if refusal.code is RefusalCode.STORE_FAILS:
                 question.store_fault = refusal.reason  # it is sent again in a moment
             elif not question.answer.done():
-                question.answer.set_exception(ShunterError(refusal.reason))
+                is_forbidden = refusal.code is RefusalCode.FORBIDDEN
+                kind = Forbidden if is_forbidden else ShunterError
+                question.answer.set_exception(kind(refusal.reason))

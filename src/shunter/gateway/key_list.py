@@ -13,7 +13,8 @@ import msgspec
 
 from shunter.errors import SettingsError
 from shunter.key_file import KeyFile
-from shunter.model.key import Key, KeyRing
+from shunter.model.key import Action, Key, KeyRing
+from shunter.net.transport import Peer
 from shunter.store.key_records import keys, system_secret
 from shunter.store.port import Store
 
@@ -38,6 +39,19 @@ class KeyList:
     def is_known(self, public: str) -> bool:
         """True if a CURVE key is one of ours."""
         return self.ring.with_public(public) is not None
+
+    def of(self, peer: bytes) -> Key | None:
+        """Return the key under which a message came; None where nobody shows one."""
+        return self.ring.with_public(peer.public) if isinstance(peer, Peer) else None
+
+    def refusal(self, peer: bytes, action: Action) -> str | None:
+        """Say why a peer may not do something, if so."""
+        if not self.is_on:
+            return None
+        key = self.of(peer)
+        if key is None:
+            return "your key was revoked; ask for a new one"
+        return key.refusal(action)
 
     async def open(self, store: Store, fresh_secret: bytes) -> None:
         """Read the list, and the secret that runs are bound by."""

@@ -31,6 +31,7 @@ from shunter.model.health import HealthRules
 from shunter.model.key import Role
 from shunter.model.presence import Skews
 from shunter.model.retry import Retry
+from shunter.net.curve import CurveGate, CurveListener
 from shunter.net.environment import REAL, Environment
 from shunter.net.exposure import check_exposure
 from shunter.net.transport import ZmqContext
@@ -92,10 +93,15 @@ class Service:
             worker_expire_seconds=settings.zmq.worker_expire_seconds,
             max_result_bytes=settings.zmq.max_message_bytes,
             store=store_mark(settings.store.url),
+            keys=self._keys,
             environment=environment,
         )
         self._frontend = Frontend(
-            self.dispatcher, self._refusals, new_id=self._new_id, environment=environment
+            self.dispatcher,
+            self._refusals,
+            new_id=self._new_id,
+            keys=self._keys,
+            environment=environment,
         )
         self._udp = UdpGateway(
             self.dispatcher,
@@ -111,6 +117,7 @@ class Service:
             hosts=allowed_hosts(settings.dispatcher.workers.allowed_hosts, WORKER_HOSTS),
             environment=environment,
         )
+        self._gate: CurveGate | None = None
         self._messenger = CallbackCaller(self.dispatcher, environment=environment)
 
     def stop(self) -> None:
@@ -206,6 +213,10 @@ class Service:
 
     def _bind(self, context: ZmqContext) -> None:
         zmq_settings = self._settings.zmq
+        curve = None
+        if self._keys.own is not None:
+            curve = CurveListener(self._keys.own.pair, self._keys.is_known)
+            self._gate = self._environment.curve_gate(context, self._keys.is_known)
         for side, key, address in (
             (self._frontend, "zmq.frontend", zmq_settings.frontend),
             (self._backend, "zmq.backend", zmq_settings.backend),
@@ -217,6 +228,7 @@ class Service:
                     side.receive,
                     max_message_bytes=2 * zmq_settings.max_message_bytes + 1024 * 1024,
                     high_water_mark=zmq_settings.high_water_mark,
+                    curve=curve,
                 )
             except zmq.ZMQError as error:
                 raise SettingsError(
@@ -240,6 +252,8 @@ class Service:
         self._messenger.udp = self._udp.clients
 
     def _close(self) -> None:
+        if self._gate is not None:
+            self._gate.close()
         for side in (self._frontend, self._backend):
             if hasattr(side, "socket"):
                 side.socket.close()

@@ -13,18 +13,19 @@ import zmq
 from msgspec import Struct
 from zmq.auth.asyncio import AsyncioAuthenticator
 
+from shunter.model.key import CurvePair
+
+DOMAIN = "shunter"
+"""What all our sockets are called when libzmq asks about a peer."""
+
 IsKnown = Callable[[str], bool]
 
 
-class CurvePair(Struct, frozen=True):
-    """A key pair, in Z85. `server` is the key of whoever is connected to."""
+class CurveListener(Struct, frozen=True):
+    """The key pair of a socket that listens, and whose keys it lets in."""
 
-    public: str
-    secret: str
-    server: str | None = None
-
-    def __repr__(self) -> str:
-        return f"CurvePair({self.public!r})"
+    pair: CurvePair
+    is_known: IsKnown
 
 
 class CurveGate:
@@ -32,7 +33,7 @@ class CurveGate:
 
     def __init__(self, context: zmq.Context[zmq.Socket[bytes]], is_known: IsKnown) -> None:
         self._authenticator = AsyncioAuthenticator(context)
-        self._authenticator.configure_curve_callback("*", _Provider(is_known))
+        self._authenticator.configure_curve_callback(DOMAIN, _Provider(is_known))
         self._authenticator.start()
 
     def close(self) -> None:
@@ -47,11 +48,11 @@ class _Provider:
         return self._is_known(public.decode())
 
 
-def listen_with(socket: zmq.Socket[bytes], pair: CurvePair, *, domain: str) -> None:
+def listen_with(socket: zmq.Socket[bytes], pair: CurvePair) -> None:
     """Demand keys of whoever connects; before the socket is bound."""
     socket.setsockopt(zmq.CURVE_SERVER, 1)
     socket.setsockopt(zmq.CURVE_SECRETKEY, pair.secret.encode())
-    socket.setsockopt(zmq.ZAP_DOMAIN, domain.encode())
+    socket.setsockopt(zmq.ZAP_DOMAIN, DOMAIN.encode())
 
 
 def connect_with(socket: zmq.Socket[bytes], pair: CurvePair) -> None:
