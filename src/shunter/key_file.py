@@ -70,6 +70,14 @@ def read_caller_key(path: str, *roles: Role) -> KeyFile:
     return key
 
 
+def engine_pair(path: str) -> CurvePair:
+    """Return what engines and their deployer show each other: they share one worker's key."""
+    key = read_key_file(path)
+    if key.role is not Role.WORKER:
+        raise _fault(path, f"it is the key of a {key.role}", "the key of a worker")
+    return CurvePair(key.public, key.secret, key.public)
+
+
 def write_key_file(path: Path, key: KeyFile) -> None:
     """Write a new file for its owner alone; one that is there already stays as it is."""
     lines = [f"# The key of {key.role} {key.name!r}. Whoever can read this file can act as it.\n"]

@@ -159,6 +159,7 @@ class Session:
             # A large question makes progress, or is told to wait, as long as its way is heard of.
             heard_at = max(sender.heard_at, sender.quiet_until) if sender else 0.0
             if now - max(started, heard_at, self._delivered_at) >= self._timeout:
+                self._reconnect()
                 raise self._given_up(question)
             if question.again_at is not None and now >= question.again_at:
                 self._send(question)
@@ -167,6 +168,13 @@ class Session:
                 self._send(question)
             elif now - max(self.heard_at, question.sent_at, heard_at) >= self._patience():
                 self._move_on()
+
+    def _reconnect(self) -> None:
+        """Begin anew: a connection whose key was refused never comes back by itself."""
+        if self._curve is not None and not self.heard_at:
+            for socket in self._sockets:
+                socket.close()
+            self._sockets = [self._connected(place) for place in range(len(self.addresses))]
 
     def _given_up(self, question: _Question) -> Unreachable:
         where = ", ".join(self.addresses)

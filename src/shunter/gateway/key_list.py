@@ -28,7 +28,7 @@ class KeyList:
         self.own = own
         self.ring = KeyRing()
         self.secret = b""
-        self._file = file
+        self.file = file
         self._seen: tuple[int, int, int] | None = None
 
     @property
@@ -58,28 +58,28 @@ class KeyList:
         self.secret = await system_secret(store, fresh_secret)
         await self.refresh(store)
 
-    async def refresh(self, store: Store) -> None:
-        """Read the list again."""
+    async def refresh(self, store: Store | None) -> None:
+        """Read the list again; there need be no store where it is a file."""
         if not self.is_on:
             return
-        if self._file:
-            self.refresh_file()
+        if store is None or self.file:
+            self._refresh_file()
         else:
             self.ring = KeyRing(await keys(store))
 
-    def refresh_file(self) -> None:
+    def _refresh_file(self) -> None:
         """Read the file again if it is another one by now."""
         try:
-            found = os.stat(self._file)
+            found = os.stat(self.file)
             seen = (found.st_ino, found.st_mtime_ns, found.st_size)
             if seen != self._seen:
-                listed = msgspec.json.decode(Path(self._file).read_bytes(), type=list[Key])
+                listed = msgspec.json.decode(Path(self.file).read_bytes(), type=list[Key])
                 self.ring, self._seen = KeyRing(listed), seen
         except (OSError, msgspec.MsgspecError) as error:
             if self._seen is None:
                 raise SettingsError(
                     "the system",
                     "auth.keys",
-                    f"{self._file} ({error})",
+                    f"{self.file} ({error})",
                     "what `shunter key export` wrote",
                 ) from None

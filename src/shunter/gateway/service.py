@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import re
 from collections.abc import Awaitable, Callable
-from contextlib import nullcontext
 
 import structlog
 import zmq
@@ -48,6 +48,8 @@ from shunter.wire.udp import naming
 ALARM_SECONDS = 0.1
 CATCH_UP_SECONDS = 0.5
 SWEEP_SECONDS = 1.0
+LEAST_REFRESH_SECONDS = 0.1
+"""Strangers with unknown keys don't have the list read more often than this."""
 HOUSEKEEPING_SECONDS = 60.0
 PRESENCE_SECONDS = 5.0
 FAR_OFF_SECONDS = 2.0
@@ -84,6 +86,7 @@ class Service:
             on_store_error=self._store_failed,
         )
         self._keys = key_list_of(settings)
+        self._keys_read_at = 0.0
         self._observed = self.dispatcher.store_health.observed
         self._alarm_clock = AlarmClock()
         self._refusals = RefusalLog(self.dispatcher.counters)
@@ -216,7 +219,7 @@ class Service:
         curve = None
         if self._keys.own is not None:
             curve = CurveListener(self._keys.own.pair, self._keys.is_known)
-            self._gate = self._environment.curve_gate(context, self._keys.is_known)
+            self._gate = self._environment.curve_gate(context, self._admits)
         for side, key, address in (
             (self._frontend, "zmq.frontend", zmq_settings.frontend),
             (self._backend, "zmq.backend", zmq_settings.backend),
@@ -264,7 +267,7 @@ class Service:
         kind = action.__name__.lstrip("_")
         while True:
             try:
-                with self._observed(kind) if seconds <= SWEEP_SECONDS else nullcontext():
+                with self._observed(kind) if seconds <= SWEEP_SECONDS else contextlib.nullcontext():
                     await action()
                 self.dispatcher.counters[f"sweeps_{kind}"] += 1
             except StoreError as error:
@@ -297,7 +300,17 @@ class Service:
         workers = await sweep.survey(self.dispatcher, self._http_workers)
         await self._http_workers.sweep(workers)
 
+    async def _admits(self, public: str) -> bool:
+        """True if a peer may come in; its key may have been made a moment ago."""
+        if not self._keys.is_known(public):
+            now = self._environment.monotonic()
+            if now - self._keys_read_at >= LEAST_REFRESH_SECONDS:
+                with contextlib.suppress(StoreError):
+                    await self._refresh_keys()
+        return self._keys.is_known(public)
+
     async def _refresh_keys(self) -> None:
+        self._keys_read_at = self._environment.monotonic()
         await self._keys.refresh(self._store)
 
     async def _catch_up(self) -> None:

@@ -23,7 +23,7 @@ import zmq
 
 from shunter.model.key import CurvePair
 from shunter.net.calling import Caller
-from shunter.net.curve import CurveGate, CurveListener, IsKnown
+from shunter.net.curve import Admits, CurveGate, CurveListener
 from shunter.net.datagrams import PACKETS_AT_ONCE, Batch, DatagramSocket
 from shunter.net.transport import LoopSocket, Receive, ZmqContext, bound_router, connected_dealer
 from shunter.wire.udp.transmissions import Peer
@@ -112,9 +112,9 @@ class Environment:
             curve=curve,
         )
 
-    def curve_gate(self, context: ZmqContext, is_known: IsKnown) -> CurveGate:
+    def curve_gate(self, context: ZmqContext, admits: Admits) -> CurveGate:
         """Let in peers whose keys are known, at all sockets of a context that listen."""
-        return CurveGate(context, is_known)
+        return CurveGate(context, admits)
 
     def connected_dealer(
         self,
