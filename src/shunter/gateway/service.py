@@ -158,13 +158,14 @@ class Service:
                 group.create_task(self._every(ALARM_SECONDS, self._ring_alarms)),
                 group.create_task(self._every(CATCH_UP_SECONDS, self._catch_up)),
                 group.create_task(self._every(SWEEP_SECONDS, self._sweep)),
-                group.create_task(self._every(REFRESH_SECONDS, self._refresh_keys)),
                 group.create_task(self._every(PRESENCE_SECONDS, self._meet_others)),
                 group.create_task(self._every(self._verification_seconds, self._verify)),
                 group.create_task(self._every(HOUSEKEEPING_SECONDS, self._keep_house)),
                 group.create_task(self._frontend.answer_questions()),
                 group.create_task(self._watch()),
             ]
+            if self._keys.is_on:
+                tasks.append(group.create_task(self._every(REFRESH_SECONDS, self._refresh_keys)))
             calls = group.create_task(self._messenger.run())
             if server is not None:
                 group.create_task(server.serve())
