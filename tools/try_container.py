@@ -116,6 +116,7 @@ def _inside(image: Image, words: list[str], *, wheels: Path) -> None:
 
 SETTING_UP = """
 set -e
+image_path=$PATH PATH=/usr/sbin:/usr/bin:/sbin:/bin
 ip link set lo up
 mount --bind {root} {root}
 mount -t proc proc {root}/proc
@@ -128,7 +129,8 @@ for device in null zero urandom; do
 done
 mkdir -m 1777 {root}/dev/shm
 mount -o remount,bind,ro {root}
-exec chroot --userspec={user} {root} /bin/sh -c 'cd {folder} && exec "$@"' sh "$@"
+exec chroot --userspec={user} {root} \\
+    /usr/bin/env PATH="$image_path" /bin/sh -c 'cd {folder} && exec "$@"' sh "$@"
 """
 
 
