@@ -7,6 +7,8 @@
     ├── Unreachable              no dispatcher answers
     │   └── StoreUnavailable     one does, but its store fails
     ├── ProtocolError            a peer sent what the protocol forbids   (the peer's fault)
+    ├── Forbidden                a key may not do what was asked with it
+    ├── KeyRefused               a key can't be made or revoked          (the user's fault)
     ├── StoreError               the store can't do what was asked
     ├── StagingError             a result can't be staged or published so (the user's fault)
     │   └── Superseded           another attempt has taken over what this one staged
@@ -83,6 +85,18 @@ class StoreUnavailable(Unreachable):
 
 class ProtocolError(ShunterError):
     """A peer sent something that the protocol does not allow."""
+
+
+class Forbidden(ShunterError):
+    """A key may not do what was asked with it."""
+
+
+class KeyRefused(ShunterError):
+    """A key can't be made or revoked."""
+
+    def __init__(self, name: str, fact: str, remedy: str) -> None:
+        super().__init__(f"key {name!r}: {fact}; {remedy}")
+        self.name, self.fact, self.remedy = name, fact, remedy
 
 
 class StoreError(ShunterError):

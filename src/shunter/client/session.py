@@ -17,7 +17,8 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from shunter.errors import ProtocolError, ShunterError, StoreUnavailable, Unreachable
+from shunter.errors import Forbidden, ProtocolError, ShunterError, StoreUnavailable, Unreachable
+from shunter.model.key import CurvePair
 from shunter.net.environment import REAL, Environment
 from shunter.net.parted import PART_KINDS, Body, PartedMessages, Release
 from shunter.net.transport import LoopSocket
@@ -106,8 +107,10 @@ class Session:
         *,
         timeout: float,
         on_outcomes: Callable[[tuple[Outcome, ...]], None],
+        curve: CurvePair | None = None,
         environment: Environment = REAL,
     ) -> None:
+        self._curve = curve
         self._environment = environment
         self.addresses = addresses
         self.heard_at = 0.0
@@ -156,6 +159,7 @@ class Session:
             # A large question makes progress, or is told to wait, as long as its way is heard of.
             heard_at = max(sender.heard_at, sender.quiet_until) if sender else 0.0
             if now - max(started, heard_at, self._delivered_at) >= self._timeout:
+                self._reconnect()
                 raise self._given_up(question)
             if question.again_at is not None and now >= question.again_at:
                 self._send(question)
@@ -164,6 +168,13 @@ class Session:
                 self._send(question)
             elif now - max(self.heard_at, question.sent_at, heard_at) >= self._patience():
                 self._move_on()
+
+    def _reconnect(self) -> None:
+        """Begin anew: a connection whose key was refused never comes back by itself."""
+        if self._curve is not None and not self.heard_at:
+            for socket in self._sockets:
+                socket.close()
+            self._sockets = [self._connected(place) for place in range(len(self.addresses))]
 
     def _given_up(self, question: _Question) -> Unreachable:
         where = ", ".join(self.addresses)
@@ -187,7 +198,11 @@ class Session:
     def _connected(self, place: int) -> LoopSocket:
         receive = partial(self._receive, place)
         return self._environment.connected_dealer(
-            self._context, self.addresses[place], receive, identity=self._identity
+            self._context,
+            self.addresses[place],
+            receive,
+            identity=self._identity,
+            curve=self._curve,
         )
 
     def _no_parts(self, place: int) -> PartedMessages:
@@ -284,4 +299,6 @@ class Session:
             if refusal.code is RefusalCode.STORE_FAILS:
                 question.store_fault = refusal.reason  # it is sent again in a moment
             elif not question.answer.done():
-                question.answer.set_exception(ShunterError(refusal.reason))
+                is_forbidden = refusal.code is RefusalCode.FORBIDDEN
+                kind = Forbidden if is_forbidden else ShunterError
+                question.answer.set_exception(kind(refusal.reason))
