@@ -39,13 +39,20 @@ AS_ROOT = 'systemctl() { :; }; chown() { :; }; runuser() { shift 3; "$@"; }\n'
 """What only root on a host with systemd can do, left out."""
 
 
-def carry_out(lines: list[str], names: Mapping[str, str | Path]) -> None:
+def carry_out(
+    lines: list[str], names: Mapping[str, str | Path], *, folder: Path | None = None
+) -> None:
     """Run commands in one shell, with these names in place of those that the guide has."""
     script = "\n".join(lines)
     for written, real in names.items():
         assert written in script, f"the guide no longer says {written}"
         script = script.replace(written, str(real))
     done = subprocess.run(
-        ["bash", "-euc", AS_ROOT + script], capture_output=True, text=True, timeout=90, check=False
+        ["bash", "-euc", AS_ROOT + script],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=90,
+        check=False,
     )
     assert done.returncode == 0, f"{script}\n{done.stdout}{done.stderr}"

@@ -13,7 +13,7 @@ from shunter.settings_sources import load_settings
 PROJECT = Path(__file__).parents[2]
 DEPLOY = PROJECT / "deploy"
 
-AWAITED = {"auth.key_file", "http.tls_certificate", "http.tls_key"}
+AWAITED = {"http.tls_certificate", "http.tls_key"}
 """Settings that are designed and not there yet. Empty this set when they are."""
 
 

@@ -92,7 +92,9 @@ def test_jobs_run_over_tls_with_a_user_of_one_database(server: Server, yard: Yar
 
 
 def test_a_wrong_password_is_told_and_not_shown(server: Server, yard: Yard) -> None:
-    refused = yard.shunter("doctor", "--json", "--store", server.url.replace("secret@", "mistaken@"))
+    refused = yard.shunter(
+        "doctor", "--json", "--store", server.url.replace("secret@", "mistaken@")
+    )
 
     assert refused.returncode == 3
     assert "Authentication failed" in refused.stdout + refused.stderr
