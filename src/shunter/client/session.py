@@ -17,7 +17,14 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from shunter.errors import Forbidden, ProtocolError, ShunterError, StoreUnavailable, Unreachable
+from shunter.errors import (
+    Forbidden,
+    KeyRejected,
+    ProtocolError,
+    ShunterError,
+    StoreUnavailable,
+    Unreachable,
+)
 from shunter.model.key import CurvePair
 from shunter.net.environment import REAL, Environment
 from shunter.net.parted import PART_KINDS, Body, PartedMessages, Release
@@ -159,7 +166,6 @@ class Session:
             # A large question makes progress, or is told to wait, as long as its way is heard of.
             heard_at = max(sender.heard_at, sender.quiet_until) if sender else 0.0
             if now - max(started, heard_at, self._delivered_at) >= self._timeout:
-                self._reconnect()
                 raise self._given_up(question)
             if question.again_at is not None and now >= question.again_at:
                 self._send(question)
@@ -170,16 +176,19 @@ class Session:
                 self._move_on()
 
     def _reconnect(self) -> None:
-        """Begin anew: a connection whose key was refused never comes back by itself."""
-        if self._curve is not None and not self.heard_at:
-            for socket in self._sockets:
-                socket.close()
-            self._sockets = [self._connected(place) for place in range(len(self.addresses))]
+        """Begin anew: ZeroMQ does not come back by itself to who has rejected us."""
+        for socket in self._sockets:
+            socket.close()
+        self._sockets = [self._connected(place) for place in range(len(self.addresses))]
 
     def _given_up(self, question: _Question) -> Unreachable:
         where = ", ".join(self.addresses)
         if question.store_fault:
             return StoreUnavailable(where, self._timeout, question.store_fault)
+        rejections = [socket.was_rejected() for socket in self._sockets]
+        if any(rejections) and not self.heard_at:
+            self._reconnect()
+            return KeyRejected(where, self._timeout, has_key=self._curve is not None)
         return Unreachable(where, self._timeout)
 
     def _patience(self) -> float:
@@ -197,13 +206,15 @@ class Session:
 
     def _connected(self, place: int) -> LoopSocket:
         receive = partial(self._receive, place)
-        return self._environment.connected_dealer(
+        socket = self._environment.connected_dealer(
             self._context,
             self.addresses[place],
             receive,
             identity=self._identity,
             curve=self._curve,
         )
+        socket.watch_handshakes()
+        return socket
 
     def _no_parts(self, place: int) -> PartedMessages:
         """Begin with nothing on its way in either direction."""

@@ -36,6 +36,11 @@ RECEIVED_AHEAD = 4
 
 # As plain numbers: pyzmq's own are enumerations, whose `|` and `&` cost more than a send.
 _NOBLOCK, _MORE = int(zmq.NOBLOCK), int(zmq.NOBLOCK | zmq.SNDMORE)
+_FAILURES = int(
+    zmq.EVENT_HANDSHAKE_FAILED_AUTH
+    | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
+    | zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL
+)
 _EVENTS, _POLLIN = int(zmq.EVENTS), int(zmq.POLLIN)
 
 ZmqContext = zmq.Context[zmq.Socket[bytes]]
@@ -70,6 +75,7 @@ class LoopSocket:
         self._socket.copy_threshold = TRACKED_BYTES
         self._receive = receive
         self._loop = asyncio.get_running_loop()
+        self._monitor: zmq.Socket[bytes] | None = None
         self._is_paused = False
         self._will_drain = False
         self._unsent = UnsentBytes()
@@ -103,6 +109,18 @@ class LoopSocket:
                 self._look_again()
         return True
 
+    def watch_handshakes(self) -> None:
+        """Have ZeroMQ tell of peers that we could not come to terms with."""
+        self._monitor = self._socket.get_monitor_socket(_FAILURES)
+
+    def was_rejected(self) -> bool:
+        """True if whoever is there did not accept us, since this was asked last."""
+        seen = False
+        while self._monitor is not None and self._monitor.poll(0):
+            self._monitor.recv_multipart(_NOBLOCK)
+            seen = True
+        return seen
+
     def pause(self) -> None:
         """Stop reading: the peers' own queues fill up, and they wait."""
         self._is_paused = True
@@ -114,6 +132,9 @@ class LoopSocket:
     def close(self) -> None:
         if not self._socket.closed:
             self._loop.remove_reader(self._fd)
+            if self._monitor is not None:
+                self._socket.disable_monitor()
+                self._monitor.close(0)
             self._socket.close()
 
     def _has_message(self) -> bool:

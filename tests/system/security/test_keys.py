@@ -11,7 +11,7 @@ import pytest
 import zmq
 
 from shunter.client import Client
-from shunter.errors import Forbidden, Unreachable
+from shunter.errors import Forbidden, KeyRejected, Unreachable
 from shunter.key_file import KeyFile, read_key_file
 from shunter.model.worker import Handler
 from shunter.wire.messages import Fetch, Hello, Kind, Submit
@@ -72,7 +72,10 @@ def test_a_client_with_a_key_has_its_jobs_done_by_a_worker_with_one(keyed: Keyed
 
 
 def test_without_a_key_nobody_is_heard(keyed: KeyedYard) -> None:
-    with Client(keyed.station.frontend, timeout=2.0) as client, pytest.raises(Unreachable):
+    with (
+        Client(keyed.station.frontend, timeout=2.0) as client,
+        pytest.raises(KeyRejected, match="talks only to those who show a key; name yours"),
+    ):
         client.submit("add", 1, 2)
 
 
@@ -86,7 +89,7 @@ def test_a_key_of_another_system_opens_nothing(keyed: KeyedYard, yard: Yard) -> 
 
     with (
         Client(keyed.station.frontend, timeout=2.0, key_file=stranger) as client,
-        pytest.raises(Unreachable),
+        pytest.raises(KeyRejected, match="does not know the key that was shown"),
     ):
         client.submit("add", 1, 2)
 
