@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING
 from shunter.app import load_app
 from shunter.cli.processes import run_until_signalled, set_up_logging
 from shunter.errors import SettingsError
+from shunter.key_file import KeyFile, read_key_file
+from shunter.model.key import Role
+from shunter.net.tls import CallerFiles, ServerFiles
 from shunter.settings import Settings
 from shunter.settings_sources import shown
 from shunter.worker.pool.process_pool import PoolSettings
@@ -69,7 +72,17 @@ def http_host_settings(settings: Settings) -> HttpHostSettings:
     """Take from the settings what a worker behind HTTP goes by."""
     from shunter.worker.http.host import HttpHostSettings
 
-    chosen = settings.worker.http
+    chosen, auth = settings.worker.http, settings.auth
+    tls = (
+        ServerFiles(
+            section="worker.http",
+            certificate=chosen.tls_certificate,
+            key=chosen.tls_key,
+            client_ca=chosen.tls_client_ca,
+        )
+        if chosen.tls_certificate
+        else None
+    )
     if not chosen.dispatchers and settings.http.port == 0:
         raise SettingsError(
             "the settings",
@@ -86,7 +99,24 @@ def http_host_settings(settings: Settings) -> HttpHostSettings:
         grace=settings.worker.grace_seconds,
         max_message_bytes=settings.zmq.max_message_bytes,
         pool=pool_settings(settings),
+        key=worker_key(settings),
+        tls=tls,
+        trusted=CallerFiles(ca=auth.ca_file, certificate=auth.tls_certificate, key=auth.tls_key),
     )
+
+
+def worker_key(settings: Settings) -> KeyFile | None:
+    """Return the key that a worker shows, if it has one."""
+    path = settings.auth.key_file
+    if not path:
+        return None
+    key = read_key_file(path)
+    if key.role is not Role.WORKER:
+        allowed = "a key that `shunter key new NAME --role worker` made"
+        raise SettingsError(
+            "the system", "auth.key_file", f"{path}, the key of a {key.role}", allowed
+        )
+    return key
 
 
 def pool_settings(settings: Settings) -> PoolSettings:
