@@ -82,7 +82,7 @@ class Caller:
         """Return the answer, whatever its status, or raise CallFailed."""
         import aiohttp
 
-        from shunter.net.checked_names import Forbidden
+        from shunter.net.checked_names import AddressForbidden
 
         session = self._open()
         self._check(url)
@@ -102,7 +102,7 @@ class Caller:
             raise CallFailed(reason, was_sent=False) from None
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
             cause = getattr(error, "os_error", None)
-            if isinstance(cause, Forbidden):
+            if isinstance(cause, AddressForbidden):
                 raise CallForbidden(_cause(cause)) from None
             raise CallFailed(f"can't connect to {_place(url)}: {_cause(error)}", was_sent=False)\
                 from None  # fmt: skip
