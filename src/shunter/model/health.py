@@ -97,7 +97,8 @@ def is_welcome(worker: Worker, ring: KeyRing) -> bool:
 
 def resigned(worker: Worker, *, now: float, error: str = "") -> Worker:
     """It wants no more jobs, or is to have no more because of an error."""
-    return _changed(worker, is_resigned=True, last_pinged=now, last_error=error[:MAX_ERROR_LENGTH])
+    shown = error[:MAX_ERROR_LENGTH] or worker.last_error
+    return _changed(worker, is_resigned=True, last_pinged=now, last_error=shown)
 
 
 def lease(worker: Worker, rules: HealthRules) -> float:

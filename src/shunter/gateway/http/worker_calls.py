@@ -142,7 +142,7 @@ class HttpWorkers:
         if answer.status == HTTPStatus.UNAUTHORIZED:
             reason = f"worker {worker_id} does not know us: it must register again"
             self._dispatcher.give_back(worker_id, [held], reason)
-            self._shut(worker_id)
+            self._leave_alone(worker_id)
         elif answer.status in FULL:
             reason = f"worker {worker_id} is full: {_said(answer)}"
             self._dispatcher.give_back(worker_id, [held], reason)
