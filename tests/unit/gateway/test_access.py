@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 from starlette.requests import Request
 
 from shunter.gateway.http.access import ACCESS, AccessControl, key_of
-from shunter.gateway.http.openapi import OPERATIONS, openapi_document
+from shunter.gateway.http.openapi import OPERATIONS, Operation, openapi_document
 from shunter.gateway.key_list import KeyList
 from shunter.key_file import KeyFile
 from shunter.model.key import RIGHTS, Action, Key, KeyRing, Role, token_hash
@@ -148,3 +151,22 @@ def test_openapi_tells_of_keys_where_they_are_demanded() -> None:
         assert ("security" in found) is is_locked
         assert ({"401", "403"} <= set(found["responses"])) is is_locked
     assert "securitySchemes" not in openapi_document("1")["components"]
+
+
+@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.id)
+def test_the_spec_names_the_roles_that_get_through(operation: Operation) -> None:
+    spec = (Path(__file__).parents[3] / "docs" / "spec" / "http.md").read_text(encoding="utf-8")
+    table = spec.partition("| operation | opened by the right to | roles |")[2]
+    name, opening = f"`{operation.method} {operation.path}`", ACCESS[operation.id]
+    [(rights, roles)] = re.findall(
+        rf"^\| [^|]*{re.escape(name)}[^|]*\|([^|]*)\|(.*)\|$", table, re.M
+    )
+
+    if opening is None:
+        assert "anybody" in roles
+    elif operation.id == "openapi":
+        assert "all but dispatcher" in roles
+    else:
+        assert all(action in rights for action in opening)
+        named = {role for role in Role if re.search(rf"\b{role}\b", roles)}
+        assert named == {role for role in Role if RIGHTS[role] & set(opening)}
