@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
+import msgspec
 import pytest
 
 from system.http.conftest import Web, refused
@@ -362,7 +363,7 @@ def test_dispatchers_show_a_worker_its_secret_with_each_call_and_nobody_else(
 
     assert worker.shown_tokens == {f"Bearer {SECRET}"}
     with yard.client(station) as client:
-        listed = repr(client.workers())
+        listed = msgspec.json.encode(client.workers()).decode()
     assert worker.id in listed
     assert SECRET not in f"{document}{listed}{web.raw.get(WORKERS).text}{station.process.said()}"
 

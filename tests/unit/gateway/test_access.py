@@ -97,6 +97,10 @@ def test_a_role_gets_through_to_what_its_rights_open(
             ("Authorization", "Bearer unknown"),
             ("Authorization", f"Bearer {token_of(Role.OPERATOR)}"),
         ),
+        request(
+            ("Authorization", f"Bearer {token_of(Role.OPERATOR)}"),
+            ("Authorization", "Bearer unknown"),
+        ),
     ],
 )  # fmt: skip
 def test_who_shows_no_key_that_counts_hears_the_same(
@@ -159,7 +163,7 @@ def test_the_spec_names_the_roles_that_get_through(operation: Operation) -> None
     table = spec.partition("| operation | opened by the right to | roles |")[2]
     name, opening = f"`{operation.method} {operation.path}`", ACCESS[operation.id]
     [(rights, roles)] = re.findall(
-        rf"^\| [^|]*{re.escape(name)}[^|]*\|([^|]*)\|(.*)\|$", table, re.M
+        rf"^\| [^|]*{re.escape(name)}[^|]*\|([^|]*)\|(.*)\|$", table, re.MULTILINE
     )
 
     if opening is None:
