@@ -199,4 +199,4 @@ def _as_file(text: bytes) -> Iterator[str]:
 def _reason(error: Exception) -> str:
     """Say in OpenSSL's words what is wrong, without the line of its source."""
     reason = getattr(error, "reason", None)
-    return str(reason).lower().replace("_", " ") if reason else str(error)
+    return str(reason).lower().replace("_", " ") if reason else str(error).partition(" (_ssl")[0]

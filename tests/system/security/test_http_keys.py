@@ -20,6 +20,7 @@ from shunter.gateway.http.access import ACCESS
 from shunter.gateway.http.openapi import OPERATIONS, Operation
 from shunter.key_file import KeyFile
 from shunter.model.key import RIGHTS, Role
+from system.http_peers import ForeignWorker
 from system.keys import KeyMaker
 from system.yard import PATIENCE, Process, Station, Yard, free_port, until
 
@@ -284,8 +285,11 @@ def test_a_key_serves_its_own_types_and_addresses_only(gate: Gate) -> None:
 
 
 def test_a_worker_whose_key_is_revoked_gets_no_more_jobs(gate: Gate) -> None:
-    key, heir, port = gate.new(Role.WORKER), gate.new(Role.WORKER), free_port()
-    worker_id = gate.register(key, port, "mourn").json()["id"]
+    key, heir = gate.new(Role.WORKER), gate.new(Role.WORKER)
+    foreign = ForeignWorker(work=lambda job: None).listen()
+    worker_id = gate.register(key, foreign.port, "mourn", secret="s" * 32).json()["id"]
+    job_id = gate.ask("POST", JOBS, Role.CLIENT, json={"type": "mourn"}).json()["id"]
+    until(lambda: foreign.running, what="its job")
 
     gate.keys.revoke(key.name)
     gone = until(
@@ -293,7 +297,14 @@ def test_a_worker_whose_key_is_revoked_gets_no_more_jobs(gate: Gate) -> None:
     )
 
     assert "no key that counts" in gone["lastError"]
-    assert gate.register(heir, port, "mourn").status_code == 201
+    until(lambda: foreign.asked("DELETE", job_id), what="that it is told to stop")
+    until(
+        lambda: gate.ask("GET", JOBS + job_id, Role.READER).json()["status"] == "q",
+        what="the job in the queue",
+    )
+    assert foreign.shown_tokens == {"Bearer " + "s" * 32}
+    assert gate.register(heir, foreign.port, "else").status_code == 201
+    foreign.close()
 
 
 def test_what_operators_do_is_written_down_and_what_clients_do_is_not(gate: Gate) -> None:

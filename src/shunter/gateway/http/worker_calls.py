@@ -241,7 +241,10 @@ class HttpWorkers:
             await self._verify_jobs(to_verify)
 
     async def _expel(self, workers: Sequence[Worker], *, now: float) -> None:
-        """Have no more to do with workers whose keys count no more, or which never showed one."""
+        """Have no more to do with workers whose keys count no more, or which never showed one.
+
+        They are told to stop, and the next sweep puts what they had back into the queue.
+        """
         ring = self._keys.ring
         unwelcome = [
             worker
@@ -257,7 +260,11 @@ class HttpWorkers:
             return None if is_welcome else health.resigned(known, now=now, error=error)
 
         decisions = {worker.id: _if_there(resigned) for worker in unwelcome}
-        for worker in await change_workers(self._dispatcher.store, decisions):
+        expelled = await change_workers(self._dispatcher.store, decisions)
+        for job in await self._dispatcher.store.held_by([worker.id for worker in expelled]):
+            assert job.execution.worker_id is not None
+            self.send_cancels(job.execution.worker_id, [Held(job.id, job.attempt)])
+        for worker in expelled:
             self._dispatcher.leave(worker.id)
             self._records.pop(worker.id, None)
             self._log.warning("worker has no key that counts", action="expel", worker=worker.id)

@@ -29,7 +29,7 @@ def unauthorized(what: str) -> HttpRefusal:
     """Ask for a token; the same whether there was none, or one that is unknown or revoked."""
     return HttpRefusal(
         HTTPStatus.UNAUTHORIZED,
-        f"found none that counts; send `Authorization: Bearer TOKEN` with {what}",
+        f"found no token that counts; send `Authorization: Bearer TOKEN` with {what}",
         field="Authorization",
         headers={"WWW-Authenticate": "Bearer"},
     )
