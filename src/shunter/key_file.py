@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from shunter.errors import SettingsError
-from shunter.model.key import PUBLIC_LENGTH, Role
+from shunter.model.key import PUBLIC_LENGTH, CurvePair, Role
 
 SETTING = "auth.key_file"
 OTHERS = 0o077
@@ -32,6 +32,11 @@ class KeyFile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     secret: CurveText
     token: Annotated[str, Meta(min_length=32)]
     server: CurveText | None = None
+
+    @property
+    def pair(self) -> CurvePair:
+        """What ZeroMQ is shown."""
+        return CurvePair(self.public, self.secret, self.server)
 
     def __repr__(self) -> str:
         """Name the key: what proves it is for nobody's log."""
@@ -51,6 +56,26 @@ def read_key_file(path: str) -> KeyFile:
         remedy = f"a file that its owner alone may read; type: chmod 600 {path}"
         raise _fault(path, f"mode {mode:04o}: others may read it", remedy)
     return key
+
+
+def read_caller_key(path: str, *roles: Role) -> KeyFile:
+    """Read the key of somebody who connects to dispatchers: it says by which key they are known."""
+    key = read_key_file(path)
+    if roles and key.role not in roles:
+        allowed = f"the key of a {' or '.join(roles)}"
+        raise _fault(path, f"it is the key of a {key.role}", allowed)
+    if key.server is None:
+        remedy = "a key that was made after that of the dispatchers (--role dispatcher)"
+        raise _fault(path, "it does not say by which key dispatchers are known", remedy)
+    return key
+
+
+def engine_pair(path: str) -> CurvePair:
+    """Return what engines and their deployer show each other: they share one worker's key."""
+    key = read_key_file(path)
+    if key.role is not Role.WORKER:
+        raise _fault(path, f"it is the key of a {key.role}", "the key of a worker")
+    return CurvePair(key.public, key.secret, key.public)
 
 
 def write_key_file(path: Path, key: KeyFile) -> None:

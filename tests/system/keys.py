@@ -19,11 +19,15 @@ from shunter.store.registry import store_for
 
 
 class KeyMaker:
-    """Makes keys in one store, whose dispatchers read the list each second."""
+    """Makes keys in one store, whose dispatchers read the list each second.
+
+    That of the dispatchers is made first. No process is started for a key, as `keyed.py` does.
+    """
 
     def __init__(self, folder: Path, store_url: str) -> None:
         self._folder, self._store_url = folder, store_url
         self.made: list[KeyFile] = []
+        self._server = self.new("the-dispatcher", Role.DISPATCHER).public
 
     def new(
         self, name: str, role: Role, *, types: tuple[str, ...] = (), namespace: str = ""
@@ -35,7 +39,10 @@ class KeyMaker:
             udp_key=udp_key(token).hex(), types=types, namespace=namespace, created=time.time(),
         )  # fmt: skip
         self._with_store(lambda store: add_key(store, key))
-        made = KeyFile(name=name, role=role, public=public, secret=secret, token=token)
+        server = public if role is Role.DISPATCHER else self._server
+        made = KeyFile(
+            name=name, role=role, public=public, secret=secret, token=token, server=server
+        )  # fmt: skip
         write_key_file(self.path(name), made)
         self.made.append(made)
         return made

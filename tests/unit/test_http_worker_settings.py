@@ -110,7 +110,7 @@ def test_a_worker_shows_the_key_of_a_worker_alone(tmp_path: Path) -> None:
     )  # fmt: skip
     write_key_file(path, key)
 
-    with pytest.raises(SettingsError, match=r"the key of a client.*--role worker"):
+    with pytest.raises(SettingsError, match=r"the key of a client.*the key of a worker"):
         http_host_settings(loaded(auth__key_file=str(path)))
 
 

@@ -58,6 +58,7 @@ LAYERS = {
     "flow.runners": (
         "errors", "flow.graph", "flow.runtime", "flow.sources", "flow.sinks", "flow.runners",
         "flow.arrow", "flow.location", "flow.manifest", "flow.loading", "private_folder",
+        "key_file", "model.key", "net.curve",
     ),
     "flow.runners.local": (
         "errors", "flow.graph", "flow.runtime", "flow.sources", "flow.sinks",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from shunter.app import load_app
 from shunter.cli.processes import run_until_signalled, set_up_logging
 from shunter.errors import SettingsError
-from shunter.key_file import KeyFile, read_key_file
+from shunter.key_file import KeyFile, read_caller_key
 from shunter.model.key import Role
 from shunter.net.tls import CallerFiles, ServerFiles
 from shunter.settings import Settings
@@ -64,8 +64,15 @@ def host_settings(settings: Settings) -> ZmqWorkerSettings:
         n_timeouts=chosen.n_timeouts,
         grace=chosen.grace_seconds,
         lease=settings.lease,
+        key=key_of(settings),
         pool=pool_settings(settings),
     )
+
+
+def key_of(settings: Settings) -> KeyFile | None:
+    """Read the key that a worker shows, if it has one."""
+    path = settings.auth.key_file
+    return read_caller_key(path, Role.WORKER) if path else None
 
 
 def http_host_settings(settings: Settings) -> HttpHostSettings:
@@ -99,24 +106,10 @@ def http_host_settings(settings: Settings) -> HttpHostSettings:
         grace=settings.worker.grace_seconds,
         max_message_bytes=settings.zmq.max_message_bytes,
         pool=pool_settings(settings),
-        key=worker_key(settings),
+        key=key_of(settings),
         tls=tls,
         trusted=CallerFiles(ca=auth.ca_file, certificate=auth.tls_certificate, key=auth.tls_key),
     )
-
-
-def worker_key(settings: Settings) -> KeyFile | None:
-    """Return the key that a worker shows, if it has one."""
-    path = settings.auth.key_file
-    if not path:
-        return None
-    key = read_key_file(path)
-    if key.role is not Role.WORKER:
-        allowed = "a key that `shunter key new NAME --role worker` made"
-        raise SettingsError(
-            "the system", "auth.key_file", f"{path}, the key of a {key.role}", allowed
-        )
-    return key
 
 
 def pool_settings(settings: Settings) -> PoolSettings:

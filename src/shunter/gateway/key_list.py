@@ -13,7 +13,8 @@ import msgspec
 
 from shunter.errors import SettingsError
 from shunter.key_file import KeyFile
-from shunter.model.key import Key, KeyRing
+from shunter.model.key import Action, Key, KeyRing
+from shunter.net.transport import Peer
 from shunter.store.key_records import keys, system_secret
 from shunter.store.port import Store
 
@@ -27,7 +28,7 @@ class KeyList:
         self.own = own
         self.ring = KeyRing()
         self.secret = b""
-        self._file = file
+        self.file = file
         self._seen: tuple[int, int, int] | None = None
 
     @property
@@ -39,33 +40,46 @@ class KeyList:
         """True if a CURVE key is one of ours."""
         return self.ring.with_public(public) is not None
 
+    def of(self, peer: bytes) -> Key | None:
+        """Return the key under which a message came; None where nobody shows one."""
+        return self.ring.with_public(peer.public) if isinstance(peer, Peer) else None
+
+    def refusal(self, peer: bytes, action: Action) -> str | None:
+        """Say why a peer may not do something, if so."""
+        if not self.is_on:
+            return None
+        key = self.of(peer)
+        if key is None:
+            return "your key was revoked; ask for a new one"
+        return key.refusal(action)
+
     async def open(self, store: Store, fresh_secret: bytes) -> None:
         """Read the list, and the secret that runs are bound by."""
         self.secret = await system_secret(store, fresh_secret)
         await self.refresh(store)
 
-    async def refresh(self, store: Store) -> None:
-        """Read the list again."""
+    async def refresh(self, store: Store | None) -> None:
+        """Read the list again; there need be no store where it is a file."""
         if not self.is_on:
             return
-        if self._file:
-            self.refresh_file()
+        if store is None or self.file:
+            self._refresh_file()
         else:
             self.ring = KeyRing(await keys(store))
 
-    def refresh_file(self) -> None:
+    def _refresh_file(self) -> None:
         """Read the file again if it is another one by now."""
         try:
-            found = os.stat(self._file)
+            found = os.stat(self.file)
             seen = (found.st_ino, found.st_mtime_ns, found.st_size)
             if seen != self._seen:
-                listed = msgspec.json.decode(Path(self._file).read_bytes(), type=list[Key])
+                listed = msgspec.json.decode(Path(self.file).read_bytes(), type=list[Key])
                 self.ring, self._seen = KeyRing(listed), seen
         except (OSError, msgspec.MsgspecError) as error:
             if self._seen is None:
                 raise SettingsError(
                     "the system",
                     "auth.keys",
-                    f"{self._file} ({error})",
+                    f"{self.file} ({error})",
                     "what `shunter key export` wrote",
                 ) from None

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import re
 from collections.abc import Awaitable, Callable
-from contextlib import nullcontext
 
 import structlog
 import zmq
@@ -31,6 +31,7 @@ from shunter.model.health import HealthRules
 from shunter.model.key import Role
 from shunter.model.presence import Skews
 from shunter.model.retry import Retry
+from shunter.net.curve import CurveGate, CurveListener
 from shunter.net.environment import REAL, Environment
 from shunter.net.exposure import check_exposure
 from shunter.net.tls import CallerFiles, ServerFiles
@@ -48,6 +49,8 @@ from shunter.wire.udp import naming
 ALARM_SECONDS = 0.1
 CATCH_UP_SECONDS = 0.5
 SWEEP_SECONDS = 1.0
+LEAST_REFRESH_SECONDS = 0.1
+"""Strangers with unknown keys don't have the list read more often than this."""
 HOUSEKEEPING_SECONDS = 60.0
 PRESENCE_SECONDS = 5.0
 FAR_OFF_SECONDS = 2.0
@@ -84,6 +87,7 @@ class Service:
             on_store_error=self._store_failed,
         )
         self._keys = key_list_of(settings)
+        self._keys_read_at = 0.0
         self._observed = self.dispatcher.store_health.observed
         self._alarm_clock = AlarmClock()
         self._refusals = RefusalLog(self.dispatcher.counters)
@@ -93,10 +97,15 @@ class Service:
             worker_expire_seconds=settings.zmq.worker_expire_seconds,
             max_result_bytes=settings.zmq.max_message_bytes,
             store=store_mark(settings.store.url),
+            keys=self._keys,
             environment=environment,
         )
         self._frontend = Frontend(
-            self.dispatcher, self._refusals, new_id=self._new_id, environment=environment
+            self.dispatcher,
+            self._refusals,
+            new_id=self._new_id,
+            keys=self._keys,
+            environment=environment,
         )
         self._udp = UdpGateway(
             self.dispatcher,
@@ -114,6 +123,7 @@ class Service:
             tls=caller_files_of(settings.auth),
             environment=environment,
         )
+        self._gate: CurveGate | None = None
         trusted = CallerFiles(ca=settings.auth.ca_file)  # strangers are shown no certificate
         self._messenger = CallbackCaller(self.dispatcher, tls=trusted, environment=environment)
 
@@ -152,13 +162,14 @@ class Service:
                 group.create_task(self._every(ALARM_SECONDS, self._ring_alarms)),
                 group.create_task(self._every(CATCH_UP_SECONDS, self._catch_up)),
                 group.create_task(self._every(SWEEP_SECONDS, self._sweep)),
-                group.create_task(self._every(REFRESH_SECONDS, self._refresh_keys)),
                 group.create_task(self._every(PRESENCE_SECONDS, self._meet_others)),
                 group.create_task(self._every(self._verification_seconds, self._verify)),
                 group.create_task(self._every(HOUSEKEEPING_SECONDS, self._keep_house)),
                 group.create_task(self._frontend.answer_questions()),
                 group.create_task(self._watch()),
             ]
+            if self._keys.is_on:
+                tasks.append(group.create_task(self._every(REFRESH_SECONDS, self._refresh_keys)))
             calls = group.create_task(self._messenger.run())
             if server is not None:
                 group.create_task(server.serve())
@@ -211,6 +222,10 @@ class Service:
 
     def _bind(self, context: ZmqContext) -> None:
         zmq_settings = self._settings.zmq
+        curve = None
+        if self._keys.own is not None:
+            curve = CurveListener(self._keys.own.pair, self._keys.is_known)
+            self._gate = self._environment.curve_gate(context, self._admits)
         for side, key, address in (
             (self._frontend, "zmq.frontend", zmq_settings.frontend),
             (self._backend, "zmq.backend", zmq_settings.backend),
@@ -222,6 +237,7 @@ class Service:
                     side.receive,
                     max_message_bytes=2 * zmq_settings.max_message_bytes + 1024 * 1024,
                     high_water_mark=zmq_settings.high_water_mark,
+                    curve=curve,
                 )
             except zmq.ZMQError as error:
                 raise SettingsError(
@@ -245,6 +261,8 @@ class Service:
         self._messenger.udp = self._udp.clients
 
     def _close(self) -> None:
+        if self._gate is not None:
+            self._gate.close()
         for side in (self._frontend, self._backend):
             if hasattr(side, "socket"):
                 side.socket.close()
@@ -255,7 +273,7 @@ class Service:
         kind = action.__name__.lstrip("_")
         while True:
             try:
-                with self._observed(kind) if seconds <= SWEEP_SECONDS else nullcontext():
+                with self._observed(kind) if seconds <= SWEEP_SECONDS else contextlib.nullcontext():
                     await action()
                 self.dispatcher.counters[f"sweeps_{kind}"] += 1
             except StoreError as error:
@@ -288,7 +306,17 @@ class Service:
         workers = await sweep.survey(self.dispatcher, self._http_workers)
         await self._http_workers.sweep(workers)
 
+    async def _admits(self, public: str) -> bool:
+        """True if a peer may come in; its key may have been made a moment ago."""
+        if not self._keys.is_known(public):
+            now = self._environment.monotonic()
+            if now - self._keys_read_at >= LEAST_REFRESH_SECONDS:
+                with contextlib.suppress(StoreError):
+                    await self._refresh_keys()
+        return self._keys.is_known(public)
+
     async def _refresh_keys(self) -> None:
+        self._keys_read_at = self._environment.monotonic()
         await self._keys.refresh(self._store)
 
     async def _catch_up(self) -> None:

@@ -77,6 +77,17 @@ class Key(Struct, frozen=True, kw_only=True, omit_defaults=True):
         """True if a worker with this key may be given jobs of a type."""
         return self.role is Role.WORKER and (not self.types or job_type in self.types)
 
+    def owns_worker(self, worker_id: str) -> bool:
+        """True if a worker of this id is this key's: a name and a colon stand before it."""
+        return worker_id.startswith(f"{self.name}:")
+
+    def refusal(self, action: Action) -> str | None:
+        """Say that this key may not do something, if so."""
+        if self.permits(action):
+            return None
+        may = ", ".join(role for role in Role if action in RIGHTS[role])
+        return f"key {self.name!r} is a {self.role}'s and may not {action}; use the key of a {may}"
+
     def sees(self, namespace: str) -> bool:
         """True if jobs of a namespace are for this key to see.
 
@@ -84,6 +95,17 @@ class Key(Struct, frozen=True, kw_only=True, omit_defaults=True):
         """
         sees_all = self.role in (Role.OPERATOR, Role.READER) and not self.namespace
         return sees_all or self.namespace == namespace
+
+
+class CurvePair(Struct, frozen=True):
+    """A key pair of ZeroMQ's, in Z85. `server` is the public key of whoever is connected to."""
+
+    public: str
+    secret: str
+    server: str | None = None
+
+    def __repr__(self) -> str:
+        return f"CurvePair({self.public!r})"
 
 
 class KeyRing:

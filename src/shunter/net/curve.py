@@ -7,51 +7,66 @@ Must not know what a key may do.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 import zmq
 from msgspec import Struct
 from zmq.auth.asyncio import AsyncioAuthenticator
+from zmq.auth.thread import ThreadAuthenticator
+
+from shunter.model.key import CurvePair
+
+DOMAIN = "shunter"
+"""What all our sockets are called when libzmq asks about a peer."""
 
 IsKnown = Callable[[str], bool]
+Admits = Callable[[str], Awaitable[bool]]
 
 
-class CurvePair(Struct, frozen=True):
-    """A key pair, in Z85. `server` is the key of whoever is connected to."""
+class CurveListener(Struct, frozen=True):
+    """The key pair of a socket that listens, and whose keys it lets in."""
 
-    public: str
-    secret: str
-    server: str | None = None
-
-    def __repr__(self) -> str:
-        return f"CurvePair({self.public!r})"
+    pair: CurvePair
+    is_known: IsKnown
 
 
 class CurveGate:
     """Answers, for all sockets of one context that listen, whether a peer may come in."""
 
-    def __init__(self, context: zmq.Context[zmq.Socket[bytes]], is_known: IsKnown) -> None:
+    def __init__(self, context: zmq.Context[zmq.Socket[bytes]], admits: Admits) -> None:
         self._authenticator = AsyncioAuthenticator(context)
-        self._authenticator.configure_curve_callback("*", _Provider(is_known))
+        self._authenticator.configure_curve_callback(DOMAIN, _Provider(admits))
         self._authenticator.start()
 
     def close(self) -> None:
         self._authenticator.stop()
 
 
+class ThreadGate:
+    """The same, for a context whose sockets are not on an event loop."""
+
+    def __init__(self, context: zmq.Context[zmq.Socket[bytes]], is_known: IsKnown) -> None:
+        self._authenticator = ThreadAuthenticator(context)
+        self._authenticator.start()
+        self._authenticator.configure_curve_callback(DOMAIN, _Provider(is_known))
+
+    def close(self) -> None:
+        self._authenticator.stop()
+
+
 class _Provider:
-    def __init__(self, is_known: IsKnown) -> None:
-        self._is_known = is_known
+    def __init__(self, answer: IsKnown | Admits) -> None:
+        self._answer = answer
 
-    def callback(self, _domain: str, public: bytes) -> bool:
-        return self._is_known(public.decode())
+    def callback(self, _domain: str, public: bytes) -> bool | Awaitable[bool]:
+        return self._answer(public.decode())
 
 
-def listen_with(socket: zmq.Socket[bytes], pair: CurvePair, *, domain: str) -> None:
+def listen_with(socket: zmq.Socket[bytes], pair: CurvePair) -> None:
     """Demand keys of whoever connects; before the socket is bound."""
     socket.setsockopt(zmq.CURVE_SERVER, 1)
     socket.setsockopt(zmq.CURVE_SECRETKEY, pair.secret.encode())
-    socket.setsockopt(zmq.ZAP_DOMAIN, domain.encode())
+    socket.setsockopt(zmq.ZAP_DOMAIN, DOMAIN.encode())
 
 
 def connect_with(socket: zmq.Socket[bytes], pair: CurvePair) -> None:

@@ -75,7 +75,7 @@ def test_a_role_gets_through_to_what_its_rights_open(
         control.admit(operation, asked)
         assert key_of(asked) == key_for(role)
     else:
-        with pytest.raises(HttpRefusal, match=rf"role {role} and may not {opening[0]}") as caught:
+        with pytest.raises(HttpRefusal, match=rf"is a {role}'s and may not {opening[0]}") as caught:
             control.admit(operation, asked)
         assert (caught.value.status, caught.value.detail.code) == (403, "forbidden")
         assert key_of(asked) is None

@@ -11,7 +11,6 @@ from http import HTTPStatus
 
 from starlette.requests import Request
 
-from shunter.errors import Forbidden
 from shunter.gateway.key_list import KeyList
 from shunter.model.key import Action, Key, KeyRing
 from shunter.net.web.bearer import bearer_token, unauthorized
@@ -71,8 +70,9 @@ def check_key(key: Key, opening: tuple[Action, ...]) -> None:
 
 
 def forbidden(key: Key, action: Action) -> HttpRefusal:
-    """Say that a key is of the wrong role."""
-    return HttpRefusal(HTTPStatus.FORBIDDEN, str(Forbidden(key.name, key.role, action)))
+    """Say that a key may not do this, or not to what is another's."""
+    message = key.refusal(action) or f"key {key.name!r} may not {action} here"
+    return HttpRefusal(HTTPStatus.FORBIDDEN, message)
 
 
 def key_of(request: Request) -> Key | None:
