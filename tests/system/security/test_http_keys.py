@@ -25,8 +25,8 @@ from system.keys import KeyMaker
 from system.yard import PATIENCE, Process, Station, Yard, free_port, until
 
 JOBS, WORKERS, AUDIT = "/dispatcher/jobs/", "/dispatcher/workers/", "/dispatcher/audit/"
-WITHIN = 5.0
-"""How soon a revoked key and a new certificate must count."""
+WITHIN = 10.0
+"""How soon a revoked key and a new certificate count: 5 s, and as much for a busy machine."""
 
 numbers = itertools.count()
 
@@ -298,7 +298,7 @@ def test_a_worker_whose_key_is_revoked_gets_no_more_jobs(gate: Gate) -> None:
 
     gate.keys.revoke(key.name)
     gone = until(
-        lambda: (it := gate.worker(worker_id))["state"] == "resigned" and it, within=WITHIN + 1
+        lambda: (it := gate.worker(worker_id))["state"] == "resigned" and it, within=WITHIN
     )
 
     assert "no key that counts" in gone["lastError"]
