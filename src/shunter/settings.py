@@ -84,6 +84,13 @@ class Section(Struct, frozen=True, kw_only=True):
     """The shape that all sections share."""
 
 
+def _check_pair(certificate: str, key: str, client_ca: str = "") -> None:
+    if bool(certificate) != bool(key):
+        raise ValueError("both of tls_certificate and tls_key, or neither")
+    if client_ca and not certificate:
+        raise ValueError("tls_certificate and tls_key beside tls_client_ca")
+
+
 class StoreSettings(Section, frozen=True, kw_only=True):
     """`[store]`"""
 
@@ -128,8 +135,17 @@ class HttpWorkerSettings(Section, frozen=True, kw_only=True):
     dispatchers: Annotated[
         Urls, says("HTTP addresses of the dispatchers to serve; empty: `http.host` and `http.port`")
     ] = ()
+    tls_certificate: Annotated[
+        FileName, says("the PEM file of the worker's certificate, and of those that signed it")
+    ] = ""
+    tls_key: Annotated[FileName, says("the PEM file of its private key")] = ""
+    tls_client_ca: Annotated[
+        FileName,
+        says("a PEM file of authorities: dispatchers must show a certificate that one has signed"),
+    ] = ""
 
     def __post_init__(self) -> None:
+        _check_pair(self.tls_certificate, self.tls_key, self.tls_client_ca)
         if self.host in EVERYWHERE and not self.hostname:
             raise ValueError(
                 f"a hostname by which dispatchers reach this machine, beside host {self.host}"
@@ -243,8 +259,18 @@ class HttpSettings(Section, frozen=True, kw_only=True):
     insecure: Annotated[
         Switch, says("whether an address beyond this host is opened, to whoever comes")
     ] = False
+    tls_certificate: Annotated[
+        FileName,
+        says("the PEM file of the server's certificate, and of those that signed it; read anew"),
+    ] = ""
+    tls_key: Annotated[FileName, says("the PEM file of its private key")] = ""
+    tls_client_ca: Annotated[
+        FileName,
+        says("a PEM file of authorities: callers must show a certificate that one has signed"),
+    ] = ""
 
     def __post_init__(self) -> None:
+        _check_pair(self.tls_certificate, self.tls_key, self.tls_client_ca)
         allowed_hosts(self.allowed_hosts)
 
 
@@ -262,6 +288,17 @@ class AuthSettings(Section, frozen=True, kw_only=True):
         FileName,
         says("the keys that are let in, from `shunter key export`; empty: those in the store"),
     ] = ""
+    ca_file: Annotated[
+        FileName,
+        says("a PEM file of authorities that calls over https:// trust, beside the system's"),
+    ] = ""
+    tls_certificate: Annotated[
+        FileName, says("the PEM file of the certificate that is shown to servers that ask for one")
+    ] = ""
+    tls_key: Annotated[FileName, says("the PEM file of its private key")] = ""
+
+    def __post_init__(self) -> None:
+        _check_pair(self.tls_certificate, self.tls_key)
 
 
 class CallbackSettings(Section, frozen=True, kw_only=True):
@@ -357,7 +394,8 @@ class Settings(Section, frozen=True, kw_only=True):
         """The addresses of the dispatchers that an HTTP worker calls."""
         host = EVERYWHERE.get(self.http.host, self.http.host)
         host = f"[{host}]" if ":" in host else host
-        return self.worker.http.dispatchers or (f"http://{host}:{self.http.port}",)
+        scheme = "https" if self.http.tls_certificate else "http"
+        return self.worker.http.dispatchers or (f"{scheme}://{host}:{self.http.port}",)
 
     @property
     def udp_dispatcher(self) -> tuple[str, int]:

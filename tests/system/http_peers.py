@@ -42,6 +42,7 @@ class ForeignWorker:
         self.peak = 0
         self.calls: list[tuple[float, str, str]] = []
         self.leases: list[str | None] = []
+        self.shown_tokens: set[str | None] = set()
         self.reports: list[tuple[str, int]] = []
         self._lock = threading.Lock()
         self._server: ThreadingHTTPServer | None = None
@@ -160,6 +161,7 @@ def _handler_of(worker: ForeignWorker) -> type[BaseHTTPRequestHandler]:
         def do_GET(self) -> None:
             length = int(self.headers.get("Content-Length", 0))
             body = json.loads(self.rfile.read(length)) if length else None
+            worker.shown_tokens.add(self.headers.get("Authorization"))
             lease = self.headers.get("Shunter-Lease")
             status = worker.answer(self.command, self.path, body, lease)
             if status == 0:  # break off without an answer

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from shunter.cli.working import http_host_settings, worker_flags
 from shunter.errors import SettingsError
+from shunter.key_file import KeyFile, write_key_file
+from shunter.model.key import Role
+from shunter.net.tls import ServerFiles
 from shunter.settings import Settings
 from shunter.settings_sources import load_settings
+from shunter.worker.http.exposures import check_exposures
 
 
 @pytest.fixture(autouse=True)
@@ -89,3 +95,53 @@ def test_flags_stand_for_the_settings_of_the_worker_that_is_meant() -> None:
         "worker.http.host": "::1",
         "worker.http.port": "9000",
     }
+
+
+def test_workers_call_a_dispatcher_beside_them_over_tls_if_it_speaks_it() -> None:
+    settings = loaded(http__tls_certificate="a.crt", http__tls_key="a.key")
+
+    assert settings.http_dispatchers == ("https://127.0.0.1:8081",)
+
+
+def test_a_worker_shows_the_key_of_a_worker_alone(tmp_path: Path) -> None:
+    path = tmp_path / "key.toml"
+    key = KeyFile(
+        name="k", role=Role.CLIENT, public="p" * 40, secret="s" * 40, token="t" * 40
+    )  # fmt: skip
+    write_key_file(path, key)
+
+    with pytest.raises(SettingsError, match=r"the key of a client.*the key of a worker"):
+        http_host_settings(loaded(auth__key_file=str(path)))
+
+
+OPEN, HERE = "0.0.0.0", "127.0.0.1"
+KEY = KeyFile(name="k", role=Role.WORKER, public="p" * 40, secret="s" * 40, token="t" * 40)
+TLS = ServerFiles(section="worker.http", certificate="c", key="k")
+
+
+@pytest.mark.parametrize(
+    ("changes", "fault"),
+    [
+        ({"host": HERE}, None),
+        ({"host": OPEN}, r"no key.*auth\.key_file"),
+        ({"host": OPEN, "tls": TLS}, r"no key.*auth\.key_file"),
+        ({"host": OPEN, "key": KEY}, r"in clear.*worker\.http\.tls_certificate"),
+        ({"host": OPEN, "key": KEY, "tls": TLS}, None),
+        ({"host": OPEN, "insecure": True}, None),
+        ({"dispatchers": ("http://192.0.2.1:1",)}, None),
+        ({"dispatchers": ("http://192.0.2.1:1",), "key": KEY}, r"token would travel in clear"),
+        ({"dispatchers": ("https://192.0.2.1:1",), "key": KEY}, None),
+        ({"dispatchers": ("http://localhost:1",), "key": KEY}, None),
+        ({"dispatchers": ("http://192.0.2.1:1",), "key": KEY, "insecure": True}, None),
+    ],
+)
+def test_nothing_of_a_worker_is_laid_open_by_mistake(
+    changes: dict[str, Any], fault: str | None
+) -> None:
+    settings = replace(http_host_settings(loaded()), **changes)
+
+    if fault is None:
+        check_exposures(settings)
+    else:
+        with pytest.raises(SettingsError, match=fault):
+            check_exposures(settings)

@@ -228,3 +228,16 @@ def test_a_host_that_can_not_be_called_back_is_named(entry: str) -> None:
     assert f'callbacks.allowed_hosts = ["localhost", "{entry}"]' in error.found
     assert error.allowed.startswith("host names (hooks.example.com, *.example.com), IP addresses")
     assert f"'{entry}' is none" in error.allowed
+
+
+@pytest.mark.parametrize("section", ["http", "worker.http", "auth"])
+def test_a_certificate_and_its_key_are_set_together(section: str) -> None:
+    error = refusal_of(f"{section}.tls_certificate = 'a.pem'")
+
+    assert error.allowed == "both of tls_certificate and tls_key, or neither"
+
+
+def test_callers_certificates_are_asked_for_by_who_has_one() -> None:
+    error = refusal_of("http.tls_client_ca = 'ca.pem'")
+
+    assert error.allowed == "tls_certificate and tls_key beside tls_client_ca"

@@ -7,6 +7,7 @@ import http.client
 import os
 import re
 import socket
+import ssl
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +17,7 @@ import zmq
 
 from shunter.cli.diagnosis import Finding, State, Surroundings
 from shunter.errors import ProtocolError, SettingsError
-from shunter.settings import Settings, reachable
+from shunter.settings import HttpSettings, Settings, reachable
 from shunter.settings_sources import shown
 from shunter.store.registry import driver_of, store_for
 from shunter.wire import frames
@@ -148,7 +149,7 @@ def _answering_port(settings: Settings) -> int | None:
     frontend = _TCP.match(settings.zmq.frontend)
     if settings.zmq.enabled and frontend and _answers_status(reachable(settings.zmq.frontend)):
         return int(frontend["port"])
-    if settings.http.enabled and _answers_healthz(settings.http.host, settings.http.port):
+    if settings.http.enabled and _answers_healthz(settings.http):
         return settings.http.port
     return None
 
@@ -167,11 +168,17 @@ def _answers_status(endpoint: str) -> bool:
     return isinstance(answer, frames.Full) and answer.kind is Kind.STATUS
 
 
-def _answers_healthz(host: str, port: int) -> bool:
-    place = f"[{host}]" if ":" in host else host
-    direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+def _answers_healthz(settings: HttpSettings) -> bool:
+    """Who has the port is asked, whatever certificate it shows: nothing is told to it."""
+    place = f"[{settings.host}]" if ":" in settings.host else settings.host
+    scheme = "https" if settings.tls_certificate else "http"
+    anybody = ssl._create_unverified_context()  # noqa: S323
+    direct = urllib.request.build_opener(
+        urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=anybody)
+    )
+    url = f"{scheme}://{place}:{settings.port}/healthz"
     try:
-        with direct.open(f"http://{place}:{port}/healthz", timeout=PATIENCE_SECONDS) as answer:
+        with direct.open(url, timeout=PATIENCE_SECONDS) as answer:
             return bool(answer.status == 200)
     except (OSError, ValueError, http.client.HTTPException):
         return False

@@ -11,6 +11,7 @@ from shunter.cli.processes import run_until_signalled, set_up_logging
 from shunter.errors import SettingsError
 from shunter.key_file import KeyFile, read_caller_key
 from shunter.model.key import Role
+from shunter.net.tls import CallerFiles, ServerFiles
 from shunter.settings import Settings
 from shunter.settings_sources import shown
 from shunter.worker.pool.process_pool import PoolSettings
@@ -78,7 +79,17 @@ def http_host_settings(settings: Settings) -> HttpHostSettings:
     """Take from the settings what a worker behind HTTP goes by."""
     from shunter.worker.http.host import HttpHostSettings
 
-    chosen = settings.worker.http
+    chosen, auth = settings.worker.http, settings.auth
+    tls = (
+        ServerFiles(
+            section="worker.http",
+            certificate=chosen.tls_certificate,
+            key=chosen.tls_key,
+            client_ca=chosen.tls_client_ca,
+        )
+        if chosen.tls_certificate
+        else None
+    )
     if not chosen.dispatchers and settings.http.port == 0:
         raise SettingsError(
             "the settings",
@@ -95,6 +106,9 @@ def http_host_settings(settings: Settings) -> HttpHostSettings:
         grace=settings.worker.grace_seconds,
         max_message_bytes=settings.zmq.max_message_bytes,
         pool=pool_settings(settings),
+        key=key_of(settings),
+        tls=tls,
+        trusted=CallerFiles(ca=auth.ca_file, certificate=auth.tls_certificate, key=auth.tls_key),
     )
 
 

@@ -22,6 +22,7 @@ from shunter.model.allowed_hosts import SETTING
 from shunter.model.job import Job
 from shunter.net.calling import Answer, CallFailed, CallForbidden
 from shunter.net.environment import REAL, Environment
+from shunter.net.tls import CallerFiles
 from shunter.net.web.bodies import aside
 from shunter.wire.documents import job_document
 from shunter.wire.udp.naming import SCHEME
@@ -38,13 +39,19 @@ MOST_SHOWN_LETTERS = 200
 class CallbackCaller:
     """Makes the calls of one dispatcher. A CallbackLink."""
 
-    def __init__(self, dispatcher: Dispatcher, *, environment: Environment = REAL) -> None:
+    def __init__(
+        self,
+        dispatcher: Dispatcher,
+        *,
+        tls: CallerFiles | None = None,
+        environment: Environment = REAL,
+    ) -> None:
         self._dispatcher = dispatcher
         self._rules = dispatcher.rules.callbacks
         self._hosts = dispatcher.rules.intake.callback_hosts
         self._log = structlog.get_logger("shunter.dispatcher")
         self._caller = environment.caller(
-            at_once=self._rules.at_once, may_call=self._hosts.may_call
+            at_once=self._rules.at_once, may_call=self._hosts.may_call, tls=tls
         )
         self._waiting: asyncio.Queue[Job] = asyncio.Queue()
         self.udp: UdpClients | None = None

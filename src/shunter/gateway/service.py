@@ -34,12 +34,13 @@ from shunter.model.retry import Retry
 from shunter.net.curve import CurveGate, CurveListener
 from shunter.net.environment import REAL, Environment
 from shunter.net.exposure import check_exposure
+from shunter.net.tls import CallerFiles, ServerFiles
 from shunter.net.transport import ZmqContext
 from shunter.net.udp_endpoint import Seal
 from shunter.net.web.server import HttpServer
 from shunter.refusal_log import RefusalLog
 from shunter.secret_file import secret_of
-from shunter.settings import Settings
+from shunter.settings import AuthSettings, HttpSettings, Settings
 from shunter.store.key_records import SECRET_BYTES
 from shunter.store.port import Store
 from shunter.store.registry import store_mark
@@ -118,10 +119,13 @@ class Service:
             self.dispatcher,
             health_rules_of(settings),
             hosts=allowed_hosts(settings.dispatcher.workers.allowed_hosts, WORKER_HOSTS),
+            keys=self._keys,
+            tls=caller_files_of(settings.auth),
             environment=environment,
         )
         self._gate: CurveGate | None = None
-        self._messenger = CallbackCaller(self.dispatcher, environment=environment)
+        trusted = CallerFiles(ca=settings.auth.ca_file)  # strangers are shown no certificate
+        self._messenger = CallbackCaller(self.dispatcher, tls=trusted, environment=environment)
 
     def stop(self) -> None:
         """Finish the turn under way, then return from `run()`."""
@@ -204,9 +208,10 @@ class Service:
             is_ready=self.ready.is_set,
             new_id=self._new_id,
             hosts=allowed_hosts([*http.allowed_hosts, http.host], "http.allowed_hosts"),
+            keys=self._keys,
         )
         return self._environment.http_server(
-            app, http.host, http.port, key="http.port", remedy=ELSEWHERE
+            app, http.host, http.port, key="http.port", remedy=ELSEWHERE, tls=http_files_of(http)
         )
 
     async def _settle(self) -> None:
@@ -385,6 +390,7 @@ def key_list_of(settings: Settings) -> KeyList:
 
 
 KEYS = "keys (auth.key_file)"
+TLS = "TLS (http.tls_certificate and http.tls_key)"
 
 
 def check_exposures(settings: Settings) -> None:
@@ -408,12 +414,31 @@ def check_exposures(settings: Settings) -> None:
             remedy="a secret in udp.secret_file, or udp.insecure = true",
         )
     if http.enabled:
+        has_tls = bool(http.tls_certificate)
         check_exposure(
             "http.host",
             http.host,
-            is_guarded=http.insecure or has_keys,
-            remedy=f"{KEYS}, or http.insecure = true among friends",
+            is_guarded=http.insecure or (has_keys and has_tls),
+            lacks="no TLS, so that keys would travel in clear" if has_keys else "no keys",
+            remedy=f"{TLS if has_keys else KEYS}, or http.insecure = true among friends",
         )
+
+
+def caller_files_of(auth: AuthSettings) -> CallerFiles:
+    """Return whom our calls to workers trust, and what they show."""
+    return CallerFiles(ca=auth.ca_file, certificate=auth.tls_certificate, key=auth.tls_key)
+
+
+def http_files_of(http: HttpSettings) -> ServerFiles | None:
+    """Return what the HTTP gateway shows its callers, if it speaks TLS."""
+    if not http.tls_certificate:
+        return None
+    return ServerFiles(
+        section="http",
+        certificate=http.tls_certificate,
+        key=http.tls_key,
+        client_ca=http.tls_client_ca,
+    )
 
 
 def seal_of(settings: Settings, environment: Environment = REAL) -> Seal | None:

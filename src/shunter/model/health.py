@@ -13,6 +13,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
+from shunter.model.key import KeyRing
 from shunter.model.worker import Handler, Worker, WorkerKind
 
 MAX_ERROR_LENGTH = 500
@@ -52,6 +53,9 @@ def registered(
     handlers: tuple[str, ...],
     max_jobs: int,
     now: float,
+    key: str = "",
+    scheme: str = "http",
+    secret: str = "",
 ) -> Worker:
     """A worker comes, or comes again; its jobs are to be verified at once."""
     fresh = Worker(
@@ -64,6 +68,9 @@ def registered(
         registered=now,
         last_pinged=now,
         revision=1,
+        key=key,
+        scheme=scheme,
+        secret=secret,
     )
     if known is None:
         return fresh
@@ -75,9 +82,23 @@ def registered(
     )
 
 
-def resigned(worker: Worker, *, now: float) -> Worker:
-    """It wants no more jobs."""
-    return _changed(worker, is_resigned=True, last_pinged=now)
+def is_anothers(known: Worker | None, key: str, ring: KeyRing) -> bool:
+    """True if a worker came with another key, which still counts, and is not known to be gone."""
+    if known is None or known.is_dead or known.is_resigned or known.key == key:
+        return False
+    return ring.named(known.key) is not None
+
+
+def is_welcome(worker: Worker, ring: KeyRing) -> bool:
+    """True if the key that a worker came with still counts, for all that it does."""
+    key = ring.named(worker.key)
+    return key is not None and all(key.serves(handler.type) for handler in worker.handlers)
+
+
+def resigned(worker: Worker, *, now: float, error: str = "") -> Worker:
+    """It wants no more jobs, or is to have no more because of an error."""
+    shown = error[:MAX_ERROR_LENGTH] or worker.last_error
+    return _changed(worker, is_resigned=True, last_pinged=now, last_error=shown)
 
 
 def lease(worker: Worker, rules: HealthRules) -> float:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from enum import StrEnum
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from shunter.model.retry import Retry
 
@@ -77,7 +78,8 @@ class Worker(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     `last_pinged` is when it last spoke, or for an HTTP worker, when it was last asked; `answered`
     is when that one last answered, and `verified` when it was last asked for its jobs. `revision`
-    counts the writes of a record that several dispatchers change.
+    counts the writes of a record that several dispatchers change. `key` names the key that it
+    showed. `secret` is what an HTTP worker knows dispatchers by, and nobody else is to see it.
     """
 
     id: str
@@ -96,8 +98,19 @@ class Worker(Struct, frozen=True, kw_only=True, omit_defaults=True):
     answered: float | None = None
     verified: float = 0.0
     revision: int = 0
+    key: str = ""
+    scheme: str = "http"
+    secret: str = ""
     jobs: tuple[str, ...] = ()
     places: tuple[int, ...] = ()
+
+    def __repr__(self) -> str:
+        return Struct.__repr__(self.shown)
+
+    @property
+    def shown(self) -> Worker:
+        """The record as others may see it."""
+        return replace(self, secret="") if self.secret else self
 
     @property
     def state(self) -> str:

@@ -3,6 +3,7 @@
 One way for all of them: JSON out, no redirects, a time limit on the whole call, and no more of the
 answer kept than an error message needs. Addresses are resolved once a call, and only those that
 `may_call` lets through are connected to, so that a name can't lead elsewhere than was checked.
+Over https:// the peer's certificate and name are verified, always.
 The library for it is imported with the first call: most dispatchers never make one.
 """
 
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from shunter.errors import ShunterError
+from shunter.net.tls import TlsContext
 
 if TYPE_CHECKING:
     import aiohttp
@@ -60,8 +62,10 @@ class Caller:
         at_once: int,
         may_call: Callable[[str, str], bool] = lambda host, address: True,
         headers: Mapping[str, str] | None = None,
+        tls: TlsContext | None = None,
     ) -> None:
         self._at_once = at_once
+        self._tls = tls
         self._may_call = may_call
         self._headers = {"User-Agent": "shunter", **(headers or {})}
         self._session: aiohttp.ClientSession | None = None
@@ -82,6 +86,8 @@ class Caller:
 
         session = self._open()
         self._check(url)
+        if self._tls is not None and url.startswith("https:"):
+            self._tls.refresh()
         sent = dict(headers or {})
         if json is not None:
             sent["Content-Type"] = "application/json"
@@ -91,6 +97,9 @@ class Caller:
                 method, url, data=json, headers=sent, timeout=limit, allow_redirects=False
             ) as response:
                 return Answer(response.status, await _beginning(response))
+        except aiohttp.ClientSSLError as error:
+            reason = f"can't connect to {_place(url)}: {_tls_cause(error)}"
+            raise CallFailed(reason, was_sent=False) from None
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
             cause = getattr(error, "os_error", None)
             if isinstance(cause, AddressForbidden):
@@ -133,6 +142,7 @@ class Caller:
                 resolver=CheckedNames(self._may_call),
                 use_dns_cache=False,
                 keepalive_timeout=60.0,
+                ssl=True if self._tls is None else self._tls.context,
             )
             self._session = aiohttp.ClientSession(
                 connector=connector,
@@ -156,6 +166,13 @@ async def _beginning(response: aiohttp.ClientResponse) -> bytes:
 def _place(url: str) -> str:
     """Write an address without its path and without what may be secret in it."""
     return url.partition("://")[2].partition("/")[0].rpartition("@")[2][:128]
+
+
+def _tls_cause(error: Any) -> str:
+    """Say why a peer is not trusted, or does not trust us."""
+    found = getattr(error, "certificate_error", None) or getattr(error, "os_error", None) or error
+    reason = getattr(found, "verify_message", None) or getattr(found, "reason", None) or found
+    return f"TLS failed ({str(reason)[:200]}); its authority goes into auth.ca_file"
 
 
 def _cause(error: Any) -> str:

@@ -15,7 +15,7 @@ import secrets
 import socket
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,6 +25,7 @@ from shunter.model.key import CurvePair
 from shunter.net.calling import Caller
 from shunter.net.curve import Admits, CurveGate, CurveListener
 from shunter.net.datagrams import PACKETS_AT_ONCE, Batch, DatagramSocket
+from shunter.net.tls import CallerFiles, ServerFiles, caller_tls, server_tls
 from shunter.net.transport import LoopSocket, Receive, ZmqContext, bound_router, connected_dealer
 from shunter.wire.udp.transmissions import Peer
 
@@ -147,21 +148,32 @@ class Environment:
         return str(address[0]), int(address[1])
 
     def http_server(
-        self, app: ASGIApp, host: str, port: int, *, key: str, remedy: str
+        self,
+        app: ASGIApp,
+        host: str,
+        port: int,
+        *,
+        key: str,
+        remedy: str,
+        tls: ServerFiles | None = None,
     ) -> HttpServer:
         """Bind an address to serve HTTP at, or raise a SettingsError that names `key`."""
         from shunter.net.web.server import HttpServer
 
-        return HttpServer(app, host, port, key=key, remedy=remedy)
+        shown = None if tls is None else server_tls(tls)
+        return HttpServer(app, host, port, key=key, remedy=remedy, tls=shown)
 
     def caller(
         self,
         *,
         at_once: int,
         may_call: Callable[[str, str], bool] = lambda host, address: True,
+        headers: Mapping[str, str] | None = None,
+        tls: CallerFiles | None = None,
     ) -> Caller:
-        """Return what makes calls over HTTP."""
-        return Caller(at_once=at_once, may_call=may_call)
+        """Return what makes calls over HTTP, all with these `headers`."""
+        trusted = None if tls is None else caller_tls(tls)
+        return Caller(at_once=at_once, may_call=may_call, headers=headers, tls=trusted)
 
 
 REAL = Environment()

@@ -26,6 +26,10 @@ Text = Annotated[
 ]
 
 
+UNSHOWN = {"secret"}
+"""Fields whose values are for nobody's log, also where they are wrong."""
+
+
 class Document(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The shape that all documents share."""
 
@@ -102,7 +106,8 @@ def _fault(fault: str, path: str, document: Any, expected: type[Document]) -> Ba
     for step in path.split(".") if path else ():
         document = document.get(step) if isinstance(document, dict) else None
     send = rules.get(path, "a JSON object")
-    return BadDocument(path, f"found {shown(document)}; send {send}")
+    found = "what is not shown here" if path in UNSHOWN else shown(document)
+    return BadDocument(path, f"found {found}; send {send}")
 
 
 def rules_of(expected: type[Document], prefix: str = "") -> dict[str, str]:

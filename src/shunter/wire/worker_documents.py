@@ -7,11 +7,11 @@ Names are the seed's own, hence the capitals in them.
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from shunter.model.worker import MAX_HANDLERS, Worker
+from shunter.model.worker import MAX_HANDLERS, Worker, WorkerKind
 from shunter.wire.checking import Document, Name
 
 MAX_JOBS = 10_000
@@ -35,22 +35,35 @@ Handlers = Annotated[
 MaxJobs = Annotated[
     int, Meta(ge=1, le=MAX_JOBS, description=f"how many jobs at a time, 1 to {MAX_JOBS}")
 ]
+Scheme = Annotated[Literal["http", "https"], Meta(description='"http" or "https"')]
+Secret = Annotated[
+    str,
+    Meta(
+        pattern=r"^[A-Za-z0-9._~+/-]{16,256}=*\Z",
+        description="16 to 256 random letters, digits or any of . _ ~ + / -",
+    ),
+]
 
 
 class WorkerRequest(Document, frozen=True, kw_only=True):
-    """A worker that wants jobs: where it listens, what it does, how many it can hold."""
+    """A worker that wants jobs: where it listens, what it does, how many it can hold.
+
+    Who gives a `secret` is shown it with each call, as bearer token.
+    """
 
     hostname: Hostname
     port: WorkerPort
     handlers: Handlers
     maxJobs: MaxJobs
+    scheme: Scheme = "http"
+    secret: Secret | None = None
 
 
 class WorkerDocument(Document, frozen=True, kw_only=True):
     """One worker; times are seconds since 1970.
 
     `state` is untried, alive, resigned or dead. `lastPinged` is when a worker was last asked
-    whether it lives, `answered` when it last said so.
+    whether it lives, `answered` when it last said so. `key` names the key that it showed.
     """
 
     id: str
@@ -58,6 +71,8 @@ class WorkerDocument(Document, frozen=True, kw_only=True):
     state: str
     hostname: str
     port: int
+    scheme: str | None
+    key: str | None
     handlers: tuple[str, ...]
     maxJobs: int
     jobs: tuple[str, ...]
@@ -84,6 +99,8 @@ def worker_document(worker: Worker) -> WorkerDocument:
         state=worker.state,
         hostname=worker.hostname,
         port=worker.port,
+        scheme=worker.scheme if worker.kind is WorkerKind.HTTP else None,
+        key=worker.key or None,
         handlers=tuple(handler.type for handler in worker.handlers),
         maxJobs=worker.max_jobs,
         jobs=worker.jobs,

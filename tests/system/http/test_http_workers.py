@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
+import msgspec
 import pytest
 
 from system.http.conftest import Web, refused
@@ -341,3 +342,53 @@ def test_a_zeromq_worker_is_shown_and_can_not_be_resigned_over_http(
     refused(web.raw.delete(WORKERS + shown["id"]), 409, "conflict", "id")
 
     process.terminate()
+
+
+SECRET = "a-secret-that-only-dispatchers-show"
+
+
+def test_dispatchers_show_a_worker_its_secret_with_each_call_and_nobody_else(
+    web: Web, station: Station, yard: Yard, peers: Peers
+) -> None:
+    worker, gate = peers(handlers=("guarded",)), threading.Event()
+    worker.work = lambda job: 42 if gate.wait(20.0) else None
+    document = worker.register(secret=SECRET)
+    until(lambda: (worker.shown() or {})["state"] == "alive")
+
+    job = web.submit("guarded")
+    until(lambda: worker.asked("GET", f"/jobs/{job['id']}"), what="verification")
+    web.raw.delete(f"/dispatcher/jobs/{job['id']}")
+    until(lambda: worker.asked("DELETE", job["id"]), what="the cancel")
+    gate.set()
+
+    assert worker.shown_tokens == {f"Bearer {SECRET}"}
+    with yard.client(station) as client:
+        listed = msgspec.json.encode(client.workers()).decode()
+    assert worker.id in listed
+    assert SECRET not in f"{document}{listed}{web.raw.get(WORKERS).text}{station.process.said()}"
+
+
+def test_a_worker_without_a_secret_is_shown_none(web: Web, peers: Peers) -> None:
+    worker = peers()
+
+    worker.register()
+    until(lambda: (worker.shown() or {})["state"] == "alive")
+
+    assert worker.shown_tokens == {None}
+
+
+def test_a_worker_that_does_not_know_us_has_not_lost_the_job(web: Web, peers: Peers) -> None:
+    """Its process was started anew and has another secret, of which it tells when it registers."""
+    worker = peers(handlers=("forgetful",))
+    worker.take = lambda job: 401
+    worker.register(secret=SECRET)
+    job = web.submit("forgetful")
+    until(lambda: worker.asked("POST"), what="an offer")
+    queued = web.when(job["id"], "q")
+
+    worker.take = None
+    worker.work = lambda job: "done"
+    worker.register(secret=SECRET[::-1])
+
+    ended = web.when(job["id"], "c")
+    assert (queued["losses"], ended["losses"], ended["result"]) == (0, 0, "done")

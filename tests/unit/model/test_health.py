@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from shunter.model import health
 from shunter.model.health import HealthRules
+from shunter.model.key import Key, KeyRing, Role
 from shunter.model.worker import Worker, WorkerKind
 
 RULES = HealthRules(ping_interval=30.0, max_retries=3, dead_ping_interval=60.0, dead_max_retries=2)
@@ -155,3 +156,44 @@ def test_a_healthy_worker_is_never_told_to_stop_before_its_next_check(
     worker = health.answered(registered(), now=1000.0)
 
     assert health.lease(worker, rules) > interval + 1.5
+
+
+def key(name: str, **changes: Any) -> Key:
+    values: dict[str, Any] = {
+        "role": Role.WORKER,
+        "public": name,
+        "token_hash": name,
+        "udp_key": "",
+    }
+    return Key(name=name, **(values | changes))
+
+
+def test_an_address_is_its_first_keys_as_long_as_worker_and_key_are_there() -> None:
+    ring, worker = KeyRing([key("a"), key("b")]), registered(key="a")
+
+    assert health.is_anothers(worker, "b", ring)
+    assert not health.is_anothers(worker, "a", ring)
+    assert not health.is_anothers(None, "b", ring)
+    assert not health.is_anothers(registered(), "b", ring)  # it came before there were keys
+    assert not health.is_anothers(worker, "b", KeyRing([key("a", revoked=1.0), key("b")]))
+    assert not health.is_anothers(failed(worker, 3), "b", ring)
+    assert not health.is_anothers(health.resigned(worker, now=1.0), "b", ring)
+
+
+def test_a_worker_is_welcome_with_a_live_key_for_all_its_types() -> None:
+    worker = registered(key="a", handlers=("sum", "mean"))
+
+    assert health.is_welcome(worker, KeyRing([key("a")]))
+    assert health.is_welcome(worker, KeyRing([key("a", types=("mean", "sum", "max"))]))
+    assert not health.is_welcome(worker, KeyRing([key("a", types=("sum",))]))
+    assert not health.is_welcome(worker, KeyRing([key("a", role=Role.OPERATOR)]))
+    assert not health.is_welcome(worker, KeyRing([key("a", revoked=1.0)]))
+    assert not health.is_welcome(registered(), KeyRing([key("a")]))
+
+
+def test_the_secret_of_a_worker_is_not_in_what_is_written_of_it() -> None:
+    worker = registered(secret="only-dispatchers-show-it")
+
+    assert "only-dispatchers-show-it" not in f"{worker!r}{worker.shown}"
+    assert worker.id in repr(worker)
+    assert worker.shown == replace(worker, secret="")

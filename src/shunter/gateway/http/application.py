@@ -11,11 +11,14 @@ from starlette.responses import Response
 from starlette.types import ASGIApp
 
 from shunter.dispatch.dispatcher import Dispatcher
+from shunter.gateway.http.access import AccessControl
+from shunter.gateway.http.audit import AuditLog
 from shunter.gateway.http.jobs import JobRoutes
 from shunter.gateway.http.openapi import OPERATIONS, Operation, openapi_document
 from shunter.gateway.http.probes import Probes
 from shunter.gateway.http.worker_calls import HttpWorkers
 from shunter.gateway.http.workers import WorkerRoutes
+from shunter.gateway.key_list import KeyList
 from shunter.model.allowed_hosts import AllowedHosts
 from shunter.net.web.answering import Handler, application, max_body_bytes
 from shunter.net.web.guard import RequestGuard
@@ -31,13 +34,15 @@ def http_app(
     is_ready: Callable[[], bool],
     new_id: Callable[[], str],
     hosts: AllowedHosts,
+    keys: KeyList,
 ) -> ASGIApp:
     """Build the application, for whoever knows this server as one of these `hosts`."""
     limit = max_body_bytes(dispatcher.rules.intake.max_payload_bytes)
-    jobs = JobRoutes(dispatcher, new_id=new_id, max_body_bytes=limit)
-    workers = WorkerRoutes(dispatcher, http_workers, max_body_bytes=limit)
+    access, audit = AccessControl(keys), AuditLog(dispatcher, new_id=new_id)
+    jobs = JobRoutes(dispatcher, audit, new_id=new_id, max_body_bytes=limit)
+    workers = WorkerRoutes(dispatcher, http_workers, access, audit, max_body_bytes=limit)
     probes = Probes(dispatcher, is_ready)
-    described = msgspec.json.encode(openapi_document(version("shunter")))
+    described = msgspec.json.encode(openapi_document(version("shunter"), has_keys=keys.is_on))
 
     async def openapi(request: Request) -> Response:
         return JsonAnswer(described)
@@ -52,6 +57,7 @@ def http_app(
         "list_workers": workers.browse,
         "show_worker": workers.show,
         "resign": workers.resign,
+        "audit": audit.browse,
         "healthz": probes.healthz,
         "readyz": probes.readyz,
         "metrics": probes.metrics,
@@ -62,6 +68,7 @@ def http_app(
         handler = handlers[operation.id]
 
         async def handle(request: Request) -> Response:
+            access.admit(operation.id, request)
             if operation.needs_ready:
                 probes.check_ready()
             return await handler(request)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from http import HTTPStatus
-from typing import Any
 from urllib.parse import quote
 
 import msgspec
@@ -20,6 +19,8 @@ from shunter.dispatch.arrivals import Receipts, Stored
 from shunter.dispatch.dispatcher import Dispatcher
 from shunter.errors import JobError, JobFinal
 from shunter.gateway.http import reports
+from shunter.gateway.http.audit import AuditLog
+from shunter.gateway.http.queries import query_of
 from shunter.gateway.http.reading import Reading
 from shunter.model.document import DOCUMENT_BYTES
 from shunter.model.identity import is_name
@@ -36,7 +37,7 @@ from shunter.net.web.refusals import (
     unavailable,
 )
 from shunter.store.port import JobQuery
-from shunter.wire.checking import checked, parsed
+from shunter.wire.checking import parsed
 from shunter.wire.documents import (
     JobPage,
     JobsWish,
@@ -45,7 +46,6 @@ from shunter.wire.documents import (
     status_named,
     submission_of,
 )
-from shunter.wire.tagging import BadDocument
 
 COLLECTION = "/dispatcher/jobs/"
 COMMIT_SECONDS = 30.0
@@ -59,9 +59,15 @@ class JobRoutes:
     """What HTTP clients may do with jobs."""
 
     def __init__(
-        self, dispatcher: Dispatcher, *, new_id: Callable[[], str], max_body_bytes: int
+        self,
+        dispatcher: Dispatcher,
+        audit: AuditLog,
+        *,
+        new_id: Callable[[], str],
+        max_body_bytes: int,
     ) -> None:
         self._dispatcher = dispatcher
+        self._audit = audit
         self._reading = Reading(dispatcher.store)
         self._new_id = new_id
         self._max_body_bytes = max_body_bytes
@@ -93,7 +99,7 @@ class JobRoutes:
 
     async def browse(self, request: Request) -> Response:
         """GET of all: some jobs, newest first."""
-        wish = _jobs_wish(request)
+        wish = query_of(request, JobsWish)
         query = JobQuery(
             status=None if wish.status is None else status_named(wish.status),
             type=wish.type,
@@ -114,6 +120,7 @@ class JobRoutes:
     async def cancel(self, request: Request) -> Response:
         """DELETE: stop the job, or begin to."""
         job_id = _job_id(request)
+        await self._audit.note(request, "cancel job", job_id)
         (receipt,) = await self._answered(
             lambda answer: self._dispatcher.cancel([job_id], answer),
             f"job {job_id} may or may not be cancelled; look at it, or ask again",
@@ -220,16 +227,3 @@ def _job_id(request: Request) -> str:
     if not is_name(job_id):
         raise not_found(job_id)
     return job_id
-
-
-def _jobs_wish(request: Request) -> JobsWish:
-    asked: dict[str, Any] = {}
-    for name, text in request.query_params.multi_items():
-        if name in asked:
-            raise BadDocument(name[:64], "found more than once; send it once")
-        asked[name] = int(text) if name == "limit" and _is_number(text) else text
-    return checked(asked, JobsWish)
-
-
-def _is_number(text: str) -> bool:
-    return text.isascii() and text.isdecimal() and len(text) < 10

@@ -9,7 +9,9 @@ from typing import Any, get_type_hints
 import msgspec
 from msgspec import Struct
 
+from shunter.gateway.http.access import ACCESS
 from shunter.net.web.refusals import ErrorDocument
+from shunter.wire.audit_documents import AuditPage, AuditQuery
 from shunter.wire.documents import JobDocument, JobPage, JobRequest, JobsWish, ResultWish
 from shunter.wire.worker_documents import WorkerDocument, WorkerList, WorkerRequest
 
@@ -97,7 +99,7 @@ OPERATIONS = (
         summary="Register an HTTP worker, or register it again: its id is made from its address.",
         body=WorkerRequest,
         answers={201: WorkerDocument},
-        refusals=(*_CHANGING, 503),
+        refusals=(*_CHANGING, 409, 503),
         needs_ready=True,
     ),
     Operation(
@@ -125,6 +127,16 @@ OPERATIONS = (
         summary="Resign an HTTP worker; its jobs go back to the queue.",
         answers={200: WorkerDocument},
         refusals=(404, 409, 503),
+        needs_ready=True,
+    ),
+    Operation(
+        id="audit",
+        method="GET",
+        path="/dispatcher/audit/",
+        summary="List what operators did, newest first.",
+        query=AuditQuery,
+        answers={200: AuditPage},
+        refusals=(422, 503),
         needs_ready=True,
     ),
     Operation(
@@ -168,8 +180,12 @@ PATH_ID = {
 }
 
 
-def openapi_document(version: str) -> dict[str, Any]:
-    """Describe what is served, as OpenAPI 3.1."""
+BEARER = "bearer"
+_UNLOCKED = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
+
+
+def openapi_document(version: str, *, has_keys: bool = False) -> dict[str, Any]:
+    """Describe what is served, as OpenAPI 3.1; with keys, what they open as well."""
     structs = {ErrorDocument, *_structs()}
     _, schemas = msgspec.json.schema_components(
         sorted(structs, key=lambda struct: struct.__name__),
@@ -177,12 +193,20 @@ def openapi_document(version: str) -> dict[str, Any]:
     )
     paths: dict[str, dict[str, Any]] = {}
     for operation in OPERATIONS:
-        paths.setdefault(operation.path, {})[operation.method.lower()] = _described(operation)
+        paths.setdefault(operation.path, {})[operation.method.lower()] = _described(
+            operation, is_locked=has_keys and ACCESS[operation.id] is not None
+        )
+    components: dict[str, Any] = {"schemas": _portable(schemas)}
+    if has_keys:
+        described = "The token of a key file, from `shunter key new`."
+        components["securitySchemes"] = {
+            BEARER: {"type": "http", "scheme": "bearer", "description": described}
+        }
     return {
         "openapi": "3.1.0",
         "info": {"title": TITLE, "version": version, "description": "Spec: docs/spec/http.md"},
         "paths": _portable(paths),
-        "components": {"schemas": _portable(schemas)},
+        "components": components,
     }
 
 
@@ -193,7 +217,8 @@ def _structs() -> Iterator[type[Struct]]:
             yield operation.body
 
 
-def _described(operation: Operation) -> dict[str, Any]:
+def _described(operation: Operation, *, is_locked: bool) -> dict[str, Any]:
+    refusals = {*operation.refusals, *(_UNLOCKED if is_locked else ())}
     described: dict[str, Any] = {
         "operationId": operation.id,
         "summary": operation.summary,
@@ -201,10 +226,14 @@ def _described(operation: Operation) -> dict[str, Any]:
             str(status): _answer(status, content)
             for status, content in (
                 *operation.answers.items(),
-                *((status, ErrorDocument) for status in sorted(operation.refusals)),
+                *((status, ErrorDocument) for status in sorted(refusals)),
             )
         },
     }
+    if is_locked:
+        opening = " or ".join(ACCESS[operation.id] or ())
+        described["security"] = [{BEARER: []}]
+        described["description"] = f"The key must be of a role that may: {opening}."
     if parameters := [*([PATH_ID] if "{id}" in operation.path else []), *_query(operation.query)]:
         described["parameters"] = parameters
     if operation.body is not None:

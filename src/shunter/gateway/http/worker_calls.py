@@ -24,6 +24,7 @@ from shunter.dispatch.registry import Decision, change_workers
 from shunter.dispatch.rules import UNSENT_BYTES
 from shunter.dispatch.verdict import is_run_of
 from shunter.errors import StoreError
+from shunter.gateway.key_list import KeyList
 from shunter.model import health
 from shunter.model.allowed_hosts import AllowedHosts
 from shunter.model.health import HealthRules
@@ -33,6 +34,8 @@ from shunter.model.watch import Watch
 from shunter.model.worker import Worker
 from shunter.net.calling import Answer, CallFailed
 from shunter.net.environment import REAL, Environment
+from shunter.net.tls import CallerFiles
+from shunter.net.web.bearer import bearing
 from shunter.net.web.bodies import aside
 from shunter.wire.documents import job_document
 
@@ -66,12 +69,15 @@ class HttpWorkers:
         rules: HealthRules,
         *,
         hosts: AllowedHosts,
+        keys: KeyList,
+        tls: CallerFiles | None = None,
         environment: Environment = REAL,
     ) -> None:
+        self._keys = keys
         self._dispatcher = dispatcher
         self._rules = rules
         self._log = structlog.get_logger("shunter.dispatcher")
-        self._caller = environment.caller(at_once=CALLS_AT_ONCE, may_call=hosts.may_call)
+        self._caller = environment.caller(at_once=CALLS_AT_ONCE, may_call=hosts.may_call, tls=tls)
         self.hosts = hosts
         self._unsent_bytes = 0
         self._tasks: set[asyncio.Task[None]] = set()
@@ -133,7 +139,11 @@ class HttpWorkers:
         self._offered.discard(held)
         if answer.is_success:
             return
-        if answer.status in FULL:
+        if answer.status == HTTPStatus.UNAUTHORIZED:
+            reason = f"worker {worker_id} does not know us: it must register again"
+            self._dispatcher.give_back(worker_id, [held], reason)
+            self._leave_alone(worker_id)
+        elif answer.status in FULL:
             reason = f"worker {worker_id} is full: {_said(answer)}"
             self._dispatcher.give_back(worker_id, [held], reason)
             self._leave_alone(worker_id)
@@ -163,7 +173,8 @@ class HttpWorkers:
         try:
             while True:
                 try:
-                    answer = await self._call("DELETE", worker, _path(held))
+                    current = self._worker(worker.id) or worker
+                    answer = await self._call("DELETE", current, _path(held))
                 except CallFailed:
                     pass
                 else:
@@ -209,6 +220,7 @@ class HttpWorkers:
         """Look at all workers as the store lists them: who is to be checked, who has gone."""
         now = self._dispatcher.now()
         shared = self._note(workers)
+        await self._expel(shared, now=now)
         self._runs.keep_only({job_id for worker in shared for job_id in worker.jobs})
         gone = [worker for worker in shared if worker.jobs and _is_gone(worker)]
         if gone:
@@ -227,6 +239,35 @@ class HttpWorkers:
                 to_verify.append(worker.id)
         if to_verify:
             await self._verify_jobs(to_verify)
+
+    async def _expel(self, workers: Sequence[Worker], *, now: float) -> None:
+        """Have no more to do with workers whose keys count no more, or which never showed one.
+
+        They are told to stop, and the next sweep puts what they had back into the queue.
+        """
+        ring = self._keys.ring
+        unwelcome = [
+            worker
+            for worker in workers
+            if self._keys.is_on and not worker.is_resigned and not health.is_welcome(worker, ring)
+        ]
+        if not unwelcome:
+            return
+        error = "it has shown no key that counts; make one (`shunter key new`), and start it anew"
+
+        def resigned(known: Worker) -> Worker | None:
+            is_welcome = health.is_welcome(known, ring)  # it may have come with another key
+            return None if is_welcome else health.resigned(known, now=now, error=error)
+
+        decisions = {worker.id: _if_there(resigned) for worker in unwelcome}
+        expelled = await change_workers(self._dispatcher.store, decisions)
+        for job in await self._dispatcher.store.held_by([worker.id for worker in expelled]):
+            assert job.execution.worker_id is not None
+            self.send_cancels(job.execution.worker_id, [Held(job.id, job.attempt)])
+        for worker in expelled:
+            self._dispatcher.leave(worker.id)
+            self._records.pop(worker.id, None)
+            self._log.warning("worker has no key that counts", action="expel", worker=worker.id)
 
     async def survey(self) -> None:
         """Look at all workers now: one has just come."""
@@ -382,10 +423,9 @@ class HttpWorkers:
         headers: Mapping[str, str] | None = None,
     ) -> Answer:
         host = f"[{worker.hostname}]" if ":" in worker.hostname else worker.hostname
-        url = f"http://{host}:{worker.port}{path}"
-        return await self._caller.call(
-            method, url, seconds=CALL_SECONDS, json=body, headers=headers
-        )
+        url = f"{worker.scheme}://{host}:{worker.port}{path}"
+        shown = {**(headers or {}), **(bearing(worker.secret) if worker.secret else {})}
+        return await self._caller.call(method, url, seconds=CALL_SECONDS, json=body, headers=shown)
 
     def _worker(self, worker_id: str) -> Worker | None:
         return self._records.get(worker_id)
@@ -403,7 +443,7 @@ class HttpWorkers:
             self._log.error("the store fails, trying again", action="store", error=str(error))
 
 
-def _if_there(change: Callable[[Worker], Worker]) -> Decision:
+def _if_there(change: Callable[[Worker], Worker | None]) -> Decision:
     return lambda known: None if known is None or known.is_resigned else change(known)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from http import HTTPStatus
 from urllib.parse import quote
 
@@ -11,9 +12,12 @@ from starlette.responses import Response
 
 from shunter.dispatch.dispatcher import Dispatcher
 from shunter.dispatch.registry import change_workers
+from shunter.gateway.http.access import AccessControl, forbidden, key_of
+from shunter.gateway.http.audit import AuditLog
 from shunter.gateway.http.worker_calls import HttpWorkers
 from shunter.model import health
 from shunter.model.identity import is_name
+from shunter.model.key import Action, Key
 from shunter.model.report import Held
 from shunter.model.worker import Worker, WorkerKind
 from shunter.net.web.bodies import read_body
@@ -28,9 +32,16 @@ class WorkerRoutes:
     """What HTTP clients may do with workers."""
 
     def __init__(
-        self, dispatcher: Dispatcher, http_workers: HttpWorkers, *, max_body_bytes: int
+        self,
+        dispatcher: Dispatcher,
+        http_workers: HttpWorkers,
+        access: AccessControl,
+        audit: AuditLog,
+        *,
+        max_body_bytes: int,
     ) -> None:
         self._dispatcher = dispatcher
+        self._access, self._audit = access, audit
         self._store = dispatcher.store
         self._http_workers = http_workers
         self._max_body_bytes = max_body_bytes
@@ -41,9 +52,13 @@ class WorkerRoutes:
         if not self._http_workers.hosts.has(wish.hostname):
             fault = self._http_workers.hosts.unlisted(wish.hostname)
             raise HttpRefusal(HTTPStatus.UNPROCESSABLE_ENTITY, fault, field="hostname")
-        now = self._dispatcher.now()
+        key, now = key_of(request), self._dispatcher.now()
+        if key is not None:
+            _check_types(key, wish.handlers)
 
         def come(known: Worker | None) -> Worker:
+            if key is not None and health.is_anothers(known, key.name, self._access.ring):
+                raise _taken(wish.hostname, wish.port)
             return health.registered(
                 known,
                 hostname=wish.hostname,
@@ -51,6 +66,9 @@ class WorkerRoutes:
                 handlers=tuple(dict.fromkeys(wish.handlers)),
                 max_jobs=wish.maxJobs,
                 now=now,
+                key="" if key is None else key.name,
+                scheme=wish.scheme,
+                secret=wish.secret or "",
             )
 
         worker_id = health.worker_id_at(wish.hostname, wish.port)
@@ -72,6 +90,9 @@ class WorkerRoutes:
     async def resign(self, request: Request) -> Response:
         """DELETE: its jobs are back in the queue when this is answered."""
         worker = await self._worker(_worker_id(request))
+        key = key_of(request)
+        if key is not None and not key.permits(Action.OPERATE) and key.name != worker.key:
+            raise forbidden(key, Action.OPERATE)
         if worker.kind is not WorkerKind.HTTP:
             raise HttpRefusal(
                 HTTPStatus.CONFLICT,
@@ -79,6 +100,7 @@ class WorkerRoutes:
                 "process with SIGTERM",
                 field="id",
             )
+        await self._audit.note(request, "resign worker", worker.id)
         now = self._dispatcher.now()
         await change_workers(
             self._store,
@@ -106,6 +128,24 @@ class WorkerRoutes:
             message = f"no worker {worker_id} is known; GET {COLLECTION} lists all"
             raise HttpRefusal(HTTPStatus.NOT_FOUND, message, field="id")
         return found[0]
+
+
+def _check_types(key: Key, handlers: Sequence[str]) -> None:
+    for job_type in handlers:
+        if not key.serves(job_type):
+            message = (
+                f"key {key.name!r} may serve {', '.join(key.types)}, and not {job_type}; leave it "
+                "out, or make a key for it (`shunter key new --types`)"
+            )
+            raise HttpRefusal(HTTPStatus.FORBIDDEN, message, field="handlers")
+
+
+def _taken(hostname: str, port: int) -> HttpRefusal:
+    message = (
+        f"the worker at {hostname}:{port} came with another key, and is not known to be gone; "
+        "stop it, revoke its key, or listen on another port"
+    )
+    return HttpRefusal(HTTPStatus.CONFLICT, message, field="port")
 
 
 def _worker_id(request: Request) -> str:

@@ -382,7 +382,7 @@ class Frontend:
     async def _workers(self, body: bytes) -> Answer:
         asked = decode(body, Asked)
         workers = await self._dispatcher.store.workers()
-        return Kind.WORKERS, WorkersListed(asked.request, tuple(workers)), False
+        return Kind.WORKERS, WorkersListed(asked.request, tuple(it.shown for it in workers)), False
 
     async def _status(self, body: bytes) -> Answer:
         asked = decode(body, Asked)

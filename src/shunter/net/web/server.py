@@ -11,12 +11,16 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from shunter.errors import SettingsError
+from shunter.net.tls import TlsContext
 
 SHUTDOWN_SECONDS = 3
 """How long requests under way may take once the process stops."""
 
 KEEP_SECONDS = 75
 """How long an idle connection stays open: longer than our own callers keep one."""
+
+FOLLOW_SECONDS = 1.0
+"""How often certificates are looked at."""
 
 
 class _Server(uvicorn.Server):
@@ -30,13 +34,32 @@ class _Server(uvicorn.Server):
 class HttpServer:
     """Serves an application at an address of ours, from `serve()` until `stop()`."""
 
-    def __init__(self, app: ASGIApp, host: str, port: int, *, key: str, remedy: str) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        host: str,
+        port: int,
+        *,
+        key: str,
+        remedy: str,
+        tls: TlsContext | None = None,
+    ) -> None:
+        self._tls = tls
         self._listener = bound_listener(host, port, key=key, remedy=remedy)
-        self._server = http_server(app)
+        self._server = http_server(app, tls)
         self.port: int = self._listener.getsockname()[1]
 
     async def serve(self) -> None:
-        await self._server.serve(sockets=[self._listener])
+        async with asyncio.TaskGroup() as group:
+            following = group.create_task(self._follow_files())
+            await self._server.serve(sockets=[self._listener])
+            following.cancel()
+
+    async def _follow_files(self) -> None:
+        """Show new certificates on new connections, as soon as they are there."""
+        while self._tls is not None:
+            await asyncio.sleep(FOLLOW_SECONDS)
+            self._tls.refresh()
 
     async def started(self) -> None:
         """Wait until requests are taken."""
@@ -52,7 +75,7 @@ class HttpServer:
         self._listener.close()
 
 
-def http_server(app: ASGIApp) -> uvicorn.Server:
+def http_server(app: ASGIApp, tls: TlsContext | None = None) -> uvicorn.Server:
     """Make a server to be run with `serve(sockets=[...])` in the current loop."""
     return _Server(
         uvicorn.Config(
@@ -64,6 +87,7 @@ def http_server(app: ASGIApp) -> uvicorn.Server:
             server_header=False,
             timeout_keep_alive=KEEP_SECONDS,
             timeout_graceful_shutdown=SHUTDOWN_SECONDS,
+            ssl_context_factory=None if tls is None else lambda *_: tls.context,
         )
     )
 

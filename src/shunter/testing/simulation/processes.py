@@ -6,7 +6,7 @@ what had already left it; a restart is a new process under the same name.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from random import Random
 from typing import TYPE_CHECKING, cast
 from zlib import crc32
@@ -16,6 +16,7 @@ from shunter.net.calling import Caller
 from shunter.net.curve import CurveListener
 from shunter.net.datagrams import PACKETS_AT_ONCE, Batch, DatagramSocket
 from shunter.net.environment import Environment
+from shunter.net.tls import CallerFiles, ServerFiles
 from shunter.net.transport import LoopSocket, Receive, ZmqContext
 from shunter.testing.simulation.http_network import SimulatedCaller
 from shunter.testing.simulation.loop import ProcessLoop, VirtualTime
@@ -157,7 +158,14 @@ class SimulatedEnvironment(Environment):
         return host, port
 
     def http_server(
-        self, app: ASGIApp, host: str, port: int, *, key: str, remedy: str
+        self,
+        app: ASGIApp,
+        host: str,
+        port: int,
+        *,
+        key: str,
+        remedy: str,
+        tls: ServerFiles | None = None,
     ) -> HttpServer:
         process = self._process
         return process.network.http.bound(process.loop, app, port)
@@ -167,6 +175,8 @@ class SimulatedEnvironment(Environment):
         *,
         at_once: int,
         may_call: Callable[[str, str], bool] = lambda host, address: True,
+        headers: Mapping[str, str] | None = None,
+        tls: CallerFiles | None = None,
     ) -> Caller:
         return SimulatedCaller(self._process.network.http, self._process.loop)
 

@@ -10,13 +10,16 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 from shunter.app import App
+from shunter.key_file import KeyFile
 from shunter.model.allowed_hosts import LOOPBACK, allowed_hosts
 from shunter.model.report import Advance, Held, Report
 from shunter.net.environment import REAL, Environment
-from shunter.net.exposure import check_exposure
+from shunter.net.tls import CallerFiles, ServerFiles
 from shunter.net.web.answering import max_body_bytes
+from shunter.net.web.bearer import bearing
 from shunter.wire.messages import Assignment
 from shunter.worker.host import HostSettings, WorkerHost
+from shunter.worker.http.exposures import check_exposures, new_secret
 from shunter.worker.http.holdings import Holdings
 from shunter.worker.http.http_lease import HttpLease
 from shunter.worker.http.offers import Introduction
@@ -37,6 +40,7 @@ RECORD_BYTES = 1 << 20
 class HttpHostSettings(HostSettings, frozen=True, kw_only=True):
     """Where to listen, whom to call, and how patient to be.
 
+    With a `key`, the worker shows its token, and takes calls of nobody but dispatchers.
     `quiet_after` is how long a worker that was promised nothing waits for a call before it
     registers again.
     """
@@ -48,6 +52,9 @@ class HttpHostSettings(HostSettings, frozen=True, kw_only=True):
     insecure: bool = False
     quiet_after: float = 60.0
     max_message_bytes: int = 16 << 20
+    key: KeyFile | None = None
+    tls: ServerFiles | None = None
+    trusted: CallerFiles | None = None
 
 
 class HttpHost(WorkerHost):
@@ -76,12 +83,8 @@ class HttpHost(WorkerHost):
 
     async def _prepare(self) -> None:
         settings, environment = self._settings, self._environment
-        check_exposure(
-            "worker.http.host",
-            settings.host,
-            is_guarded=settings.insecure,
-            remedy="or worker.http.insecure = true among friends",
-        )
+        check_exposures(settings)
+        secret = new_secret(environment) if settings.key else ""
         self._server = environment.http_server(
             worker_app(
                 self._holdings,
@@ -93,13 +96,19 @@ class HttpHost(WorkerHost):
                     [*LOOPBACK, settings.host, settings.hostname or settings.host],
                     "worker.http.hostname",
                 ),
+                secret=secret,
             ),
             settings.host,
             settings.port,
             key="worker.http.port",
             remedy="an address of this machine that nothing else listens on, or port 0",
+            tls=settings.tls,
         )
-        self._caller = environment.caller(at_once=AT_ONCE + 2)
+        self._caller = environment.caller(
+            at_once=AT_ONCE + 2,
+            headers=bearing(settings.key.token) if settings.key else None,
+            tls=settings.trusted,
+        )
         circle = DispatcherRing(settings.dispatchers)
         self._reporter = Reporter(
             self._caller,
@@ -116,6 +125,8 @@ class HttpHost(WorkerHost):
                 port=self._server.port,
                 handlers=self._types,
                 maxJobs=settings.pool.slots,
+                scheme="https" if settings.tls else "http",
+                secret=secret,
             ),
             environment,
             on_registered=self._registered,

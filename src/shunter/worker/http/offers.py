@@ -58,13 +58,18 @@ class RunStanding(Struct, frozen=True, kw_only=True):
     status: str
 
 
-class Introduction(Struct, frozen=True, kw_only=True):
-    """What a worker tells a dispatcher about itself."""
+class Introduction(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a worker tells a dispatcher about itself, with the secret that it is to be shown."""
 
     hostname: str
     port: int
     handlers: Sequence[str]
     maxJobs: int  # noqa: N815 - likewise
+    scheme: str = "http"
+    secret: str = ""
+
+    def __repr__(self) -> str:
+        return f"Introduction({self.hostname!r}, {self.port})"
 
 
 class Registered(Struct, frozen=True):

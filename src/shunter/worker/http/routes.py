@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import hmac
 from collections.abc import Callable
 from http import HTTPStatus
 
-from starlette.requests import Request
+from starlette.requests import HTTPConnection, Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -13,9 +14,10 @@ from shunter.model.allowed_hosts import AllowedHosts
 from shunter.model.identity import is_name
 from shunter.model.report import Held
 from shunter.net.web.answering import application
+from shunter.net.web.bearer import bearer_token, unauthorized
 from shunter.net.web.bodies import aside, read_body
 from shunter.net.web.guard import RequestGuard
-from shunter.net.web.refusals import HttpRefusal, JsonAnswer
+from shunter.net.web.refusals import HttpRefusal, JsonAnswer, error_answer
 from shunter.refusal_log import RefusalLog
 from shunter.wire.checking import parsed
 from shunter.wire.documents import MAX_ATTEMPT
@@ -37,8 +39,12 @@ def worker_app(
     on_call: Callable[[float], None],
     max_body_bytes: int,
     hosts: AllowedHosts,
+    secret: str = "",
 ) -> ASGIApp:
-    """Build the application; `on_call` hears the lease that a dispatcher's call grants."""
+    """Build the application; `on_call` hears the lease that a dispatcher's call grants.
+
+    Where there is a `secret`, nobody is heard who does not show it.
+    """
     on_refused = _noted_in(RefusalLog(logger="shunter.worker"))
     routes = OfferRoutes(holdings, start=start, stop=stop, max_body_bytes=max_body_bytes)
     app = application(
@@ -52,6 +58,11 @@ def worker_app(
     )
 
     async def listening(scope: Scope, receive: Receive, send: Send) -> None:
+        if secret and scope["type"] == "http" and not _shows(secret, HTTPConnection(scope)):
+            refusal = unauthorized("the secret that this worker gave when it registered")
+            on_refused(scope["client"][0] if scope.get("client") else "http", refusal)
+            await error_answer(refusal)(scope, receive, send)
+            return
         for name, value in scope.get("headers", ()):
             if name == LEASE_HEADER and (span := span_in(value.decode("latin-1"))):
                 on_call(span)
@@ -110,6 +121,11 @@ class OfferRoutes:
         if run is not None:
             self._stop(run)
         return _standing(job_id, attempt, "stopping" if run else "ended")
+
+
+def _shows(secret: str, call: HTTPConnection) -> bool:
+    token = bearer_token(call)
+    return token is not None and hmac.compare_digest(token.encode(), secret.encode())
 
 
 def _standing(

@@ -14,7 +14,9 @@ from shunter.model.report import Report
 UNKNOWN_WORKER = "unknown_worker"
 SHOWN_CHARACTERS = 500
 
-_LATER = {408, 425, 429}
+_LATER = {401, 408, 425, 429}
+"""A key may be so new that this dispatcher has not read it yet."""
+
 _UNACCEPTABLE = {400, 413, 422}
 
 

@@ -19,7 +19,7 @@ BARE = Report("j", 1, error=Failure(ErrorKind.EXCEPTION, "boom"))
         (200, Verdict.TAKEN),
         (204, Verdict.TAKEN),
         (301, Verdict.AGAIN),
-        (401, Verdict.DROPPED),
+        (401, Verdict.AGAIN),
         (404, Verdict.DROPPED),
         (408, Verdict.AGAIN),
         (409, Verdict.DROPPED),
