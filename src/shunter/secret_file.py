@@ -8,7 +8,7 @@ from pathlib import Path
 
 from shunter.errors import SettingsError
 from shunter.settings import Settings
-from shunter.wire.udp.signing import Secret
+from shunter.wire.udp.keys import Secret
 
 OTHERS = 0o077
 
@@ -21,7 +21,7 @@ def secret_of(settings: Settings) -> Secret | None:
     try:
         with Path(path).open("rb") as file:
             mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
-            secret = Secret(file.read())
+            secret = Secret.of_file(file.read())
     except (OSError, ValueError) as error:
         raise _fault(path, str(error), "a file of at least 16 bytes") from None
     if mode & OTHERS:

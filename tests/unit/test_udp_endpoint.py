@@ -14,7 +14,7 @@ from shunter.net.udp_endpoint import Batch, UdpEndpoint
 from shunter.wire.udp.methods import AddTask
 from shunter.wire.udp.pacing import MAX_RESENDS_AT_ONCE, RESENDS_PER_SECOND
 from shunter.wire.udp.packets import Command, Confirmation, request
-from shunter.wire.udp.transmissions import Peer
+from shunter.wire.udp.peers import Peer
 
 CLIENT, SERVER = ("client", 1), ("server", 2)
 

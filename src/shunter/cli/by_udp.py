@@ -16,6 +16,7 @@ from shunter.errors import AppError, JobFailed, SettingsError
 from shunter.secret_file import secret_of
 from shunter.settings import Settings
 from shunter.settings_sources import shown
+from shunter.wire.udp.keys import UdpKey
 from shunter.wire.udp.methods import Packed
 from shunter.worker.procfs import die_with_parent
 from shunter.worker.udp.calculator import Calculator, CalculatorSettings
@@ -65,7 +66,7 @@ def calculator_settings(settings: Settings) -> CalculatorSettings:
         heartbeat=min(HEARTBEAT_SECONDS, settings.udp.heartbeat_timeout / HEARTBEATS_PER_TIMEOUT),
         grace=settings.worker.grace_seconds,
         max_packet_bytes=settings.udp.max_packet_bytes,
-        secret=secret_of(settings),
+        key=None if (secret := secret_of(settings)) is None else UdpKey("", secret),
         pool=pool_settings(settings),
     )
 

@@ -12,9 +12,9 @@ from shunter.client.tasks import TaskName
 from shunter.client.udp_client import AsyncTask, AsyncUdpClient, task_value
 from shunter.net.dialogue import DEFAULT_DISPATCHER
 from shunter.wire.messages import Outcome
+from shunter.wire.udp.keys import Secret
 from shunter.wire.udp.packets import MAX_PACKET_BYTES
-from shunter.wire.udp.signing import Secret
-from shunter.wire.udp.transmissions import Peer
+from shunter.wire.udp.peers import UdpAddress
 
 T = TypeVar("T")
 
@@ -56,17 +56,19 @@ class UdpClient:
 
     def __init__(
         self,
-        dispatcher: Peer = DEFAULT_DISPATCHER,
+        dispatcher: UdpAddress = DEFAULT_DISPATCHER,
         secret: Secret | bytes | None = None,
         *,
+        key: str = "",
         timeout: float = 10.0,
         name: str = "",
-        bind: Peer | None = None,
+        bind: UdpAddress | None = None,
         max_packet_bytes: int = MAX_PACKET_BYTES,
     ) -> None:
         self._async = AsyncUdpClient(
             dispatcher,
             secret,
+            key=key,
             timeout=timeout,
             name=name,
             bind=bind,

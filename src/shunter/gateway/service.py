@@ -31,7 +31,6 @@ from shunter.model.retry import Retry
 from shunter.net.environment import REAL, Environment
 from shunter.net.exposure import check_exposure
 from shunter.net.transport import ZmqContext
-from shunter.net.udp_endpoint import Seal
 from shunter.net.web.server import HttpServer
 from shunter.refusal_log import RefusalLog
 from shunter.secret_file import secret_of
@@ -39,6 +38,7 @@ from shunter.settings import Settings
 from shunter.store.port import Store
 from shunter.store.registry import store_mark
 from shunter.wire.udp import naming
+from shunter.wire.udp.keys import UdpKeys, shared_by_all
 
 ALARM_SECONDS = 0.1
 CATCH_UP_SECONDS = 0.5
@@ -97,7 +97,7 @@ class Service:
             self._refusals,
             udp_rules_of(settings),
             new_id=self._new_id,
-            seal=seal_of(settings, environment),
+            keys=udp_keys_of(settings),
             environment=environment,
         )
         self._http_workers = HttpWorkers(
@@ -357,13 +357,10 @@ def check_exposures(settings: Settings) -> None:
         )
 
 
-def seal_of(settings: Settings, environment: Environment = REAL) -> Seal | None:
-    """Return what signs packets and opens them, if there is a secret."""
+def udp_keys_of(settings: Settings) -> UdpKeys | None:
+    """Return the keys that UDP peers sign with; None if packets need no signature."""
     secret = secret_of(settings)
-    if secret is None:
-        return None
-    name = f"dispatcher-{environment.token_bytes(8).hex()}"
-    return Seal(secret, name, now=environment.wall)
+    return None if secret is None else shared_by_all(secret)
 
 
 def health_rules_of(settings: Settings) -> HealthRules:

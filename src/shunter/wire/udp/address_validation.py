@@ -25,12 +25,12 @@ from __future__ import annotations
 from collections import OrderedDict
 from ipaddress import IPv6Address, ip_address
 
+from shunter.wire.udp.peers import UdpAddress
+
 FACTOR = 3
 LOOPBACK_CREDIT = 1200
 MAX_ADDRESSES = 50_000
 """So many are remembered of each kind; who was forgotten begins anew."""
-
-UdpAddress = tuple[str, int]
 
 
 class _Account:

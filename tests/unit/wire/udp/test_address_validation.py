@@ -10,9 +10,9 @@ from shunter.wire.udp.address_validation import (
     FACTOR,
     LOOPBACK_CREDIT,
     AddressValidation,
-    UdpAddress,
     is_loopback,
 )
+from shunter.wire.udp.peers import UdpAddress
 
 FAR: list[UdpAddress] = [("203.0.113.7", 9), ("203.0.113.7", 10), ("2001:db8::1", 9)]
 NEAR: UdpAddress = ("127.0.0.1", 9)
