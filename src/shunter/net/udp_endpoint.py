@@ -289,7 +289,7 @@ class UdpEndpoint(Generic[T]):
 
     def _take(self, packet: bytes, address: UdpAddress) -> None:
         if self._seal is None or len(packet) > self.max_packet_bytes:
-            self._take_packet(OpenedEnvelope(address, packet))
+            self._take_packet(OpenedEnvelope(address, packet), len(packet))
             return
         opened = self._seal.opened(packet, address)
         if opened.is_proof and self._validation is not None:
@@ -297,9 +297,9 @@ class UdpEndpoint(Generic[T]):
         if opened.is_renamed:
             self._send_again(opened.peer)
         if opened.body:
-            self._take_packet(opened)
+            self._take_packet(opened, len(packet))
 
-    def _take_packet(self, opened: OpenedEnvelope) -> None:
+    def _take_packet(self, opened: OpenedEnvelope, size: int) -> None:
         packet, peer, is_repeated = opened.body, opened.peer, opened.is_repeated
         try:
             found = parse(packet, most=self.max_packet_bytes)
@@ -307,12 +307,12 @@ class UdpEndpoint(Generic[T]):
                 self._take_confirmation(found, peer)
             elif not self._owner.is_remembered(found):
                 if not is_repeated:
-                    self._owner.take_command(found, peer, len(packet))
+                    self._owner.take_command(found, peer, size)
             elif self._is_new(found, peer, is_repeated=is_repeated):
-                self._owner.take_command(found, peer, len(packet))
+                self._owner.take_command(found, peer, size)
         except PacketFault as fault:
             self._owner.take_fault(peer, fault.reason, str(fault))
-            self._complain(fault, peer, len(packet))
+            self._complain(fault, peer, size)
 
     def _send_again(self, peer: Peer) -> None:
         """Send what was addressed to a name that the peer has no more, or had not told yet."""

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from shunter.client import AddedTask, AsyncUdpClient, UdpClient
+from shunter.client import AddedTask, AsyncUdpClient, UdpClient, udp_client
 from shunter.errors import (
     DispatcherBusy,
     JobError,
@@ -22,7 +22,9 @@ from shunter.errors import (
     SettingsError,
     Unreachable,
 )
-from shunter.wire.udp.signing import Opener, Secret, Signer
+from shunter.wire.udp.keys import Secret, shared_by_all
+from shunter.wire.udp.peers import Peer
+from shunter.wire.udp.seals import DispatcherSealer, Misaddressed, OpenedEnvelope
 from system.udp.fake_dispatcher import FakeDispatcher, Said
 
 SUCCESS = {"method": "notify_task", "packet_type": 1, "transmission_id": 77}
@@ -318,24 +320,50 @@ def test_ten_thousand_tasks_are_in_flight_at_a_time(dispatcher: FakeDispatcher) 
 
 def test_with_a_secret_all_is_signed_and_nothing_else_taken(dispatcher: FakeDispatcher) -> None:
     secret = Secret(b"0123456789abcdef")
-    signer = Signer(secret, "dispatcher")
+    sealer = DispatcherSealer(shared_by_all(secret), "d", Secret(b"x" * 32))
+
+    async def heard() -> OpenedEnvelope:
+        """Return what the client says to us by our name; tell it the name if it does not know."""
+        while True:
+            envelope, sender = await asyncio.to_thread(dispatcher._socket.recvfrom, 65536)
+            dispatcher.sender = sender
+            try:
+                return sealer.opened(envelope, sender, now=time.time())
+            except Misaddressed as elsewhere:
+                dispatcher.says(elsewhere.hello)
+
+    def says(packet: Said, peer: Peer) -> None:
+        dispatcher.says(sealer.sealed(json.dumps(packet).encode(), peer, now=time.time()) or b"")
 
     async def add() -> Any:
-        opener = Opener(secret, "dispatcher", now=time.time() - 5)
         async with AsyncUdpClient(dispatcher.address, secret) as client:
             adding = asyncio.ensure_future(client.add_task(task_id=5))
-            envelope, sender = await asyncio.to_thread(dispatcher._socket.recvfrom, 65536)
-            said = json.loads(opener.opened(envelope, now=time.time()).body)
+            opened = await heard()
+            said = json.loads(opened.body)
             assert said["params"] == {"task_id": 5}
-            dispatcher.sender = sender
             dispatcher.confirms(said)
             await asyncio.sleep(0.1)
             assert not adding.done()
-            body = json.dumps({"packet_type": 2, "transmission_id": said["transmission_id"]})
-            dispatcher.says(signer.sign(body.encode(), now=time.time()))
+            says({"packet_type": 2, "transmission_id": said["transmission_id"]}, opened.peer)
             task = await adding
-            notice = json.dumps(success(result="signed")).encode()
-            dispatcher.says(signer.sign(notice, now=time.time()))
+            says(success(result="signed"), opened.peer)
             return await task.result(10)
 
     assert asyncio.run(add()) == "signed"
+
+
+def test_a_client_that_waits_says_so_and_is_told_then(
+    dispatcher: FakeDispatcher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(udp_client, "PING_SECONDS", 0.1)
+
+    async def add() -> Any:
+        async with AsyncUdpClient(dispatcher.address) as client:
+            adding = asyncio.ensure_future(client.add_task(task_id=5))
+            dispatcher.confirms(await asyncio.to_thread(dispatcher.hears, "add_task"))
+            task = await adding
+            assert (await asyncio.to_thread(dispatcher.hears, "ping"))["packet_type"] == 0
+            dispatcher.says(success(result="heard"))
+            return await task.result(10)
+
+    assert asyncio.run(add()) == "heard"

@@ -76,8 +76,9 @@ class AddressValidation:
     def may_send(self, address: UdpAddress, size: int, *, is_repeat: bool) -> bool:
         """True if so many bytes may go out; they are then counted as sent."""
         account = self._account(address)
-        is_free = address in self._proven or (account.is_loopback and not is_repeat)
-        if not is_free and account.credit < size:
+        if account.is_loopback and not is_repeat:
+            return True
+        if account.credit < size and address not in self._proven:
             return False
         account.credit = max(0, account.credit - size)
         return True

@@ -85,8 +85,8 @@ class PeerSealer:
                 EnvelopeReason.WRONG_RECEIVER, f"addressed to {found.receiver!r}, not to us"
             )
         is_repeated = self._memory.is_repeated(found, now=now)
-        is_renamed = found.sender != self._dispatcher and found.time >= self._named_at
-        if is_renamed and not is_repeated:
+        is_other = found.sender != self._dispatcher and found.time >= self._named_at
+        if is_renamed := is_other and not is_repeated:
             self._dispatcher, self._named_at = found.sender, found.time
         return OpenedEnvelope(address, found.body.encode(), is_repeated, is_renamed=is_renamed)
 

@@ -70,7 +70,7 @@ class SignedEnvelope(Struct, frozen=True, gc=False, omit_defaults=True):
     id: Annotated[int, Meta(ge=0, le=2**63 - 1)]
     time: Annotated[int, Meta(ge=0, le=2**53)]
     body: str
-    mac: Annotated[str, Meta(min_length=64, max_length=64)] = ""
+    mac: Annotated[str, Meta(min_length=64, max_length=64)]
     key: Annotated[str, Meta(max_length=MAX_NAME_LENGTH)] = ""
     receiver: Annotated[str, Meta(max_length=MAX_NAME_LENGTH)] = ""
 

@@ -100,8 +100,10 @@ def test_on_this_host_answers_and_first_copies_go_out_and_repeats_are_limited() 
     validation = AddressValidation()
     validation.heard(NEAR, 75)
 
+    assert validation.may_send(NEAR, LOOPBACK_CREDIT, is_repeat=True)
+    assert not validation.may_send(NEAR, FACTOR * 75 + 1, is_repeat=True)
     assert all(validation.may_send(NEAR, 1200, is_repeat=False) for _ in range(10))
-    assert not validation.may_send(NEAR, 200, is_repeat=True)
+    assert validation.may_send(NEAR, FACTOR * 75, is_repeat=True)
 
 
 def test_on_this_host_one_large_packet_may_be_repeated_without_a_word() -> None:
