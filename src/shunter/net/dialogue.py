@@ -3,7 +3,8 @@
 An endpoint that has a single peer. Only what the dispatcher's own address sends counts. With a
 key, all that is sent is signed anew each time, and nothing else is taken. What the commands mean
 is the owner's affair. A dispatcher on another host sends little to an address that has not
-confirmed anything yet, three times what comes from there; so what is told until then is padded.
+confirmed anything yet, three times what comes from there; so what is sent until then is padded,
+unless it is signed: then a token has shown that it arrives.
 Spec: docs/spec/udp.md.
 """
 
@@ -75,8 +76,9 @@ class Dialogue(Generic[T]):
         self.faults = 0
         """Packets that could not be taken: not from the dispatcher, not signed, or not readable."""
         self._on_command, self._on_answer = on_command, on_answer
-        # So that a packet of the largest size may come back for it.
-        self._padding = 0 if is_loopback(dispatcher[0]) else -(-max_packet_bytes // FACTOR)
+        is_known = seal is not None or is_loopback(dispatcher[0])
+        # So that about a packet of the largest size may come back for it.
+        self._padding = 0 if is_known else -(-max_packet_bytes // FACTOR)
         self._new_id = new_id or (lambda: unguessable_id(environment))
 
         def open_socket(receive: Callable[[Batch], None]) -> DatagramSocket:
@@ -110,7 +112,7 @@ class Dialogue(Generic[T]):
         self._endpoint.ask(
             self.dispatcher,
             transmission_id,
-            request(params, transmission_id),
+            padded(request(params, transmission_id), self._padding),
             about,
             give_up_after=give_up_after,
         )
