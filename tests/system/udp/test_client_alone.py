@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import time
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
@@ -22,10 +21,7 @@ from shunter.errors import (
     SettingsError,
     Unreachable,
 )
-from shunter.wire.udp.keys import Secret, shared_by_all
-from shunter.wire.udp.peers import Peer
-from shunter.wire.udp.seals import DispatcherSealer, Misaddressed, OpenedEnvelope
-from system.udp.fake_dispatcher import FakeDispatcher, Said
+from system.udp.fake_dispatcher import FakeDispatcher, Said, SignedDispatcher
 
 SUCCESS = {"method": "notify_task", "packet_type": 1, "transmission_id": 77}
 
@@ -318,38 +314,28 @@ def test_ten_thousand_tasks_are_in_flight_at_a_time(dispatcher: FakeDispatcher) 
     assert asyncio.run(add()) == count
 
 
-def test_with_a_secret_all_is_signed_and_nothing_else_taken(dispatcher: FakeDispatcher) -> None:
-    secret = Secret(b"0123456789abcdef")
-    sealer = DispatcherSealer(shared_by_all(secret), "d", Secret(b"x" * 32))
-
-    async def heard() -> OpenedEnvelope:
-        """Return what the client says to us by our name; tell it the name if it does not know."""
-        while True:
-            envelope, sender = await asyncio.to_thread(dispatcher._socket.recvfrom, 65536)
-            dispatcher.sender = sender
-            try:
-                return sealer.opened(envelope, sender, now=time.time())
-            except Misaddressed as elsewhere:
-                dispatcher.says(elsewhere.hello)
-
-    def says(packet: Said, peer: Peer) -> None:
-        dispatcher.says(sealer.sealed(json.dumps(packet).encode(), peer, now=time.time()) or b"")
+def test_with_a_secret_all_is_signed_and_nothing_else_taken() -> None:
+    secret = b"0123456789abcdef"
+    dispatcher = SignedDispatcher(secret)
 
     async def add() -> Any:
         async with AsyncUdpClient(dispatcher.address, secret) as client:
             adding = asyncio.ensure_future(client.add_task(task_id=5))
-            opened = await heard()
-            said = json.loads(opened.body)
+            said, peer = await asyncio.to_thread(dispatcher.hears_signed)
             assert said["params"] == {"task_id": 5}
             dispatcher.confirms(said)
             await asyncio.sleep(0.1)
             assert not adding.done()
-            says({"packet_type": 2, "transmission_id": said["transmission_id"]}, opened.peer)
+            answer = {"packet_type": 2, "transmission_id": said["transmission_id"]}
+            dispatcher.says_signed(answer, peer)
             task = await adding
-            says(success(result="signed"), opened.peer)
+            dispatcher.says_signed(success(result="signed"), peer)
             return await task.result(10)
 
-    assert asyncio.run(add()) == "signed"
+    try:
+        assert asyncio.run(add()) == "signed"
+    finally:
+        dispatcher.close()
 
 
 def test_a_client_that_waits_says_so_and_is_told_then(

@@ -61,17 +61,24 @@ class CalculatorSettings(HostSettings, frozen=True, kw_only=True):
 class _Place:
     """A seat and its dialogue."""
 
-    __slots__ = ("completed_as", "dialogue", "gone_at", "seat")
+    __slots__ = ("completed_as", "dialogue", "gone_at", "has_rights", "seat")
 
-    def __init__(self, seat: Seat) -> None:
+    def __init__(self, seat: Seat, *, has_rights: bool) -> None:
         self.seat = seat
         self.gone_at = math.inf
+        self.has_rights = has_rights
+        """Nobody has to be asked first whether its key may do what it does."""
         self.completed_as: int | str = ""
         """The transmission id of the completion that is under way, or was last."""
-        self.dialogue: Dialogue[CompletedTask | Heartbeat]
+        self.dialogue: Dialogue[CompletedTask | Heartbeat | None]
 
     def tell(self, *, now: float) -> None:
-        self.dialogue.tell(self.seat.heartbeat(now=now))
+        heartbeat = self.seat.heartbeat(now=now)
+        if self.has_rights:
+            self.dialogue.tell(heartbeat)
+        else:
+            self.has_rights = True
+            self.dialogue.ask(heartbeat, None, give_up_after=RETIRING_SECONDS)
 
     def give_back(self) -> None:
         """Say that the task is not here any more: who is ready has none."""
@@ -105,6 +112,7 @@ class Calculator(WorkerHost):
         self._under_way: dict[Held, _Place] = {}
         self._seating = Seating(settings.pool.slots)
         self._begun = 0
+        self._is_refused = False
         self._check_heartbeat()
 
     @property
@@ -127,7 +135,8 @@ class Calculator(WorkerHost):
 
     def _new_place(self) -> _Place:
         settings, dispatcher = self._settings, self._dispatcher
-        place = _Place(Seat(self._types, heartbeat=settings.heartbeat))
+        seat = Seat(self._types, heartbeat=settings.heartbeat)
+        place = _Place(seat, has_rights=settings.key is None)
         name = peer_name("calc", self._environment)
         place.dialogue = Dialogue(
             dispatcher,
@@ -241,13 +250,25 @@ class Calculator(WorkerHost):
         self._settle(place, "no packet has room even for the error")
 
     def _answered(
-        self, place: _Place, about: CompletedTask | Heartbeat, answer: Confirmation | None
+        self, place: _Place, about: CompletedTask | Heartbeat | None, answer: Confirmation | None
     ) -> None:
-        if isinstance(about, Heartbeat):
+        if about is None:
+            self._check_rights(place, answer)
+        elif isinstance(about, Heartbeat):
             if about.status == "ready" and answer is not None:
                 place.take_leave()
         else:
             self._completion_answered(place, about, answer)
+
+    def _check_rights(self, place: _Place, answer: Confirmation | None) -> None:
+        """Say so where a dispatcher does not let this key do what it is here for."""
+        if answer is None:
+            place.has_rights = False  # nobody has answered: ask with the next heartbeat
+        elif (error := answer.error) is not None and not self._is_refused:
+            self._is_refused = True
+            self._log.error(
+                "the dispatcher gives this key no tasks", action="refused", reason=error.message
+            )
 
     def _completion_answered(
         self, place: _Place, completed: CompletedTask, answer: Confirmation | None
