@@ -113,7 +113,7 @@ def test_the_client_of_the_guide_says_why_it_was_refused(run: Run) -> None:
 
 def test_a_peer_that_signs_as_the_guide_does_is_understood_and_understands() -> None:
     names: dict[str, Any] = {}
-    exec(PROGRAMS["signed.py"], names)  # noqa: S102 - it is ours
+    exec(PROGRAMS["signed.py"], names)
     secret, home = b"0123456789abcdef", ("10.0.0.1", 9)
     dispatcher = DispatcherSealer(
         {"k": UdpKey("k", Secret(secret))}.get, "d" * 16, Secret(b"x" * 32)
