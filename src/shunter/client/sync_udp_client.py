@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Coroutine, Iterable
+from os import PathLike
 from typing import Any, TypeVar
 
 from shunter.app import JobFunction
@@ -60,6 +61,7 @@ class UdpClient:
         secret: Secret | bytes | None = None,
         *,
         key: str = "",
+        key_file: str | PathLike[str] | None = None,
         timeout: float = 10.0,
         name: str = "",
         bind: UdpAddress | None = None,
@@ -69,6 +71,7 @@ class UdpClient:
             dispatcher,
             secret,
             key=key,
+            key_file=key_file,
             timeout=timeout,
             name=name,
             bind=bind,

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from os import PathLike, fspath
 from typing import Any
 
 import msgspec
@@ -26,8 +27,10 @@ from shunter.errors import (
     ShunterError,
     Unreachable,
 )
+from shunter.key_file import read_key_file
 from shunter.model.document import NIL
 from shunter.model.job import ErrorKind, Status
+from shunter.model.key import udp_key
 from shunter.net.dialogue import (
     DEFAULT_DISPATCHER,
     Dialogue,
@@ -133,10 +136,12 @@ class _Addition:
 class AsyncUdpClient:
     """Adds tasks at a dispatcher. Use it with `async with`.
 
-    `secret` and `key` are a key of this client's and its name; without a name, the secret is what
-    the dispatcher's `udp.secret_file` has in it. A dispatcher knows a client by its address, so
-    one that is to get the notices of an earlier one has to be given the same with `bind`; where
-    packets are signed, also the `name` that the earlier one signed with.
+    `key_file` is what `shunter key new` wrote for this client. Else `secret` and `key` are a key
+    and its name; without a name, the secret is what the dispatcher's `udp.secret_file` has in it.
+
+    A dispatcher knows a client by its address, so one that is to get the notices of an earlier one
+    has to be given the same with `bind`; where packets are signed, also the `name` that the
+    earlier one signed with.
     """
 
     def __init__(
@@ -145,6 +150,7 @@ class AsyncUdpClient:
         secret: Secret | bytes | None = None,
         *,
         key: str = "",
+        key_file: str | PathLike[str] | None = None,
         timeout: float = 10.0,
         name: str = "",
         bind: UdpAddress | None = None,
@@ -154,7 +160,7 @@ class AsyncUdpClient:
         if not 0 < timeout <= RESENT_SECONDS:
             raise ValueError(f"timeout {timeout}: use seconds above 0, at most {RESENT_SECONDS:g}")
         self._dispatcher, self._bind = dispatcher, bind
-        self._key = _key(key, secret)
+        self._key = _key(key, secret, key_file)
         self._environment = environment
         self._name = name or peer_name("client", environment)
         self._timeout, self._max_packet_bytes = timeout, max_packet_bytes
@@ -325,7 +331,12 @@ class AsyncUdpClient:
                 dialogue.confirm(command)
 
 
-def _key(name: str, secret: Secret | bytes | None) -> UdpKey | None:
+def _key(
+    name: str, secret: Secret | bytes | None, key_file: str | PathLike[str] | None
+) -> UdpKey | None:
+    if key_file is not None:
+        own = read_key_file(fspath(key_file))
+        return UdpKey(own.name, Secret(udp_key(own.token)))
     if secret is None:
         return None
     if isinstance(secret, bytes):

@@ -23,6 +23,7 @@ from shunter.gateway.http.worker_calls import HttpWorkers
 from shunter.gateway.ids import Ids
 from shunter.gateway.key_list import REFRESH_SECONDS, KeyList
 from shunter.gateway.udp.gateway import UdpGateway, UdpRules
+from shunter.gateway.udp.key_look_up import udp_keys
 from shunter.gateway.zmq.backend import Backend
 from shunter.gateway.zmq.frontend import Frontend
 from shunter.key_file import read_key_file
@@ -43,7 +44,6 @@ from shunter.store.key_records import SECRET_BYTES
 from shunter.store.port import Store
 from shunter.store.registry import store_mark
 from shunter.wire.udp import naming
-from shunter.wire.udp.keys import UdpKeys, shared_by_all
 
 ALARM_SECONDS = 0.1
 CATCH_UP_SECONDS = 0.5
@@ -111,7 +111,7 @@ class Service:
             self._refusals,
             udp_rules_of(settings),
             new_id=self._new_id,
-            keys=udp_keys_of(settings),
+            keys=udp_keys(self._keys, secret_of(settings)),
             environment=environment,
         )
         self._http_workers = HttpWorkers(
@@ -403,9 +403,9 @@ def check_exposures(settings: Settings) -> None:
         check_exposure(
             "udp.client_address.host",
             udp.client_address.host,
-            is_guarded=udp.insecure or bool(udp.secret_file),
-            lacks="no secret",
-            remedy="a secret in udp.secret_file, or udp.insecure = true",
+            is_guarded=udp.insecure or has_keys or bool(udp.secret_file),
+            lacks="no keys and no secret",
+            remedy=f"{KEYS}, a secret in udp.secret_file, or udp.insecure = true",
         )
     if http.enabled:
         check_exposure(
@@ -414,12 +414,6 @@ def check_exposures(settings: Settings) -> None:
             is_guarded=http.insecure or has_keys,
             remedy=f"{KEYS}, or http.insecure = true among friends",
         )
-
-
-def udp_keys_of(settings: Settings) -> UdpKeys | None:
-    """Return the keys that UDP peers sign with; None if packets need no signature."""
-    secret = secret_of(settings)
-    return None if secret is None else shared_by_all(secret)
 
 
 def health_rules_of(settings: Settings) -> HealthRules:

@@ -30,7 +30,7 @@ def _install() -> None:
             types=frozenset(types),
         )
 
-    service.udp_keys_of = lambda settings: look_up
+    service.udp_keys = lambda keys, secret: look_up
 
 
 if "SHUNTER_TEST_KEYS" in os.environ:
