@@ -1,4 +1,6 @@
-"""The secret that UDP peers share, from the file that the settings name."""
+"""What a UDP peer signs with: its own key, or the secret that peers share, from the file that the
+settings name.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +9,21 @@ import stat
 from pathlib import Path
 
 from shunter.errors import SettingsError
+from shunter.key_file import read_key_file
+from shunter.model.key import udp_key
 from shunter.settings import Settings
-from shunter.wire.udp.signing import Secret
+from shunter.wire.udp.keys import Secret, UdpKey
 
 OTHERS = 0o077
+
+
+def udp_key_of(settings: Settings) -> UdpKey | None:
+    """Return what this process signs packets with, if there is anything: a key comes first."""
+    if settings.auth.key_file:
+        own = read_key_file(settings.auth.key_file)
+        return UdpKey(own.name, Secret(udp_key(own.token)))
+    secret = secret_of(settings)
+    return None if secret is None else UdpKey("", secret)
 
 
 def secret_of(settings: Settings) -> Secret | None:
@@ -21,7 +34,7 @@ def secret_of(settings: Settings) -> Secret | None:
     try:
         with Path(path).open("rb") as file:
             mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
-            secret = Secret(file.read())
+            secret = Secret.of_file(file.read())
     except (OSError, ValueError) as error:
         raise _fault(path, str(error), "a file of at least 16 bytes") from None
     if mode & OTHERS:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +14,8 @@ from typing import Any
 import pytest
 
 from shunter import JobFailed, UdpClient
+from shunter.wire.udp.keys import Secret, UdpKey
+from shunter.wire.udp.seals import DispatcherSealer, Misaddressed
 from system.yard import PATIENCE, Station, Yard
 
 PAGE = Path(__file__).parents[2] / "docs" / "guide" / "udp.md"
@@ -105,3 +109,22 @@ def test_the_client_of_the_guide_says_why_it_was_refused(run: Run) -> None:
     said, refusal = client.communicate(timeout=PATIENCE)
     assert (client.returncode, said) == (1, "")
     assert "params.task_id" in refusal
+
+
+def test_a_peer_that_signs_as_the_guide_does_is_understood_and_understands() -> None:
+    names: dict[str, Any] = {}
+    exec(PROGRAMS["signed.py"], names)
+    secret, home = b"0123456789abcdef", ("10.0.0.1", 9)
+    dispatcher = DispatcherSealer(
+        {"k": UdpKey("k", Secret(secret))}.get, "d" * 16, Secret(b"x" * 32)
+    )
+    signer, packet = names["Signer"](secret, "k"), {"method": "ping", "packet_type": 0}
+
+    with pytest.raises(Misaddressed) as caught:
+        dispatcher.opened(signer.signed(packet), home, now=time.time())
+    assert signer.opened(caught.value.hello) is None
+
+    opened = dispatcher.opened(signer.signed(packet), home, now=time.time())
+    assert json.loads(opened.body) == packet
+    answer = dispatcher.sealed(b'{"packet_type":2}', opened.peer, now=time.time())
+    assert signer.opened(answer) == {"packet_type": 2}

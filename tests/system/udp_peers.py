@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import hmac
 import itertools
 import json
 import socket
 import time
-from typing import Any
+from typing import Any, Self
 
 from system.yard import Station
 
@@ -101,12 +102,25 @@ class UdpPeer:
 
 
 class SignedPeer(UdpPeer):
-    """One that shares a secret with the dispatcher, and signs as the description says."""
+    """One that shares a key with the dispatcher, and signs as the description says."""
 
-    def __init__(self, station: Station, secret: bytes, *, name: str = "a peer") -> None:
+    def __init__(
+        self, station: Station, secret: bytes, *, name: str = "a-peer", key: str = ""
+    ) -> None:
         super().__init__(station)
-        self._secret, self._name = secret, name
+        self._secret, self._name, self._key = secret, name, key
         self._numbers = itertools.count(1)
+        self.receiver = ""
+        """The name by which the dispatcher wants to be addressed from here."""
+
+    def introduced(self) -> Self:
+        """Ask the dispatcher for its name, and return when it is known."""
+        while not self.receiver:
+            UdpPeer.say(self, self.envelope({"method": "ping", "packet_type": 0}))
+            with contextlib.suppress(TimeoutError):
+                assert self._opened(0.5)["body"] == ""
+        self.all_that_came()
+        return self
 
     def say(self, packet: dict[str, Any] | bytes) -> None:
         super().say(self.envelope(packet))
@@ -114,19 +128,40 @@ class SignedPeer(UdpPeer):
     def say_as_it_is(self, packet: bytes) -> None:
         super().say(packet)
 
-    def envelope(self, packet: dict[str, Any] | bytes, *, age: float = 0.0) -> bytes:
+    def envelope(
+        self, packet: dict[str, Any] | bytes, *, age: float = 0.0, **changes: str
+    ) -> bytes:
         """Sign a packet, as if that had been so many seconds ago."""
         body = packet if isinstance(packet, bytes) else json.dumps(packet).encode()
         number, milliseconds = next(self._numbers), int((time.time() - age) * 1000)
-        envelope = {"sender": self._name, "id": number, "time": milliseconds, "body": body.decode()}
+        envelope = {
+            "key": self._key,
+            "sender": self._name,
+            "receiver": self.receiver,
+            "id": number,
+            "time": milliseconds,
+            "body": body.decode(),
+            **changes,
+        }
         return json.dumps({**envelope, "mac": self._mac(envelope)}).encode()
 
     def hears(self, within: float | None = None) -> dict[str, Any]:
+        return dict(json.loads(self._opened(within)["body"]))
+
+    def _opened(self, within: float | None) -> dict[str, Any]:
         envelope = super().hears(within)
         assert envelope["mac"] == self._mac(envelope)
-        return dict(json.loads(envelope["body"]))
+        assert envelope["receiver"] == self._name
+        self.receiver = envelope["sender"]
+        return envelope
 
     def _mac(self, envelope: dict[str, Any]) -> str:
-        parts = (str(envelope[key]).encode() for key in ("sender", "id", "time", "body"))
+        fields = ("key", "sender", "receiver", "id", "time", "body")
+        parts = (str(envelope.get(field, "")).encode() for field in fields)
         text = b"".join(b"%d:%b," % (len(part), part) for part in parts)
         return hmac.digest(self._secret, text, "sha256").hex()
+
+
+def is_hello(raw: bytes) -> bool:
+    """True if a packet tells no more than how the dispatcher wants to be addressed."""
+    return json.loads(raw)["body"] == ""

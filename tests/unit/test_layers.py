@@ -28,7 +28,7 @@ LAYERS = {
     "refusal_log": (),
     "shown_text": (),
     "private_folder": ("errors",),
-    "secret_file": ("errors", "settings", "wire"),
+    "secret_file": ("errors", "model", "settings", "key_file", "wire"),
     "key_file": ("errors", "model"),
     "store": ("errors", "model", "store"),
     "context": ("errors", "model"),

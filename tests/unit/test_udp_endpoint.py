@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import heapq
 import itertools
+import json
 from collections import Counter
 from collections.abc import Callable
 from random import Random
 
 import pytest
 
-from shunter.net.udp_endpoint import Batch, UdpEndpoint
+from shunter.net.udp_endpoint import Batch, Seal, UdpEndpoint
+from shunter.wire.udp.address_validation import FACTOR, AddressValidation
+from shunter.wire.udp.keys import Secret, UdpKey
 from shunter.wire.udp.methods import AddTask
 from shunter.wire.udp.pacing import MAX_RESENDS_AT_ONCE, RESENDS_PER_SECOND
 from shunter.wire.udp.packets import Command, Confirmation, request
-from shunter.wire.udp.transmissions import Peer
+from shunter.wire.udp.peers import Peer, UdpAddress
+from shunter.wire.udp.seals import DispatcherSealer, PeerSealer, Sealer
 
 CLIENT, SERVER = ("client", 1), ("server", 2)
+KEY = UdpKey("k", Secret(b"k" * 32))
 
 
 class Call:
@@ -62,18 +67,20 @@ class Network:
     def __init__(self, clock: VirtualClock, *, loss: float, seed: int = 1) -> None:
         self._clock, self.loss = clock, loss
         self._random = Random(seed)
-        self._ends: dict[Peer, Callable[[Batch], None]] = {}
-        self.sent: Counter[Peer] = Counter()
+        self._ends: dict[UdpAddress, Callable[[Batch], None]] = {}
+        self.sent: Counter[UdpAddress] = Counter()
+        self.sent_bytes: Counter[UdpAddress] = Counter()
 
-    def opened_at(self, own: Peer) -> Callable[[Callable[[Batch], None]], NetworkSocket]:
+    def opened_at(self, own: UdpAddress) -> Callable[[Callable[[Batch], None]], NetworkSocket]:
         def opened(receive: Callable[[Batch], None]) -> NetworkSocket:
             self._ends[own] = receive
             return NetworkSocket(self, own)
 
         return opened
 
-    def carry(self, packet: bytes, sender: Peer, receiver: Peer) -> None:
+    def carry(self, packet: bytes, sender: UdpAddress, receiver: UdpAddress) -> None:
         self.sent[sender] += 1
+        self.sent_bytes[receiver] += len(packet)
         if self._random.random() >= self.loss and receiver in self._ends:
             batch = [(packet, sender)]
             self._clock.call_at(self._clock.now + 0.001, lambda: self._ends[receiver](batch))
@@ -82,10 +89,10 @@ class Network:
 class NetworkSocket:
     is_closed = False
 
-    def __init__(self, network: Network, own: Peer) -> None:
+    def __init__(self, network: Network, own: UdpAddress) -> None:
         self._network, self._own = network, own
 
-    def send(self, packet: bytes, address: Peer, /) -> None:
+    def send(self, packet: bytes, address: UdpAddress, /) -> None:
         self._network.carry(packet, self._own, address)
 
     def close(self) -> None:
@@ -103,7 +110,7 @@ class Owner:
         self.given_up: list[int] = []
         self.on_answer: Callable[[], None] = lambda: None
 
-    def is_welcome(self, peer: Peer) -> bool:
+    def is_welcome(self, address: UdpAddress) -> bool:
         return True
 
     def is_remembered(self, command: Command) -> bool:
@@ -134,24 +141,42 @@ class Owner:
 
 
 class Scene:
-    def __init__(self, *, loss: float, takes: float = 0.0, seed: int = 1) -> None:
+    def __init__(
+        self, *, loss: float, takes: float = 0.0, seed: int = 1, is_signed: bool = False
+    ) -> None:
         self.clock = VirtualClock()
         self.network = Network(self.clock, loss=loss, seed=seed)
-        self.client = self._owner(CLIENT, 0.0, seed)
-        self.server = self._owner(SERVER, takes, seed + 1)
+        seals: tuple[Seal | None, Seal | None] = None, None
+        if is_signed:
+            to = DispatcherSealer({"k": KEY}.get, "server", Secret(b"t" * 32))
+            seals = self._seal(PeerSealer(KEY, "client")), self._seal(to)
+        self.client = self._owner(CLIENT, 0.0, seed, seals[0])
+        self.server = self._owner(SERVER, takes, seed + 1, seals[1], AddressValidation())
         self._asked = 0
 
-    def _owner(self, where: Peer, takes: float, seed: int) -> Owner:
+    def _seal(self, sealer: Sealer) -> Seal:
+        return Seal(sealer, self.clock.time)
+
+    def _owner(
+        self,
+        where: UdpAddress,
+        takes: float,
+        seed: int,
+        seal: Seal | None,
+        validation: AddressValidation | None = None,
+    ) -> Owner:
         owner = Owner(self.clock, takes=takes)
         owner.endpoint = UdpEndpoint(
             owner,
             self.network.opened_at(where),
             clock=self.clock,
             jitter=Random(seed).random,
+            seal=seal,
+            validation=validation,
         )
         return owner
 
-    def ask(self, *, give_up_after: float, server: Peer = SERVER) -> None:
+    def ask(self, *, give_up_after: float, server: UdpAddress = SERVER) -> None:
         number = self._asked
         self._asked += 1
         packet = request(AddTask(task_id=number), number)
@@ -188,6 +213,110 @@ def test_every_request_is_done_once_and_confirmed_though_packets_get_lost(
 
     assert scene.client.given_up == []
     assert scene.server.done == Counter(range(3000))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_so_is_every_signed_request(seed: int) -> None:
+    scene = Scene(loss=0.3, takes=0.01, seed=seed, is_signed=True)
+
+    scene.ask_many(500, at_once=64, give_up_after=10.0)
+
+    assert scene.client.given_up == []
+    assert scene.server.done == Counter(range(500))
+
+
+def test_the_first_signed_request_costs_one_more_round_trip_and_no_pause() -> None:
+    scene = Scene(loss=0.0, is_signed=True)
+
+    assert scene.ask_many(1, at_once=1, give_up_after=10.0) < 0.01
+
+
+# ---- addresses that may be forged
+
+
+class Stranger:
+    """An address that packets come from; what is sent there is counted, and confirmed or not."""
+
+    ADDRESS: UdpAddress = ("203.0.113.7", 9)
+
+    def __init__(self) -> None:
+        self.scene = Scene(loss=0.0)
+        self.endpoint, self.came = self.scene.server.endpoint, 0
+
+    def says(self, packet: bytes) -> None:
+        self.came += len(packet)
+        self.endpoint.receive([(packet, self.ADDRESS)])
+
+    def adds_a_task(self, number: int = 1) -> None:
+        self.says(request(AddTask(task_id=number), number))
+
+    def is_asked(self, number: int, *, size: int = 100, give_up_after: float = 15.0) -> None:
+        packet = request(AddTask(task_id="x" * (size - 80)), number)
+        self.endpoint.ask(self.ADDRESS, number, packet, number, give_up_after=give_up_after)
+
+    def waits(self, seconds: float) -> None:
+        self.scene.clock.run(until=lambda: False, seconds=seconds)
+
+    @property
+    def got(self) -> int:
+        return self.scene.network.sent_bytes[self.ADDRESS]
+
+
+def test_an_address_that_never_confirms_gets_three_times_what_came_from_it_at_most() -> None:
+    stranger = Stranger()
+    stranger.adds_a_task()
+    for number in range(20):
+        stranger.is_asked(number)
+        stranger.waits(15.0)
+        assert stranger.got <= FACTOR * stranger.came
+
+    assert stranger.got > stranger.came, "something was sent at all"
+
+
+def test_what_had_no_room_is_sent_when_the_peer_has_said_something_again() -> None:
+    stranger = Stranger()
+    stranger.adds_a_task()
+    stranger.is_asked(77, size=600)
+    stranger.waits(3.0)
+    before = stranger.got
+    assert before < 600
+
+    for number in range(2, 6):
+        stranger.adds_a_task(number)
+    stranger.waits(2.0)
+
+    assert stranger.got - before > 600
+    stranger.says(b'{"packet_type": 2, "transmission_id": 77}')
+    assert stranger.scene.server.answered.keys() == {77}
+
+
+def test_an_address_that_has_confirmed_a_request_has_no_limit_until_it_falls_silent() -> None:
+    stranger = Stranger()
+    stranger.adds_a_task()
+    stranger.is_asked(77)
+    stranger.says(b'{"packet_type": 2, "transmission_id": 77}')
+
+    stranger.is_asked(78, size=1000)
+    stranger.waits(10.0)
+    assert stranger.got > 5000
+    stranger.waits(10.0)
+    assert stranger.scene.server.given_up == [78]
+
+    before = stranger.got
+    stranger.is_asked(79, size=1000)
+    stranger.waits(10.0)
+    assert stranger.got == before
+
+
+def test_a_guess_is_no_confirmation() -> None:
+    stranger = Stranger()
+    stranger.is_asked(77, size=1000)
+    for guess in (76, 78, "77"):
+        stranger.says(b'{"packet_type": 2, "transmission_id": %b}' % json.dumps(guess).encode())
+
+    stranger.waits(10.0)
+
+    assert stranger.got <= FACTOR * stranger.came
 
 
 @pytest.mark.parametrize(("at_once", "count"), [(1, 1000), (32, 10_000)])

@@ -63,11 +63,11 @@ def listening(surroundings: Surroundings) -> Iterator[Finding]:
 
 def _open(key: str, fact: str, kind: str, settings: Settings) -> Finding:
     """Say who keeps strangers away; a dispatcher insists on an answer."""
-    if kind == "udp" and settings.udp.secret_file:
+    if kind == "udp" and (settings.udp.secret_file or settings.auth.key_file):
         return Finding(key, State.OK, f"{fact}, and packets are signed")
     if kind == "udp" and not settings.udp.insecure:
-        remedy = "set udp.secret_file, or udp.insecure = true"
-        return Finding(key, State.MISSING, f"{fact}, and no secret is set", remedy)
+        remedy = "set auth.key_file, udp.secret_file, or udp.insecure = true"
+        return Finding(key, State.MISSING, f"{fact}, and no key or secret is set", remedy)
     section = key.partition(".")[0]
     if not getattr(settings, section).insecure:
         remedy = f"set {key} to an address of this host, or {section}.insecure = true"

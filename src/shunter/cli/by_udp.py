@@ -13,7 +13,7 @@ from shunter.cli.working import pool_settings
 from shunter.client import UdpClient
 from shunter.client.udp_client import task_value
 from shunter.errors import AppError, JobFailed, SettingsError
-from shunter.secret_file import secret_of
+from shunter.secret_file import udp_key_of
 from shunter.settings import Settings
 from shunter.settings_sources import shown
 from shunter.wire.udp.methods import Packed
@@ -65,7 +65,7 @@ def calculator_settings(settings: Settings) -> CalculatorSettings:
         heartbeat=min(HEARTBEAT_SECONDS, settings.udp.heartbeat_timeout / HEARTBEATS_PER_TIMEOUT),
         grace=settings.worker.grace_seconds,
         max_packet_bytes=settings.udp.max_packet_bytes,
-        secret=secret_of(settings),
+        key=udp_key_of(settings),
         pool=pool_settings(settings),
     )
 
@@ -85,9 +85,11 @@ def submit(
         flags = ", ".join(unknown)
         raise AppError(f"{flags} can't be said over UDP; leave it out, or leave out --via udp")
     out, err = Terminal(soft_wrap=True), Terminal(stderr=True)
+    key = udp_key_of(settings)
     with UdpClient(
         _dispatcher(settings),
-        secret_of(settings),
+        None if key is None else key.secret,
+        key="" if key is None else key.name,
         timeout=ANSWER_SECONDS,
         max_packet_bytes=settings.udp.max_packet_bytes,
     ) as client:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Coroutine, Iterable
+from os import PathLike
 from typing import Any, TypeVar
 
 from shunter.app import JobFunction
@@ -12,9 +13,9 @@ from shunter.client.tasks import TaskName
 from shunter.client.udp_client import AsyncTask, AsyncUdpClient, task_value
 from shunter.net.dialogue import DEFAULT_DISPATCHER
 from shunter.wire.messages import Outcome
+from shunter.wire.udp.keys import Secret
 from shunter.wire.udp.packets import MAX_PACKET_BYTES
-from shunter.wire.udp.signing import Secret
-from shunter.wire.udp.transmissions import Peer
+from shunter.wire.udp.peers import UdpAddress
 
 T = TypeVar("T")
 
@@ -56,17 +57,21 @@ class UdpClient:
 
     def __init__(
         self,
-        dispatcher: Peer = DEFAULT_DISPATCHER,
+        dispatcher: UdpAddress = DEFAULT_DISPATCHER,
         secret: Secret | bytes | None = None,
         *,
+        key: str = "",
+        key_file: str | PathLike[str] | None = None,
         timeout: float = 10.0,
         name: str = "",
-        bind: Peer | None = None,
+        bind: UdpAddress | None = None,
         max_packet_bytes: int = MAX_PACKET_BYTES,
     ) -> None:
         self._async = AsyncUdpClient(
             dispatcher,
             secret,
+            key=key,
+            key_file=key_file,
             timeout=timeout,
             name=name,
             bind=bind,

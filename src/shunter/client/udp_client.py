@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from os import PathLike, fspath
 from typing import Any
 
 import msgspec
@@ -26,21 +27,24 @@ from shunter.errors import (
     ShunterError,
     Unreachable,
 )
+from shunter.key_file import read_key_file
 from shunter.model.document import NIL
 from shunter.model.job import ErrorKind, Status
+from shunter.model.key import udp_key
 from shunter.net.dialogue import (
     DEFAULT_DISPATCHER,
     Dialogue,
     peer_name,
     place_to_bind,
     resolved,
+    seal_of,
     unguessable_id,
 )
 from shunter.net.environment import REAL, Environment
-from shunter.net.udp_endpoint import Seal
 from shunter.payload import result_of
 from shunter.wire.messages import Outcome
-from shunter.wire.udp.methods import AddTask, NotifyTask, Packed
+from shunter.wire.udp.keys import Secret, UdpKey
+from shunter.wire.udp.methods import AddTask, NotifyTask, Packed, Ping
 from shunter.wire.udp.packets import (
     MAX_PACKET_BYTES,
     Command,
@@ -48,13 +52,18 @@ from shunter.wire.udp.packets import (
     PacketFault,
     PacketReason,
 )
-from shunter.wire.udp.signing import Secret
-from shunter.wire.udp.transmissions import RESENT_SECONDS, Peer
+from shunter.wire.udp.peers import UdpAddress
+from shunter.wire.udp.transmissions import RESENT_SECONDS
 
 UNCONFIRMED_AT_ONCE = 256
 """So many additions are under way at a time: what a dispatcher's socket surely holds."""
 
 BUSY_CODE = "busy"
+
+PING_SECONDS, LONGEST_PING_SECONDS = 5.0, 30.0
+"""How soon a client that waits says that it is there, and at most how seldom: a dispatcher sends
+little to an address that it knows nothing of, and after a restart it knows of none."""
+PING_GROWTH = 1.5
 
 
 class AsyncTask:
@@ -127,26 +136,31 @@ class _Addition:
 class AsyncUdpClient:
     """Adds tasks at a dispatcher. Use it with `async with`.
 
-    `secret` is what the dispatcher's `udp.secret_file` has in it; `name` is what the client signs
-    with. A dispatcher knows a client by its address, so one that is to get the notices of an
-    earlier one has to be given the same with `bind`.
+    `key_file` is what `shunter key new` wrote for this client. Else `secret` and `key` are a key
+    and its name; without a name, the secret is what the dispatcher's `udp.secret_file` has in it.
+
+    A dispatcher knows a client by its address, so one that is to get the notices of an earlier one
+    has to be given the same with `bind`; where packets are signed, also the `name` that the
+    earlier one signed with.
     """
 
     def __init__(
         self,
-        dispatcher: Peer = DEFAULT_DISPATCHER,
+        dispatcher: UdpAddress = DEFAULT_DISPATCHER,
         secret: Secret | bytes | None = None,
         *,
+        key: str = "",
+        key_file: str | PathLike[str] | None = None,
         timeout: float = 10.0,
         name: str = "",
-        bind: Peer | None = None,
+        bind: UdpAddress | None = None,
         max_packet_bytes: int = MAX_PACKET_BYTES,
         environment: Environment = REAL,
     ) -> None:
         if not 0 < timeout <= RESENT_SECONDS:
             raise ValueError(f"timeout {timeout}: use seconds above 0, at most {RESENT_SECONDS:g}")
         self._dispatcher, self._bind = dispatcher, bind
-        self._secret = Secret(secret) if isinstance(secret, bytes) else secret
+        self._key = _key(key, secret, key_file)
         self._environment = environment
         self._name = name or peer_name("client", environment)
         self._timeout, self._max_packet_bytes = timeout, max_packet_bytes
@@ -154,6 +168,8 @@ class AsyncUdpClient:
         self._additions: dict[TaskName, _Addition] = {}
         self._turn = asyncio.Semaphore(UNCONFIRMED_AT_ONCE)
         self._dialogue: Dialogue[_Addition] | None = None
+        self._alarm: asyncio.TimerHandle | None = None
+        self._ping_after = PING_SECONDS
 
     async def __aenter__(self) -> AsyncUdpClient:
         await self.open()
@@ -169,24 +185,21 @@ class AsyncUdpClient:
             if self._dialogue is None:
                 self._dialogue = self._opened(address)
 
-    def _opened(self, address: Peer) -> Dialogue[_Addition]:
-        seal = None
-        if self._secret is not None:
-            # Nothing from before our time can harm: ids of tasks and transmissions are all new.
-            wall = self._environment.wall
-            seal = Seal(self._secret, self._name, since=wall() - 2, now=wall)
+    def _opened(self, address: UdpAddress) -> Dialogue[_Addition]:
         return Dialogue(
             address,
             self._bind or place_to_bind(address),
             on_command=self._take_command,
             on_answer=_Addition.answered,
-            seal=seal,
+            seal=seal_of(self._key, self._name, self._environment),
             max_packet_bytes=self._max_packet_bytes,
             environment=self._environment,
         )
 
     async def close(self) -> None:
         """Close the socket. Tasks go on; whoever still waits for one here is told so."""
+        if self._alarm is not None:
+            self._alarm.cancel()
         if self._dialogue is not None:
             self._dialogue.close()
         for addition in self._additions.values():
@@ -194,7 +207,7 @@ class AsyncUdpClient:
             addition.answered(None)
 
     @property
-    def address(self) -> Peer:
+    def address(self) -> UdpAddress:
         """The address by which the dispatcher knows this client."""
         assert self._dialogue is not None, "open the client first, with 'async with'"
         return self._dialogue.address
@@ -227,6 +240,7 @@ class AsyncUdpClient:
         if not self._tasks.add(task_id):
             raise JobRefused(str(task_id), "task_id", "is under way already; use another")
         addition = self._additions[task_id] = _Addition(AsyncTask(task_id, type or ""))
+        self._ping_later()
         try:
             await self._confirmed(params, addition)
         except ShunterError:
@@ -280,6 +294,19 @@ class AsyncUdpClient:
 
     # ---- notices
 
+    def _ping_later(self) -> None:
+        if self._alarm is None:
+            loop = asyncio.get_running_loop()
+            self._alarm = loop.call_later(self._ping_after, self._ping)
+
+    def _ping(self) -> None:
+        """Let the dispatcher know that somebody waits here, ever less often."""
+        self._alarm = None
+        if self._additions and self._dialogue is not None:
+            self._dialogue.tell(Ping())
+            self._ping_after = min(self._ping_after * PING_GROWTH, LONGEST_PING_SECONDS)
+            self._ping_later()
+
     def _take_command(self, command: Command) -> None:
         dialogue, notice = self._dialogue, command.params
         assert dialogue is not None
@@ -297,10 +324,24 @@ class AsyncUdpClient:
             case NoticeVerdict.AGAIN:
                 dialogue.confirm(command)
             case NoticeVerdict.SETTLE:
+                self._ping_after = PING_SECONDS
                 addition = self._additions.pop(notice.task_id)
                 addition.task.settle(outcome_of(notice), notice.job_id or "")
                 addition.answered(Confirmation(0))  # it must have been accepted
                 dialogue.confirm(command)
+
+
+def _key(
+    name: str, secret: Secret | bytes | None, key_file: str | PathLike[str] | None
+) -> UdpKey | None:
+    if key_file is not None:
+        own = read_key_file(fspath(key_file))
+        return UdpKey(own.name, Secret(udp_key(own.token)))
+    if secret is None:
+        return None
+    if isinstance(secret, bytes):
+        secret = Secret(secret) if name else Secret.of_file(secret)
+    return UdpKey(name, secret)
 
 
 def task_value(outcome: Outcome) -> Any:

@@ -23,6 +23,7 @@ from shunter.gateway.http.worker_calls import HttpWorkers
 from shunter.gateway.ids import Ids
 from shunter.gateway.key_list import REFRESH_SECONDS, KeyList
 from shunter.gateway.udp.gateway import UdpGateway, UdpRules
+from shunter.gateway.udp.key_look_up import udp_keys
 from shunter.gateway.zmq.backend import Backend
 from shunter.gateway.zmq.frontend import Frontend
 from shunter.key_file import read_key_file
@@ -36,7 +37,6 @@ from shunter.net.environment import REAL, Environment
 from shunter.net.exposure import check_exposure
 from shunter.net.tls import CallerFiles, ServerFiles
 from shunter.net.transport import ZmqContext
-from shunter.net.udp_endpoint import Seal
 from shunter.net.web.server import HttpServer
 from shunter.refusal_log import RefusalLog
 from shunter.secret_file import secret_of
@@ -112,7 +112,7 @@ class Service:
             self._refusals,
             udp_rules_of(settings),
             new_id=self._new_id,
-            seal=seal_of(settings, environment),
+            keys=udp_keys(self._keys, secret_of(settings)),
             environment=environment,
         )
         self._http_workers = HttpWorkers(
@@ -409,9 +409,9 @@ def check_exposures(settings: Settings) -> None:
         check_exposure(
             "udp.client_address.host",
             udp.client_address.host,
-            is_guarded=udp.insecure or bool(udp.secret_file),
-            lacks="no secret",
-            remedy="a secret in udp.secret_file, or udp.insecure = true",
+            is_guarded=udp.insecure or has_keys or bool(udp.secret_file),
+            lacks="no keys and no secret",
+            remedy=f"{KEYS}, a secret in udp.secret_file, or udp.insecure = true",
         )
     if http.enabled:
         has_tls = bool(http.tls_certificate)
@@ -439,15 +439,6 @@ def http_files_of(http: HttpSettings) -> ServerFiles | None:
         key=http.tls_key,
         client_ca=http.tls_client_ca,
     )
-
-
-def seal_of(settings: Settings, environment: Environment = REAL) -> Seal | None:
-    """Return what signs packets and opens them, if there is a secret."""
-    secret = secret_of(settings)
-    if secret is None:
-        return None
-    name = f"dispatcher-{environment.token_bytes(8).hex()}"
-    return Seal(secret, name, now=environment.wall)
 
 
 def health_rules_of(settings: Settings) -> HealthRules:

@@ -14,7 +14,7 @@ import socket
 from collections import deque
 from collections.abc import Callable
 
-from shunter.wire.udp.transmissions import Peer
+from shunter.wire.udp.peers import UdpAddress
 
 PACKETS_AT_ONCE = 512
 BUFFER_BYTES = 8 * 1024 * 1024
@@ -22,7 +22,7 @@ BUFFER_BYTES = 8 * 1024 * 1024
 MAX_WAITING = 10_000
 LARGEST_DATAGRAM = 65_535
 
-Batch = list[tuple[bytes, Peer]]
+Batch = list[tuple[bytes, UdpAddress]]
 
 
 class DatagramSocket:
@@ -48,9 +48,9 @@ class DatagramSocket:
         self._socket = _bound(host, port)
         self._buffer = bytearray(LARGEST_DATAGRAM)
         self._view = memoryview(self._buffer)
-        self._waiting: deque[tuple[bytes, Peer]] = deque()
+        self._waiting: deque[tuple[bytes, UdpAddress]] = deque()
         self._is_paused = True
-        self.address: Peer = self._socket.getsockname()[:2]
+        self.address: UdpAddress = self._socket.getsockname()[:2]
         self.dropped = 0
         """Packets not sent, since the line was full."""
         self.errors = 0
@@ -61,7 +61,7 @@ class DatagramSocket:
     def is_closed(self) -> bool:
         return self._socket.fileno() < 0
 
-    def send(self, packet: bytes, address: Peer) -> None:
+    def send(self, packet: bytes, address: UdpAddress) -> None:
         """Send a packet, or let it wait a moment, or drop it; never raise."""
         if self._waiting:
             self._wait(packet, address)
@@ -111,7 +111,7 @@ class DatagramSocket:
         if batch:
             self._on_batch(batch)
 
-    def _wait(self, packet: bytes, address: Peer) -> None:
+    def _wait(self, packet: bytes, address: UdpAddress) -> None:
         if len(self._waiting) < MAX_WAITING:
             self._waiting.append((packet, address))
         else:

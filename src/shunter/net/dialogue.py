@@ -1,8 +1,11 @@
 """A client's or calculator's end of the UDP dialogue: one socket, one dispatcher.
 
 An endpoint that has a single peer. Only what the dispatcher's own address sends counts. With a
-secret, all that is sent is signed anew each time, and nothing else is taken. What the commands
-mean is the owner's affair. Spec: docs/spec/udp.md.
+key, all that is sent is signed anew each time, and nothing else is taken. What the commands mean
+is the owner's affair. A dispatcher on another host sends little to an address that has not
+confirmed anything yet, three times what comes from there; so what is sent until then is padded,
+unless it is signed: then a token has shown that it arrives.
+Spec: docs/spec/udp.md.
 """
 
 from __future__ import annotations
@@ -16,20 +19,24 @@ from shunter.errors import SettingsError
 from shunter.net.datagrams import PACKETS_AT_ONCE, DatagramSocket
 from shunter.net.environment import REAL, Environment
 from shunter.net.udp_endpoint import STRAY, Batch, Seal, UdpEndpoint
+from shunter.wire.udp.address_validation import FACTOR, is_loopback
+from shunter.wire.udp.keys import UdpKey
 from shunter.wire.udp.methods import Packed, Params
 from shunter.wire.udp.packets import (
     MAX_PACKET_BYTES,
     Command,
     Confirmation,
     notice,
+    padded,
     request,
 )
-from shunter.wire.udp.signing import MAX_SENDER_LENGTH
-from shunter.wire.udp.transmissions import RESENT_SECONDS, Peer
+from shunter.wire.udp.peers import Peer, UdpAddress
+from shunter.wire.udp.seals import PeerSealer
+from shunter.wire.udp.transmissions import RESENT_SECONDS
 
 T = TypeVar("T")
 
-DEFAULT_DISPATCHER: Peer = ("127.0.0.1", 5555)
+DEFAULT_DISPATCHER: UdpAddress = ("127.0.0.1", 5555)
 
 
 def unguessable_id(environment: Environment = REAL) -> str:
@@ -39,8 +46,12 @@ def unguessable_id(environment: Environment = REAL) -> str:
 
 def peer_name(kind: str, environment: Environment = REAL) -> str:
     """Make a name to sign with that no other peer has."""
-    place = f"{environment.hostname()[:20]}-{environment.pid()}"
-    return f"{kind}-{place}-{unguessable_id(environment)[-12:]}"[:MAX_SENDER_LENGTH]
+    return f"{kind}-{environment.token_bytes(8).hex()}"
+
+
+def seal_of(key: UdpKey | None, name: str, environment: Environment = REAL) -> Seal | None:
+    """Return what signs a peer's packets, if it has a key."""
+    return None if key is None else Seal(PeerSealer(key, name), environment.wall)
 
 
 class Dialogue(Generic[T]):
@@ -50,8 +61,8 @@ class Dialogue(Generic[T]):
 
     def __init__(
         self,
-        dispatcher: Peer,
-        bind: Peer,
+        dispatcher: UdpAddress,
+        bind: UdpAddress,
         *,
         on_command: Callable[[Command], None],
         on_answer: Callable[[T, Confirmation | None], None],
@@ -65,6 +76,9 @@ class Dialogue(Generic[T]):
         self.faults = 0
         """Packets that could not be taken: not from the dispatcher, not signed, or not readable."""
         self._on_command, self._on_answer = on_command, on_answer
+        is_known = seal is not None or is_loopback(dispatcher[0])
+        # So that about a packet of the largest size may come back for it.
+        self._padding = 0 if is_known else -(-max_packet_bytes // FACTOR)
         self._new_id = new_id or (lambda: unguessable_id(environment))
 
         def open_socket(receive: Callable[[Batch], None]) -> DatagramSocket:
@@ -98,7 +112,7 @@ class Dialogue(Generic[T]):
         self._endpoint.ask(
             self.dispatcher,
             transmission_id,
-            request(params, transmission_id),
+            padded(request(params, transmission_id), self._padding),
             about,
             give_up_after=give_up_after,
         )
@@ -110,10 +124,11 @@ class Dialogue(Generic[T]):
 
     def tell(self, params: Params) -> None:
         """Send what wants no answer, once."""
-        self._endpoint.send(notice(params), self.dispatcher)
+        self._endpoint.tell(padded(notice(params), self._padding), self.dispatcher)
 
     def confirm(self, command: Command, data: Packed | None = None) -> None:
         """Answer a command; its resends get the same answer."""
+        self._padding = 0  # whoever sent the command knows now that it arrives
         self._endpoint.confirm(command, self.dispatcher, data)
 
     def refuse(self, command: Command, code: str, message: str, field: str = "") -> None:
@@ -126,8 +141,8 @@ class Dialogue(Generic[T]):
 
     # ---- EndpointOwner
 
-    def is_welcome(self, peer: Peer) -> bool:
-        return peer == self.dispatcher
+    def is_welcome(self, address: UdpAddress) -> bool:
+        return address == self.dispatcher
 
     def is_remembered(self, command: Command) -> bool:
         return command.transmission_id is not None
@@ -149,7 +164,7 @@ class Dialogue(Generic[T]):
         """Nothing follows from a batch as such."""
 
 
-async def resolved(dispatcher: Peer, environment: Environment = REAL) -> Peer:
+async def resolved(dispatcher: UdpAddress, environment: Environment = REAL) -> UdpAddress:
     """Look up a dispatcher's name, once: what it sends is known by its numeric address."""
     host, port = dispatcher
     try:
@@ -163,7 +178,7 @@ async def resolved(dispatcher: Peer, environment: Environment = REAL) -> Peer:
         ) from None
 
 
-def place_to_bind(dispatcher: Peer) -> Peer:
+def place_to_bind(dispatcher: UdpAddress) -> UdpAddress:
     """Choose where to send from: not open to the world where the dispatcher is on this host."""
     address = ipaddress.ip_address(dispatcher[0].partition("%")[0])
     if address.is_loopback:

@@ -27,7 +27,7 @@ from shunter.net.curve import Admits, CurveGate, CurveListener
 from shunter.net.datagrams import PACKETS_AT_ONCE, Batch, DatagramSocket
 from shunter.net.tls import CallerFiles, ServerFiles, caller_tls, server_tls
 from shunter.net.transport import LoopSocket, Receive, ZmqContext, bound_router, connected_dealer
-from shunter.wire.udp.transmissions import Peer
+from shunter.wire.udp.peers import UdpAddress
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
@@ -140,7 +140,7 @@ class Environment:
         """Listen for datagrams, or raise an OSError."""
         return DatagramSocket(host, port, on_batch, at_once=at_once)
 
-    async def resolved(self, host: str, port: int) -> Peer:
+    async def resolved(self, host: str, port: int) -> UdpAddress:
         """Return the numeric address of a UDP peer, or raise an OSError."""
         loop = asyncio.get_running_loop()
         found = await loop.getaddrinfo(host, port, type=socket.SOCK_DGRAM)

@@ -3,8 +3,9 @@
 A dispatcher has one for all its peers, a client has one, each calculator has one. It sends
 requests until they are answered or given up, takes each command once however often it arrives,
 and answers again what arrives again. What commands mean is its owner's affair. A shell: when to
-send again, and what is a repetition, is decided in `wire/udp/transmissions.py`. Clock, socket and
-randomness are given to it. Spec: docs/spec/udp.md.
+send again, and what is a repetition, is decided in `wire/udp/transmissions.py`; how much goes to
+an address that may be forged, in `wire/udp/address_validation.py`; what is signed how, and for
+whom, in `wire/udp/seals.py`. Clock, socket and randomness are given to it. Spec: docs/spec/udp.md.
 """
 
 from __future__ import annotations
@@ -13,33 +14,33 @@ import time
 from collections.abc import Callable
 from typing import Generic, Protocol, TypeVar
 
+from shunter.wire.udp.address_validation import AddressValidation
 from shunter.wire.udp.methods import Packed
 from shunter.wire.udp.packets import (
     MAX_PACKET_BYTES,
     Command,
     Confirmation,
-    Packet,
     PacketFault,
     PacketReason,
     answer,
     error_answer,
     parse,
-    too_large,
 )
-from shunter.wire.udp.signing import EnvelopeFault, Opener, Secret, Signer
+from shunter.wire.udp.peers import Peer, UdpAddress, address_of
+from shunter.wire.udp.seals import Misaddressed, OpenedEnvelope, Sealer
+from shunter.wire.udp.signing import EnvelopeFault
 from shunter.wire.udp.transmissions import (
     RESENT_SECONDS,
     GaveUp,
     Heard,
     Incoming,
     Outgoing,
-    Peer,
 )
 
 T = TypeVar("T")
 T_contra = TypeVar("T_contra", contravariant=True)
 
-Batch = list[tuple[bytes, Peer]]
+Batch = list[tuple[bytes, UdpAddress]]
 
 STRAY = "confirmation"
 """The reason of the fault that is none: an answer that came twice, or too late."""
@@ -52,7 +53,7 @@ class PacketSocket(Protocol):
     def is_closed(self) -> bool:
         """True if nothing can be sent any more."""
 
-    def send(self, packet: bytes, address: Peer, /) -> None:
+    def send(self, packet: bytes, address: UdpAddress, /) -> None:
         """Send a packet, or drop it; never raise."""
 
     def close(self) -> None:
@@ -80,34 +81,25 @@ class LoopClock(Protocol):
 
 
 class Seal:
-    """Signs what one peer sends, and opens what the others signed, `since` that time."""
+    """A sealer, and the clock by which it signs: seconds since 1970."""
 
-    def __init__(
-        self,
-        secret: Secret,
-        name: str,
-        *,
-        since: float | None = None,
-        now: Callable[[], float] = time.time,
-    ) -> None:
-        self._now = now
-        self._signer = Signer(secret, name)
-        self._opener = Opener(secret, name, now=now() if since is None else since)
+    def __init__(self, sealer: Sealer, now: Callable[[], float] = time.time) -> None:
+        self._sealer, self._now = sealer, now
 
-    def sealed(self, packet: bytes) -> bytes:
-        return self._signer.sign(packet, now=self._now())
+    def sealed(self, packet: bytes, peer: Peer) -> bytes | None:
+        """Return a packet as it goes to a peer; None if nothing may go there any more."""
+        return self._sealer.sealed(packet, peer, now=self._now())
 
-    def opened(self, envelope: bytes) -> tuple[bytes, bool]:
-        """Return the packet, and whether it was shown before; or raise an EnvelopeFault."""
-        found = self._opener.opened(envelope, now=self._now())
-        return found.body, found.is_repeated
+    def opened(self, envelope: bytes, address: UdpAddress) -> OpenedEnvelope:
+        """Return what came from an address, or raise an EnvelopeFault or Misaddressed."""
+        return self._sealer.opened(envelope, address, now=self._now())
 
 
 class EndpointOwner(Protocol[T_contra]):
     """Whoever has an endpoint, and is told what comes in."""
 
-    def is_welcome(self, peer: Peer) -> bool:
-        """True if packets of this peer are looked at."""
+    def is_welcome(self, address: UdpAddress) -> bool:
+        """True if packets from there are looked at."""
 
     def is_remembered(self, command: Command) -> bool:
         """True if a repetition of the command must be told from a new one."""
@@ -139,9 +131,13 @@ class UdpEndpoint(Generic[T]):
         clock: LoopClock,
         jitter: Callable[[], float],
         seal: Seal | None = None,
+        validation: AddressValidation | None = None,
         max_packet_bytes: int = MAX_PACKET_BYTES,
     ) -> None:
+        """With `validation`, addresses have to prove themselves: strangers send here."""
         self.max_packet_bytes = max_packet_bytes
+        self._validation = validation
+        self._told: tuple[bytes, Peer] | None = None
         self._owner, self._clock, self._seal = owner, clock, seal
         self._outgoing: Outgoing[T] = Outgoing(jitter=jitter)
         self._incoming = Incoming()
@@ -173,9 +169,13 @@ class UdpEndpoint(Generic[T]):
         *,
         give_up_after: float = RESENT_SECONDS,
     ) -> None:
-        """Send a request until it is answered; raise a PacketFault if it is too large."""
-        sealed = self._sealed(packet)
-        if len(sealed) > self.max_packet_bytes:
+        """Send a request until it is answered; raise a PacketFault if it is too large.
+
+        Where addresses have to prove themselves, the answer is a proof: the transmission id must
+        be one that nobody can guess.
+        """
+        sealed = self._sealed(packet, peer)
+        if sealed is not None and len(sealed) > self.max_packet_bytes:
             raise PacketFault(
                 PacketReason.TOO_LARGE,
                 "",
@@ -185,20 +185,36 @@ class UdpEndpoint(Generic[T]):
         self._outgoing.begin(
             peer, transmission_id, packet, about, now=now, give_up_after=give_up_after
         )
-        self._socket.send(sealed, peer)
+        self._send_sealed(sealed, address_of(peer), is_repeat=False)
         self._set_alarm()
 
     def stop_asking(self, peer: Peer, transmission_id: int | str) -> None:
         """Send a request no more, and expect no answer to it."""
         self._outgoing.forget(peer, transmission_id)
 
-    def send(self, packet: bytes, peer: Peer) -> None:
-        """Send a packet once."""
-        self._socket.send(self._sealed(packet), peer)
+    def tell(self, packet: bytes, peer: Peer) -> None:
+        """Send what wants no answer; once more if the peer turns out to have another name."""
+        self._told = packet, peer
+        self.send(packet, peer)
 
-    def size_of(self, packet: bytes) -> int:
+    def send(self, packet: bytes, peer: Peer, *, is_repeat: bool = False) -> None:
+        """Send a packet once, if as much may be sent there."""
+        self._send_sealed(self._sealed(packet, peer), address_of(peer), is_repeat=is_repeat)
+
+    def _send_sealed(self, sealed: bytes | None, address: UdpAddress, *, is_repeat: bool) -> None:
+        if sealed is None:
+            return
+        validation = self._validation
+        if validation is None or validation.may_send(address, len(sealed), is_repeat=is_repeat):
+            self._socket.send(sealed, address)
+
+    def _sealed(self, packet: bytes, peer: Peer) -> bytes | None:
+        return packet if self._seal is None else self._seal.sealed(packet, peer)
+
+    def size_of(self, packet: bytes, peer: Peer) -> int:
         """Return how long a packet is on its way, with its signature if there is one."""
-        return len(self._sealed(packet))
+        sealed = self._sealed(packet, peer)
+        return 0 if sealed is None else len(sealed)
 
     def confirm(self, command: Command, peer: Peer, data: Packed | None = None) -> None:
         """Answer a command; its resends get the same answer, or none if it wants none."""
@@ -251,46 +267,59 @@ class UdpEndpoint(Generic[T]):
             if written is not None:
                 self.send(written, peer)
 
-    def _sealed(self, packet: bytes) -> bytes:
-        return packet if self._seal is None else self._seal.sealed(packet)
-
     # ---- in
 
     def receive(self, batch: Batch) -> None:
         """Take all that has arrived."""
         owner = self._owner
-        for packet, peer in batch:
-            if not owner.is_welcome(peer):
-                owner.take_fault(peer, "stranger", "a packet of somebody else")
+        for packet, address in batch:
+            if not owner.is_welcome(address):
+                owner.take_fault(address, "stranger", "a packet of somebody else")
                 continue
+            if self._validation is not None:
+                self._validation.heard(address, len(packet))
             try:
-                self._take(packet, peer)
+                self._take(packet, address)
             except EnvelopeFault as fault:  # whoever did not sign is never answered
-                owner.take_fault(peer, fault.reason, fault.message)
-            except PacketFault as fault:
-                owner.take_fault(peer, fault.reason, str(fault))
-                self._complain(fault, peer, len(packet))
+                owner.take_fault(address, fault.reason, fault.message)
+            except Misaddressed as elsewhere:
+                self._send_sealed(elsewhere.hello, address, is_repeat=True)
         owner.batch_taken()
         self._set_alarm()
 
-    def _take(self, packet: bytes, peer: Peer) -> None:
-        found, size, is_repeated = self._opened(packet)
-        if isinstance(found, Confirmation):
-            self._take_confirmation(found, peer)
-        elif not self._owner.is_remembered(found):
-            if not is_repeated:
-                self._owner.take_command(found, peer, size)
-        elif self._is_new(found, peer, is_repeated=is_repeated):
-            self._owner.take_command(found, peer, size)
+    def _take(self, packet: bytes, address: UdpAddress) -> None:
+        if self._seal is None or len(packet) > self.max_packet_bytes:
+            self._take_packet(OpenedEnvelope(address, packet), len(packet))
+            return
+        opened = self._seal.opened(packet, address)
+        if opened.is_proof and self._validation is not None:
+            self._validation.proved(address)
+        if opened.is_renamed:
+            self._send_again(opened.peer)
+        if opened.body:
+            self._take_packet(opened, len(packet))
 
-    def _opened(self, packet: bytes) -> tuple[Packet, int, bool]:
-        """Read a packet: what it says, how long it is, and whether it may be a replay."""
-        is_repeated = False
-        if self._seal is not None:
-            if len(packet) > self.max_packet_bytes:
-                raise too_large(packet, self.max_packet_bytes)
-            packet, is_repeated = self._seal.opened(packet)
-        return parse(packet, most=self.max_packet_bytes), len(packet), is_repeated
+    def _take_packet(self, opened: OpenedEnvelope, size: int) -> None:
+        packet, peer, is_repeated = opened.body, opened.peer, opened.is_repeated
+        try:
+            found = parse(packet, most=self.max_packet_bytes)
+            if isinstance(found, Confirmation):
+                self._take_confirmation(found, peer)
+            elif not self._owner.is_remembered(found):
+                if not is_repeated:
+                    self._owner.take_command(found, peer, size)
+            elif self._is_new(found, peer, is_repeated=is_repeated):
+                self._owner.take_command(found, peer, size)
+        except PacketFault as fault:
+            self._owner.take_fault(peer, fault.reason, str(fault))
+            self._complain(fault, peer, size)
+
+    def _send_again(self, peer: Peer) -> None:
+        """Send what was addressed to a name that the peer has no more, or had not told yet."""
+        if self._told is not None:
+            self.send(*self._told)
+        for waiting in self._outgoing.under_way_to(peer):
+            self.send(waiting.packet, peer, is_repeat=True)
 
     def _is_new(self, command: Command, peer: Peer, *, is_repeated: bool) -> bool:
         """True if a command is to be carried out; one that was is answered again."""
@@ -312,6 +341,8 @@ class UdpEndpoint(Generic[T]):
         if ended is None:
             self._owner.take_fault(peer, STRAY, "a confirmation that nobody waits for")
         else:
+            if self._validation is not None:
+                self._validation.proved(address_of(peer))
             self._owner.take_answer(ended.about, found)
 
     # ---- by the clock
@@ -330,7 +361,9 @@ class UdpEndpoint(Generic[T]):
         self._alarm = None
         for effect in self._outgoing.tick(now=self._clock.time()):
             if isinstance(effect, GaveUp):
+                if self._validation is not None:
+                    self._validation.doubted(address_of(effect.peer))
                 self._owner.take_answer(effect.about, None)
             else:
-                self.send(effect.packet, effect.peer)
+                self.send(effect.packet, effect.peer, is_repeat=True)
         self._set_alarm()

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from shunter.gateway import callbacks, service
 from shunter.gateway.callbacks import CallbackCaller
 from shunter.gateway.http.worker_calls import HttpWorkers
-from shunter.gateway.udp.clients import UdpClients, _notice, notice_number
+from shunter.gateway.udp.clients import UdpClients, _notice
 from shunter.gateway.udp.workers import UdpWorkers, _outcome
 from shunter.model.report import Report
 from shunter.net.calling import CallFailed
@@ -88,7 +88,7 @@ def task_confirmed_early(patch: pytest.MonkeyPatch) -> None:
 @bug("a notice over UDP is sent once")
 def notice_sent_once(patch: pytest.MonkeyPatch) -> None:
     def once(self: Any, job: Any, peer: Any, task_id: Any, heard: Any) -> None:
-        notice = packets.request(_notice(job, task_id), notice_number(job.id))
+        notice = packets.request(_notice(job, task_id), naming.notice_number(job))
         self._exchange.endpoint.send(notice, peer)
         heard(None)
 

@@ -7,6 +7,10 @@ import socket
 import time
 from typing import Any
 
+from shunter.wire.udp.keys import Secret, shared_by_all
+from shunter.wire.udp.peers import Peer, address_of
+from shunter.wire.udp.seals import DispatcherSealer, Misaddressed
+
 Said = dict[str, Any]
 Address = tuple[str, int]
 
@@ -69,3 +73,28 @@ class FakeDispatcher:
         }
         self.says(task, to)
         return task
+
+
+class SignedDispatcher(FakeDispatcher):
+    """The same with a secret that it shares with its peers."""
+
+    def __init__(self, secret: bytes) -> None:
+        super().__init__()
+        self._sealer = DispatcherSealer(shared_by_all(Secret(secret)), "d", Secret(b"x" * 32))
+        self._socket.settimeout(WAIT)
+
+    def hears_signed(self) -> tuple[Said, Peer]:
+        """Return what is said to us by our name, and by whom; tell it to who does not know it."""
+        while True:
+            envelope, self.sender = self._socket.recvfrom(65536)
+            try:
+                opened = self._sealer.opened(envelope, self.sender, now=time.time())
+            except Misaddressed as elsewhere:
+                self.says(elsewhere.hello)
+            else:
+                return json.loads(opened.body), opened.peer
+
+    def says_signed(self, packet: Said, peer: Peer) -> None:
+        sealed = self._sealer.sealed(json.dumps(packet).encode(), peer, now=time.time())
+        assert sealed is not None
+        self.says(sealed, address_of(peer))

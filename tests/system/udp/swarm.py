@@ -8,13 +8,13 @@ from collections import Counter
 from shunter.net.dialogue import Dialogue
 from shunter.wire.udp.methods import CompletedTask, Heartbeat, PerformTask
 from shunter.wire.udp.packets import Command, Confirmation
-from shunter.wire.udp.transmissions import Peer
+from shunter.wire.udp.peers import UdpAddress
 
 
 class Idler:
     """A calculator that completes each task at once; `runs` counts how often each was done."""
 
-    def __init__(self, dispatcher: Peer, runs: Counter[str]) -> None:
+    def __init__(self, dispatcher: UdpAddress, runs: Counter[str]) -> None:
         self._runs = runs
         self._unconfirmed = 0
         self._dialogue: Dialogue[None] = Dialogue(
@@ -43,7 +43,7 @@ class Idler:
 class Swarm:
     """Calculators with a heartbeat a second, spread over it."""
 
-    def __init__(self, dispatcher: Peer, size: int) -> None:
+    def __init__(self, dispatcher: UdpAddress, size: int) -> None:
         self.runs: Counter[str] = Counter()
         self._idlers = [Idler(dispatcher, self.runs) for _ in range(size)]
         self._beating = asyncio.get_running_loop().create_task(self._beat())

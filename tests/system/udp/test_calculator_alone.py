@@ -10,7 +10,7 @@ from typing import Any
 import psutil
 import pytest
 
-from system.udp.fake_dispatcher import Address, FakeDispatcher, Said
+from system.udp.fake_dispatcher import Address, FakeDispatcher, Said, SignedDispatcher
 from system.witness import runs_in
 from system.yard import PATIENCE, WITNESS_APP, Process, Yard, until
 
@@ -351,3 +351,25 @@ def test_a_wrong_address_is_said_in_words(yard: Yard, wrong: str) -> None:
     assert ended.returncode == 2, ended.stderr
     assert "shunter: " in ended.stderr
     assert "Traceback" not in ended.stderr
+
+
+def test_a_calculator_whose_key_has_no_rights_says_so(yard: Yard) -> None:
+    secret = yard.folder / "secret"
+    secret.write_bytes(b"0123456789abcdef")
+    secret.chmod(0o600)
+    dispatcher = SignedDispatcher(secret.read_bytes())
+    host, port = dispatcher.address
+    config = yard.config("calculator", {"udp.secret_file": str(secret), "worker.max_jobs": 1})
+    words = ["calculator", "--app", WITNESS_APP, "--config", str(config)]
+    process = yard.process([*words, "--dispatcher", f"{host}:{port}"], "calculator")
+
+    said, peer = dispatcher.hears_signed()
+    assert (said["method"], said["packet_type"]) == ("heartbeat", 1)
+    error = {"code": "forbidden", "message": "key 'x' may not perform tasks"}
+    answer = {"packet_type": 2, "transmission_id": said["transmission_id"], "error": error}
+    dispatcher.says_signed(answer, peer)
+
+    until(lambda: process.logged(action="refused", reason=error["message"]))
+    said, _ = dispatcher.hears_signed()
+    assert (said["method"], said["packet_type"]) == ("heartbeat", 0), "rights may come later"
+    dispatcher.close()

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-import time
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
-from shunter.client import AddedTask, AsyncUdpClient, UdpClient
+from shunter.client import AddedTask, AsyncUdpClient, UdpClient, udp_client
 from shunter.errors import (
     DispatcherBusy,
     JobError,
@@ -22,8 +21,7 @@ from shunter.errors import (
     SettingsError,
     Unreachable,
 )
-from shunter.wire.udp.signing import Opener, Secret, Signer
-from system.udp.fake_dispatcher import FakeDispatcher, Said
+from system.udp.fake_dispatcher import FakeDispatcher, Said, SignedDispatcher
 
 SUCCESS = {"method": "notify_task", "packet_type": 1, "transmission_id": 77}
 
@@ -316,26 +314,42 @@ def test_ten_thousand_tasks_are_in_flight_at_a_time(dispatcher: FakeDispatcher) 
     assert asyncio.run(add()) == count
 
 
-def test_with_a_secret_all_is_signed_and_nothing_else_taken(dispatcher: FakeDispatcher) -> None:
-    secret = Secret(b"0123456789abcdef")
-    signer = Signer(secret, "dispatcher")
+def test_with_a_secret_all_is_signed_and_nothing_else_taken() -> None:
+    secret = b"0123456789abcdef"
+    dispatcher = SignedDispatcher(secret)
 
     async def add() -> Any:
-        opener = Opener(secret, "dispatcher", now=time.time() - 5)
         async with AsyncUdpClient(dispatcher.address, secret) as client:
             adding = asyncio.ensure_future(client.add_task(task_id=5))
-            envelope, sender = await asyncio.to_thread(dispatcher._socket.recvfrom, 65536)
-            said = json.loads(opener.opened(envelope, now=time.time()).body)
+            said, peer = await asyncio.to_thread(dispatcher.hears_signed)
             assert said["params"] == {"task_id": 5}
-            dispatcher.sender = sender
             dispatcher.confirms(said)
             await asyncio.sleep(0.1)
             assert not adding.done()
-            body = json.dumps({"packet_type": 2, "transmission_id": said["transmission_id"]})
-            dispatcher.says(signer.sign(body.encode(), now=time.time()))
+            answer = {"packet_type": 2, "transmission_id": said["transmission_id"]}
+            dispatcher.says_signed(answer, peer)
             task = await adding
-            notice = json.dumps(success(result="signed")).encode()
-            dispatcher.says(signer.sign(notice, now=time.time()))
+            dispatcher.says_signed(success(result="signed"), peer)
             return await task.result(10)
 
-    assert asyncio.run(add()) == "signed"
+    try:
+        assert asyncio.run(add()) == "signed"
+    finally:
+        dispatcher.close()
+
+
+def test_a_client_that_waits_says_so_and_is_told_then(
+    dispatcher: FakeDispatcher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(udp_client, "PING_SECONDS", 0.1)
+
+    async def add() -> Any:
+        async with AsyncUdpClient(dispatcher.address) as client:
+            adding = asyncio.ensure_future(client.add_task(task_id=5))
+            dispatcher.confirms(await asyncio.to_thread(dispatcher.hears, "add_task"))
+            task = await adding
+            assert (await asyncio.to_thread(dispatcher.hears, "ping"))["packet_type"] == 0
+            dispatcher.says(success(result="heard"))
+            return await task.result(10)
+
+    assert asyncio.run(add()) == "heard"

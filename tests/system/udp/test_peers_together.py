@@ -87,15 +87,14 @@ def test_the_task_of_a_killed_calculator_is_done_by_another(
     assert [run.has_ended for run in runs] == [False, True]
 
 
-def test_a_calculator_that_leaves_gives_its_task_up_at_once(
-    station: Station, start: Start, yard: Yard
-) -> None:
+def test_a_calculator_that_leaves_gives_its_task_up_at_once(start: Start, yard: Yard) -> None:
+    station = yard.dispatcher()
     first = start(address_of(station), slots=1, worker__grace_seconds=0.0)
     with UdpClient(address_of(station)) as client:
-        task = client.submit("attempt_of", 4.0)  # for longer than another takes to start
+        task = client.submit("attempt_of", 4.0)
         until(lambda: runs_in(yard.witness))
-        start(address_of(station), slots=1)
         assert first.terminate() == 0
+        start(address_of(station), slots=1)
 
         assert task.result(PATIENCE) in (2, 3)  # it may have been offered to the leaving one
 

@@ -12,7 +12,7 @@ import pytest
 
 from shunter import JobFailed, JobRefused, UdpClient, Unreachable
 from system.udp.views import calculators, counting
-from system.udp_peers import SignedPeer, UdpPeer
+from system.udp_peers import SignedPeer, UdpPeer, is_hello
 from system.yard import PATIENCE, WITNESS_APP, Station, Yard, free_port, until
 
 SECRET = b"a secret that is long enough"
@@ -31,10 +31,7 @@ def secret_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def station(shared_yard: Yard, secret_file: Path) -> Station:
-    made = shared_yard.dispatcher(udp__secret_file=str(secret_file), udp__heartbeat_timeout=3.0)
-    with UdpClient(address_of(made), SECRET, timeout=PATIENCE) as client:
-        client.submit("warm-up")  # nothing is taken from the second in which it was started
-    return made
+    return shared_yard.dispatcher(udp__secret_file=str(secret_file), udp__heartbeat_timeout=3.0)
 
 
 @pytest.fixture
@@ -50,7 +47,7 @@ def signed(station: Station) -> Iterator[Signed]:
 
     def make(secret: bytes = SECRET) -> SignedPeer:
         made.append(SignedPeer(station, secret, name=f"peer-{random.randrange(10**9)}"))
-        return made[-1]
+        return made[-1].introduced() if secret == SECRET else made[-1]
 
     yield make
     for each in made:
@@ -176,9 +173,42 @@ def test_a_replayed_request_is_answered_to_its_sender_alone_and_done_once(
 
     for peer in (thief, stranger):
         UdpPeer.say(peer, envelope)
-        assert peer.hears_nothing(0.2)
+        UdpPeer.hears(peer)
+        assert is_hello(peer.raw)
+        assert peer.hears_nothing(0.1)
 
     assert count("jobs_accepted") == 1
+
+
+def test_a_request_that_a_thief_shows_first_is_the_owner_s_all_the_same(
+    signed: Signed, stranger: UdpPeer, count: Callable[[str], int]
+) -> None:
+    client = signed()
+    envelope = client.envelope(task(6))
+    stranger.say(envelope)
+    stranger.hears()
+    assert is_hello(stranger.raw)
+    assert count("jobs_accepted") == 0
+
+    client.say_as_it_is(envelope)
+
+    assert client.hears() == {"packet_type": 2, "transmission_id": 6}
+    assert count("jobs_accepted") == 1
+    assert stranger.hears_nothing(0.1)
+
+
+def test_what_was_signed_for_another_dispatcher_is_not_done(
+    signed: Signed, count: Callable[[str], int]
+) -> None:
+    client = signed()
+    other = f"{'0' * 16}{client.receiver[16:]}"  # the same token, of somebody else
+
+    for receiver in (other, "", client.receiver[:-1]):
+        client.say_as_it_is(client.envelope(task(7), receiver=receiver))
+        UdpPeer.hears(client)
+        assert is_hello(client.raw)
+
+    assert count("jobs_accepted") == 0
 
 
 def test_a_replayed_refusal_is_looked_at_again_and_does_nothing(
@@ -223,7 +253,7 @@ def test_the_dispatcher_s_own_packets_can_t_be_sent_back_to_it(
     stranger.say(client.raw)
 
     assert stranger.hears_nothing(0.2)
-    until(lambda: count("refused_udp_reflected") == 1)
+    until(lambda: count("refused_udp_wrong_receiver") == 1)
 
 
 # ---- our own peers

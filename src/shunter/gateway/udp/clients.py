@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 from collections.abc import Callable, Sequence
 from functools import partial
 
@@ -18,9 +17,10 @@ from shunter.model.document import NIL
 from shunter.model.job import DEFAULT_TYPE, Callback, ErrorKind, Job, ReplyTo, Status
 from shunter.model.submission import Receipt, Submission
 from shunter.wire.udp import naming, packets
-from shunter.wire.udp.calculators import Address, TaskId
+from shunter.wire.udp.calculators import TaskId
 from shunter.wire.udp.methods import AddTask, NotifyTask, Packed
 from shunter.wire.udp.packets import Command
+from shunter.wire.udp.peers import Peer
 
 NOTICE_SECONDS = 15.0
 """For how long an end is told again and again; after that less often, as a callback is."""
@@ -38,7 +38,7 @@ class _Addition(Struct, frozen=True):
     reply_to: ReplyTo
     notice: Callback
     command: Command
-    peer: Address
+    peer: Peer
     size: int
 
 
@@ -62,7 +62,7 @@ class UdpClients:
         self._added: list[_Addition] = []
         self._heard: list[CallbackAttempted] = []
 
-    def add(self, params: AddTask, command: Command, peer: Address, size: int) -> None:
+    def add(self, params: AddTask, command: Command, peer: Peer, size: int) -> None:
         """Take a task, to be stored with the others of its batch of packets."""
         unique_key = naming.unique_key(peer, params.task_id)
         if fault := self._dispatcher.store_health.fault():
@@ -81,7 +81,7 @@ class UdpClients:
             place_within=self._place_within,
         )
         self._quota.asked(peer)
-        reply_to = naming.reply_to(peer, params.task_id)
+        reply_to = naming.reply_to(peer, params.task_id, self._exchange.number())
         notice = naming.notice(peer, params.task_id)
         self._added.append(_Addition(submission, reply_to, notice, command, peer, size))
 
@@ -110,7 +110,7 @@ class UdpClients:
                 command, peer, addition.size, "invalid", receipt.reason, receipt.field
             )
 
-    def _turn_away(self, unique_key: str, command: Command, peer: Address, size: int) -> None:
+    def _turn_away(self, unique_key: str, command: Command, peer: Peer, size: int) -> None:
         """Take no more; but a task that is under way already needs no room."""
         if self._quota.is_under_way(peer, unique_key):
             self._exchange.endpoint.confirm(command, peer)
@@ -155,12 +155,12 @@ class UdpClients:
         return lambda error: self._heard.append(CallbackAttempted(kept.id, tries, error, job=kept))
 
     def _notify(
-        self, job: Job, peer: Address, task_id: TaskId, heard: Callable[[str | None], None]
+        self, job: Job, peer: Peer, task_id: TaskId, heard: Callable[[str | None], None]
     ) -> None:
-        number = notice_number(job.id)
+        number = naming.notice_number(job) or self._exchange.number()
         packet = packets.request(_notice(job, task_id), number)
         endpoint = self._exchange.endpoint
-        if endpoint.size_of(packet) > endpoint.max_packet_bytes:
+        if endpoint.size_of(packet, peer) > endpoint.max_packet_bytes:
             message = f"the result does not fit into a packet; read job {job.id} over HTTP"
             without = NotifyTask(status="success", task_id=task_id, job_id=job.id, error=message)
             packet = packets.request(without, number)
@@ -168,11 +168,6 @@ class UdpClients:
         pending = PendingRequest(lambda _: heard(None), lambda: heard(missed))
         endpoint.stop_asking(peer, number)
         endpoint.ask(peer, number, packet, pending, give_up_after=NOTICE_SECONDS)
-
-
-def notice_number(job_id: str) -> int:
-    """Return the transmission id of a job's notice: the same also after a restart."""
-    return int.from_bytes(hashlib.sha256(job_id.encode()).digest()[:6])
 
 
 def _notice(job: Job, task_id: TaskId) -> NotifyTask:

@@ -6,7 +6,6 @@ for the confirmation, one for when nobody confirmed it.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable
 
 from msgspec import Struct
@@ -14,7 +13,9 @@ from msgspec import Struct
 from shunter.net.udp_endpoint import UdpEndpoint
 from shunter.refusal_log import RefusalLog
 from shunter.wire.udp.packets import AnswerError, Confirmation
-from shunter.wire.udp.transmissions import Peer
+from shunter.wire.udp.peers import Peer
+
+NUMBER_BITS = 53
 
 
 class PendingRequest(Struct, frozen=True):
@@ -37,16 +38,24 @@ class Exchange:
     endpoint: UdpEndpoint[PendingRequest]
 
     def __init__(
-        self, refusals: RefusalLog, *, now: Callable[[], float], max_packet_bytes: int
+        self,
+        refusals: RefusalLog,
+        *,
+        now: Callable[[], float],
+        token_bytes: Callable[[int], bytes],
+        max_packet_bytes: int,
     ) -> None:
         self.now = now
         self.max_packet_bytes = max_packet_bytes
         self._refusals = refusals
-        self._numbers = itertools.count(int(now() * 1000) * 1000)
+        self._token_bytes = token_bytes
 
     def number(self) -> int:
-        """Return a transmission id that was not used before, in this life or an earlier one."""
-        return next(self._numbers)
+        """Return a transmission id that nobody used before, or can guess.
+
+        It has as many bits as a number may have in JSON so that every language reads it as it is.
+        """
+        return int.from_bytes(self._token_bytes(8)) >> (64 - NUMBER_BITS)
 
     def complain(self, peer: Peer, reason: str, detail: str) -> None:
         self._refusals.note(f"{peer[0]}:{peer[1]}", f"udp_{reason}", detail)

@@ -18,15 +18,19 @@ from shunter.gateway.udp.clients import UdpClients
 from shunter.gateway.udp.exchange import Exchange, PendingRequest
 from shunter.gateway.udp.quota import Quota
 from shunter.gateway.udp.workers import UdpWorkers
+from shunter.model.job import DEFAULT_TYPE
 from shunter.net.environment import REAL, Environment
 from shunter.net.udp_endpoint import Seal, UdpEndpoint
 from shunter.refusal_log import RefusalLog
 from shunter.wire.udp import naming, packets
-from shunter.wire.udp.calculators import Address
-from shunter.wire.udp.methods import AddTask, CompletedTask, Heartbeat, Params
+from shunter.wire.udp.address_validation import AddressValidation
+from shunter.wire.udp.keys import Secret, UdpKeys
+from shunter.wire.udp.methods import AddTask, CompletedTask, Heartbeat, Params, Ping
 from shunter.wire.udp.packets import Command, Confirmation, PacketFault, PacketReason
+from shunter.wire.udp.peers import KeyedPeer, Peer, UdpAddress
+from shunter.wire.udp.seals import DispatcherSealer
 
-Duty: TypeAlias = Callable[[Command, Address, int], None]
+Duty: TypeAlias = Callable[[Command, Peer, int], None]
 """What is done for a command, with whence it came and how many bytes it had."""
 
 
@@ -50,7 +54,7 @@ class UdpGateway:
         rules: UdpRules,
         *,
         new_id: Callable[[], str],
-        seal: Seal | None = None,
+        keys: UdpKeys | None = None,
         environment: Environment = REAL,
     ) -> None:
         self._dispatcher = dispatcher
@@ -58,8 +62,9 @@ class UdpGateway:
             refusals,
             max_packet_bytes=rules.max_packet_bytes,
             now=dispatcher.now,
+            token_bytes=environment.token_bytes,
         )
-        self._seal = seal
+        self._keys = keys
         self._environment = environment
         self._workers = UdpWorkers(
             dispatcher,
@@ -78,6 +83,7 @@ class UdpGateway:
             AddTask: self._add,
             CompletedTask: self._complete,
             Heartbeat: self._beat,
+            Ping: self._pong,
         }
 
     def open(self, host: str, port: int) -> None:
@@ -87,7 +93,8 @@ class UdpGateway:
             lambda receive: self._environment.datagram_socket(host, port, receive),
             clock=asyncio.get_running_loop(),
             jitter=self._environment.random,
-            seal=self._seal,
+            seal=None if self._keys is None else self._seal(self._keys),
+            validation=AddressValidation(),
             max_packet_bytes=self._exchange.max_packet_bytes,
         )
         self._dispatcher.serve_clients(naming.GATEWAY, self.clients)
@@ -107,11 +114,13 @@ class UdpGateway:
 
     # ---- EndpointOwner
 
-    def is_welcome(self, peer: Address) -> bool:
+    def is_welcome(self, address: UdpAddress) -> bool:
         return True
 
     def is_remembered(self, command: Command) -> bool:
-        return command.wants_answer or type(command.params) is not Heartbeat
+        """Each heartbeat counts, and a ping changes nothing."""
+        kind = type(command.params)
+        return kind is not Ping and (command.wants_answer or kind is not Heartbeat)
 
     def may_repeat(self, command: Command) -> bool:
         """Do so with completions, and with a task that waits for a store that fails, to say so."""
@@ -119,13 +128,16 @@ class UdpGateway:
         is_stuck = kind is AddTask and bool(self._dispatcher.store_health.fault())
         return kind is CompletedTask or is_stuck
 
-    def take_command(self, command: Command, peer: Address, size: int) -> None:
+    def take_command(self, command: Command, peer: Peer, size: int) -> None:
+        if self._keys is not None and (message := self._forbidden(command.params, peer)):
+            self._exchange.endpoint.unheard(command, peer)
+            raise PacketFault(PacketReason.FORBIDDEN, "key", message, command.asked_as)
         self._duties.get(type(command.params), self._decline)(command, peer, size)
 
     def take_answer(self, about: PendingRequest, confirmation: Confirmation | None) -> None:
         about.answered(confirmation)
 
-    def take_fault(self, peer: Address, reason: str, detail: str) -> None:
+    def take_fault(self, peer: Peer, reason: str, detail: str) -> None:
         self._exchange.complain(peer, reason, detail)
 
     def batch_taken(self) -> None:
@@ -135,19 +147,46 @@ class UdpGateway:
 
     # ---- what is done for a command
 
-    def _add(self, command: Command, peer: Address, size: int) -> None:
+    def _add(self, command: Command, peer: Peer, size: int) -> None:
         self.clients.add(cast(AddTask, command.params), command, peer, size)
 
-    def _complete(self, command: Command, peer: Address, _: int) -> None:
+    def _complete(self, command: Command, peer: Peer, _: int) -> None:
         self._workers.complete(cast(CompletedTask, command.params), command, peer)
 
-    def _beat(self, command: Command, peer: Address, _: int) -> None:
+    def _beat(self, command: Command, peer: Peer, _: int) -> None:
         is_request = command.wants_answer
         self._workers.beat(cast(Heartbeat, command.params), peer, is_request=is_request)
         if is_request:
             self._exchange.endpoint.confirm(command, peer)
 
-    def _decline(self, command: Command, peer: Address, _: int) -> None:
+    def _pong(self, command: Command, peer: Peer, _: int) -> None:
+        if command.asked_as is not None:
+            self._exchange.endpoint.send(packets.answer(command.asked_as), peer)
+
+    def _forbidden(self, params: Params, peer: Peer) -> str:
+        """Say why a key may not do this; nothing if it may."""
+        assert self._keys is not None
+        assert isinstance(peer, KeyedPeer)
+        key = self._keys(peer.key)
+        if key is None:
+            return f"key {peer.key!r} is not known any more"
+        if isinstance(params, AddTask) and not key.may_add:
+            return f"key {key.name!r} may not add tasks; use one of a client"
+        if isinstance(params, CompletedTask | Heartbeat) and not key.may_perform:
+            return f"key {key.name!r} may not perform tasks; use one of a worker"
+        if isinstance(params, Heartbeat):
+            types = params.handlers or (DEFAULT_TYPE,)
+            if not key.may_perform_all(types):
+                return f"key {key.name!r} is not for all of the types {', '.join(types)}"
+        return ""
+
+    def _seal(self, keys: UdpKeys) -> Seal:
+        """Take a name that no dispatcher had before, and be the only one to make tokens for it."""
+        random = self._environment.token_bytes
+        sealer = DispatcherSealer(keys, random(8).hex(), Secret(random(32)))
+        return Seal(sealer, self._environment.wall)
+
+    def _decline(self, command: Command, peer: Peer, _: int) -> None:
         self._exchange.endpoint.unheard(command, peer)
         message = "this is for a dispatcher to send; send add_task or completed_task"
         raise PacketFault(PacketReason.METHOD, "method", message, command.asked_as)

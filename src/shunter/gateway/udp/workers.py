@@ -15,7 +15,6 @@ from shunter.model.report import Held, Report
 from shunter.model.worker import Handler, Worker, WorkerKind
 from shunter.wire.udp import naming, packets
 from shunter.wire.udp.calculators import (
-    Address,
     Calculators,
     Done,
     Effect,
@@ -28,6 +27,7 @@ from shunter.wire.udp.calculators import (
 )
 from shunter.wire.udp.methods import CompletedTask, Heartbeat, Packed, PerformTask
 from shunter.wire.udp.packets import AnswerError, Command
+from shunter.wire.udp.peers import Peer
 
 NOT_CONFIRMED = "its calculator did not confirm it"
 MOST_UNCONFIRMED = 10_000
@@ -51,7 +51,7 @@ class UdpWorkers:
         self._calculators = Calculators(
             heartbeat_timeout=heartbeat_timeout, default_handlers=(DEFAULT_TYPE,)
         )
-        self._performing: dict[Address, int] = {}
+        self._performing: dict[Peer, int] = {}
         self._introduced: dict[str, tuple[Handler, ...]] = {}  # whom the dispatcher knows, as what
         self._unconfirmed: dict[int, Callable[[], None]] = {}
         self._following: dict[type[Effect], Callable[[Any], None]] = {
@@ -70,7 +70,7 @@ class UdpWorkers:
 
     # ---- what they say
 
-    def beat(self, params: Heartbeat, peer: Address, *, is_request: bool) -> None:
+    def beat(self, params: Heartbeat, peer: Peer, *, is_request: bool) -> None:
         self._follow(
             self._calculators.heartbeat(
                 peer,
@@ -81,7 +81,7 @@ class UdpWorkers:
             )
         )
 
-    def complete(self, params: CompletedTask, command: Command, peer: Address) -> None:
+    def complete(self, params: CompletedTask, command: Command, peer: Peer) -> None:
         """Pass a completion on; it is confirmed once it is committed."""
         number = self._exchange.number()
         self._unconfirmed[number] = partial(self._confirm_completion, command, peer)
@@ -115,7 +115,7 @@ class UdpWorkers:
 
     def send_cancels(self, worker_id: str, jobs: Sequence[Held]) -> None:
         """A calculator can't be told to stop; it gets nothing until it has spoken."""
-        address = naming.address_of(worker_id)
+        address = naming.calculator_of(worker_id)
         for job in jobs:
             self._calculators.taken_away(address, job)
             self._stop_asking(address)
@@ -128,10 +128,13 @@ class UdpWorkers:
         """Heartbeats want no answer."""
 
     def _offer(self, worker_id: str, job: Job) -> None:
-        address, held = naming.address_of(worker_id), Held(job.id, job.attempt)
+        address, held = naming.calculator_of(worker_id), Held(job.id, job.attempt)
         number, task_id = self._exchange.number(), naming.task_id_of(job)
         packet = packets.request(_task(job, task_id), number)
-        size, most = self._exchange.endpoint.size_of(packet), self._exchange.max_packet_bytes
+        size, most = (
+            self._exchange.endpoint.size_of(packet, address),
+            self._exchange.max_packet_bytes,
+        )
         if size > most:
             message = (
                 f"as a packet it has {size:,} bytes, and a calculator takes {most:,} "
@@ -153,13 +156,13 @@ class UdpWorkers:
             self._dispatcher.give_back(worker_id, [held], "its calculator is not free any more")
             self._leave(worker_id)
 
-    def _answered(self, address: Address, held: Held, error: AnswerError | None) -> None:
+    def _answered(self, address: Peer, held: Held, error: AnswerError | None) -> None:
         if error is None:
             self._calculators.confirmed(address, held, now=self._exchange.now())
         else:
             self._follow(self._calculators.unconfirmed(address, held, is_refused=True))
 
-    def _stop_asking(self, address: Address) -> None:
+    def _stop_asking(self, address: Peer) -> None:
         if (number := self._performing.pop(address, None)) is not None:
             self._exchange.endpoint.stop_asking(address, number)
 
@@ -167,7 +170,7 @@ class UdpWorkers:
         if (confirm := self._unconfirmed.pop(number, None)) is not None:
             confirm()
 
-    def _confirm_completion(self, command: Command, peer: Address) -> None:
+    def _confirm_completion(self, command: Command, peer: Peer) -> None:
         self._exchange.endpoint.confirm(command, peer)
         self._calculators.completion_confirmed(peer)
 

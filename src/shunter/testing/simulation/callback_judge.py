@@ -11,12 +11,11 @@ from collections.abc import Callable
 import msgspec
 from msgspec import Struct
 
-from shunter.gateway.udp.clients import notice_number
 from shunter.model.job import Job
 from shunter.testing.simulation.judge import Judge
-from shunter.wire.udp.naming import SCHEME, client_of
+from shunter.wire.udp.naming import SCHEME, client_of, notice_number
 from shunter.wire.udp.packets import Confirmation, parse
-from shunter.wire.udp.transmissions import Peer
+from shunter.wire.udp.peers import UdpAddress
 
 MAX_TRIES = 6
 CLIENT_PORT = 6000
@@ -36,7 +35,7 @@ class CallbackJudge:
     def __init__(self, judge: Judge, stored: Callable[[str], Job | None]) -> None:
         self._judge, self._stored = judge, stored
         self._answered: set[str] = set()
-        self._confirmed: set[tuple[Peer, int | str]] = set()
+        self._confirmed: set[tuple[UdpAddress, int | str]] = set()
 
     def called(self, body: bytes, tries: int) -> str:
         """A receiver has got a call, and is about to say yes; return the job's id."""
@@ -51,7 +50,7 @@ class CallbackJudge:
         self._answered.add(document.id)
         return document.id
 
-    def packet_sent(self, source: Peer, target: Peer, packet: bytes) -> None:
+    def packet_sent(self, source: UdpAddress, target: UdpAddress, packet: bytes) -> None:
         """A packet goes out: a client may confirm a notice."""
         if source[1] == CLIENT_PORT:
             found = parse(packet)
@@ -81,7 +80,7 @@ class CallbackJudge:
         if not job.callback.url.startswith(SCHEME):
             return job.id in self._answered
         known = client_of(job)
-        return known is not None and (known[0], notice_number(job.id)) in self._confirmed
+        return known is not None and (known[0], notice_number(job)) in self._confirmed
 
 
 def is_settled(job: Job) -> bool:

@@ -13,7 +13,7 @@ from typing import Protocol
 from shunter.net.datagrams import Batch, DatagramSocket
 from shunter.testing.simulation.links import Wires
 from shunter.testing.simulation.loop import ProcessLoop
-from shunter.wire.udp.transmissions import Peer
+from shunter.wire.udp.peers import UdpAddress
 
 BUFFERED_PACKETS = 300
 """What the system keeps for a process that does not read."""
@@ -26,7 +26,7 @@ FIRST_PORT = 40_000
 class PacketTap(Protocol):
     """Hears what is sent."""
 
-    def packet_sent(self, source: Peer, target: Peer, packet: bytes) -> None: ...
+    def packet_sent(self, source: UdpAddress, target: UdpAddress, packet: bytes) -> None: ...
 
 
 class SimulatedDatagramSocket(DatagramSocket):
@@ -36,14 +36,14 @@ class SimulatedDatagramSocket(DatagramSocket):
         self,
         network: DatagramNetwork,
         loop: ProcessLoop,
-        address: Peer,
+        address: UdpAddress,
         on_batch: Callable[[Batch], None],
         at_once: int,
     ) -> None:
         self.loop = loop
         self.address = address
         self.dropped = self.errors = 0
-        self.inbox: deque[tuple[bytes, Peer]] = deque()
+        self.inbox: deque[tuple[bytes, UdpAddress]] = deque()
         self._network = network
         self._on_batch = on_batch
         self._at_once = at_once
@@ -54,7 +54,7 @@ class SimulatedDatagramSocket(DatagramSocket):
     def is_closed(self) -> bool:
         return self._has_closed
 
-    def send(self, packet: bytes, address: Peer) -> None:
+    def send(self, packet: bytes, address: UdpAddress) -> None:
         if not self._has_closed and not self.loop.is_ended:
             self._network.send(self, packet, address)
 
@@ -70,7 +70,7 @@ class SimulatedDatagramSocket(DatagramSocket):
             self._has_closed = True
             self._network.unbind(self)
 
-    def deliver(self, packet: bytes, source: Peer) -> None:
+    def deliver(self, packet: bytes, source: UdpAddress) -> None:
         if len(self.inbox) < BUFFERED_PACKETS:
             self.inbox.append((packet, source))
             if len(self.inbox) == 1:
@@ -92,7 +92,7 @@ class DatagramNetwork:
         self._wires = wires
         self._hosts = {name: f"10.0.0.{number}" for number, name in enumerate(names, start=1)}
         self.names = {host: name for name, host in self._hosts.items()}
-        self._sockets: dict[Peer, SimulatedDatagramSocket] = {}
+        self._sockets: dict[UdpAddress, SimulatedDatagramSocket] = {}
         self._next_port = FIRST_PORT
         self.taps: list[PacketTap] = []
 
@@ -118,7 +118,7 @@ class DatagramNetwork:
         for bound in [bound for bound in self._sockets.values() if bound.loop is loop]:
             bound.close()
 
-    def send(self, source: SimulatedDatagramSocket, packet: bytes, target: Peer) -> None:
+    def send(self, source: SimulatedDatagramSocket, packet: bytes, target: UdpAddress) -> None:
         for tap in self.taps:
             tap.packet_sent(source.address, target, packet)
         wires, random = self._wires, self._wires.random
@@ -135,7 +135,7 @@ class DatagramNetwork:
                 takes += LATE_SECONDS * random.random()
             wires.time.at(wires.time.now + takes, self._arrive, packet, source.address, target)
 
-    def _arrive(self, packet: bytes, source: Peer, target: Peer) -> None:
+    def _arrive(self, packet: bytes, source: UdpAddress, target: UdpAddress) -> None:
         bound = self._sockets.get(target)
         if bound is not None:
             self._wires.arrived([packet])

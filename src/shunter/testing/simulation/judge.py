@@ -19,7 +19,7 @@ from shunter.testing.simulation.pool import Answered
 from shunter.testing.simulation.processes import EPOCH
 from shunter.testing.simulation.witness import Run
 from shunter.wire.messages import Outcome
-from shunter.wire.udp.naming import address_of
+from shunter.wire.udp.naming import calculator_of
 
 HEARD_SECONDS = 5.0
 MAX_LOSSES = 5
@@ -74,7 +74,7 @@ class Judge:
     def name_of(self, worker_id: str | None) -> str:
         """Return which process a worker is."""
         if worker_id is not None and worker_id.startswith(UDP_PREFIX):
-            return self.hosts[address_of(worker_id)[0]]
+            return self.hosts[calculator_of(worker_id)[0]]
         return self.worker_names.get(worker_id or "", "nobody")
 
     # ---- the store

@@ -17,7 +17,7 @@ from shunter.wire.messages import Beat, Hello, Kind, Pong, Reports, Taken, decod
 from shunter.wire.udp.methods import CompletedTask
 from shunter.wire.udp.naming import task_id_of, worker_id
 from shunter.wire.udp.packets import Command, Confirmation, parse
-from shunter.wire.udp.transmissions import Peer
+from shunter.wire.udp.peers import UdpAddress
 
 _UP = {Kind.READY.value.encode(), Kind.PING.value.encode(), Kind.RESULTS.value.encode()}
 _PONG, _TAKEN = Kind.PONG.value.encode(), Kind.TAKEN.value.encode()
@@ -91,9 +91,9 @@ class PacketMonitor:
 
     def __init__(self, judge: Judge, jobs: Callable[[], list[Job]]) -> None:
         self._judge, self._jobs = judge, jobs
-        self._completions: dict[tuple[Peer, int | str | None], CompletedTask] = {}
+        self._completions: dict[tuple[UdpAddress, int | str | None], CompletedTask] = {}
 
-    def packet_sent(self, source: Peer, target: Peer, packet: bytes) -> None:
+    def packet_sent(self, source: UdpAddress, target: UdpAddress, packet: bytes) -> None:
         if b'"completed_task"' in packet:
             command = parse(packet)
             if isinstance(command, Command) and isinstance(command.params, CompletedTask):
@@ -103,7 +103,7 @@ class PacketMonitor:
             if isinstance(answer, Confirmation):
                 self._check(target, answer)
 
-    def _check(self, calculator: Peer, answer: Confirmation) -> None:
+    def _check(self, calculator: UdpAddress, answer: Confirmation) -> None:
         key = calculator, answer.transmission_id
         if key not in self._completions or answer.error is not None:
             return

@@ -21,7 +21,7 @@ from shunter.net.transport import LoopSocket, Receive, ZmqContext
 from shunter.testing.simulation.http_network import SimulatedCaller
 from shunter.testing.simulation.loop import ProcessLoop, VirtualTime
 from shunter.testing.simulation.network import Network
-from shunter.wire.udp.transmissions import Peer
+from shunter.wire.udp.peers import UdpAddress
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
@@ -154,7 +154,7 @@ class SimulatedEnvironment(Environment):
         process = self._process
         return process.network.datagrams.bind(process.loop, port, on_batch, at_once)
 
-    async def resolved(self, host: str, port: int) -> Peer:
+    async def resolved(self, host: str, port: int) -> UdpAddress:
         return host, port
 
     def http_server(

@@ -16,49 +16,49 @@ from typing import TypeAlias
 from msgspec import Struct
 
 from shunter.model.report import Held
+from shunter.wire.udp.peers import Peer
 
-Address = tuple[str, int]
 TaskId = int | str
 
 
 class Joined(Struct, frozen=True):
     """The calculator is free; `handlers` are the types of job that it does."""
 
-    address: Address
+    address: Peer
     handlers: tuple[str, ...]
 
 
 class Left(Struct, frozen=True):
     """The calculator is unavailable."""
 
-    address: Address
+    address: Peer
 
 
 class NotTaken(Struct, frozen=True):
     """The calculator never confirmed the task."""
 
-    address: Address
+    address: Peer
     job: Held
 
 
 class Forgotten(Struct, frozen=True):
     """The calculator says that it is free, so it does not have the task that it confirmed."""
 
-    address: Address
+    address: Peer
     job: Held
 
 
 class Done(Struct, frozen=True):
     """The calculator has completed the task that it was given."""
 
-    address: Address
+    address: Peer
     job: Held
 
 
 class NotAsked(Struct, frozen=True):
     """A completion of a task that, as far as we know, the calculator was not given."""
 
-    address: Address
+    address: Peer
     task_id: TaskId
 
 
@@ -115,20 +115,20 @@ class Calculators:
     def __init__(self, *, heartbeat_timeout: float, default_handlers: tuple[str, ...]) -> None:
         self._heartbeat_timeout = heartbeat_timeout
         self._default_handlers = default_handlers
-        self._known: dict[Address, _Calculator] = {}
+        self._known: dict[Peer, _Calculator] = {}
 
     def __len__(self) -> int:
         return len(self._known)
 
-    def present(self) -> Iterator[Address]:
+    def present(self) -> Iterator[Peer]:
         """Yield all that have spoken of late."""
         return iter(self._known)
 
-    def task_of(self, address: Address) -> GivenTask | None:
+    def task_of(self, address: Peer) -> GivenTask | None:
         known = self._known.get(address)
         return None if known is None else known.task
 
-    def is_free(self, address: Address) -> bool:
+    def is_free(self, address: Peer) -> bool:
         known = self._known.get(address)
         return known is not None and known.state is _State.FREE
 
@@ -136,7 +136,7 @@ class Calculators:
 
     def heartbeat(
         self,
-        address: Address,
+        address: Peer,
         *,
         is_ready: bool,
         handlers: tuple[str, ...] | None,
@@ -178,7 +178,7 @@ class Calculators:
                 return self._free(address, known)
         return [Left(address)] if is_new else []
 
-    def completed(self, address: Address, task_id: TaskId, *, now: float) -> list[Effect]:
+    def completed(self, address: Peer, task_id: TaskId, *, now: float) -> list[Effect]:
         """Take a completion, by whoever was given the task."""
         known = self._known.get(address)
         if known is None:
@@ -192,12 +192,12 @@ class Calculators:
             effects += self._free(address, known)
         return effects
 
-    def completion_confirmed(self, address: Address) -> None:
+    def completion_confirmed(self, address: Peer) -> None:
         """Note that the calculator was told that its completion is stored."""
         if (known := self._known.get(address)) is not None:
             known.is_owed = False
 
-    def confirmed(self, address: Address, job: Held, *, now: float) -> bool:
+    def confirmed(self, address: Peer, job: Held, *, now: float) -> bool:
         """Take the confirmation of a task; False where it comes too late."""
         known = self._known.get(address)
         if known is None or known.task is None or known.task.job != job:
@@ -208,7 +208,7 @@ class Calculators:
 
     # ---- what the dispatcher does
 
-    def offered(self, address: Address, job: Held, task_id: TaskId) -> bool:
+    def offered(self, address: Peer, job: Held, task_id: TaskId) -> bool:
         """Note that a task is sent; False if the calculator is not free any more.
 
         Nor is it while its last completion is not stored: it takes a next task for the
@@ -223,7 +223,7 @@ class Calculators:
         known.state, known.task, known.was_busy = _State.OFFERED, GivenTask(job, task_id), False
         return True
 
-    def unconfirmed(self, address: Address, job: Held, *, is_refused: bool = False) -> list[Effect]:
+    def unconfirmed(self, address: Peer, job: Held, *, is_refused: bool = False) -> list[Effect]:
         """Give up waiting for a confirmation: the calculator is unavailable.
 
         One that has said `busy` meanwhile is taken to be at work; should it not be, its next
@@ -240,7 +240,7 @@ class Calculators:
         del self._known[address]
         return [NotTaken(address, job), Left(address)]
 
-    def taken_away(self, address: Address, job: Held) -> None:
+    def taken_away(self, address: Peer, job: Held) -> None:
         """Note that a task is not the calculator's any more; it may go on with it all the same."""
         known = self._known.get(address)
         if known is not None and known.task is not None and known.task.job == job:
@@ -269,6 +269,6 @@ class Calculators:
         if known.state is not _State.AT_WORK:
             known.state, known.confirmed_at = _State.AT_WORK, now
 
-    def _free(self, address: Address, known: _Calculator) -> list[Effect]:
+    def _free(self, address: Peer, known: _Calculator) -> list[Effect]:
         known.state, known.task, known.doubted_at = _State.FREE, None, None
         return [Joined(address, known.handlers)]

@@ -98,10 +98,15 @@ class Heartbeat(Params, frozen=True, kw_only=True, gc=False):
     handlers: Handlers | None = None
 
 
+class Ping(Params, frozen=True, kw_only=True, gc=False):
+    """A client that waits is there, and listens."""
+
+
 METHODS: dict[str, type[Params]] = {
     "add_task": AddTask,
     "notify_task": NotifyTask,
     "perform_task": PerformTask,
     "completed_task": CompletedTask,
     "heartbeat": Heartbeat,
+    "ping": Ping,
 }

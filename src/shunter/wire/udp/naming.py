@@ -1,8 +1,11 @@
-"""How UDP's names become ours: a client's task a job, a calculator's address a worker. Pure.
+"""How UDP's names become ours: a client's task a job, a calculator a worker. Pure.
 
-A task is known by its client's address and its number there: that is the job's unique key, so the
-store itself finds duplicates, whichever dispatcher they come to. The same two are the job's
-`reply_to`. A job from elsewhere goes to calculators under its own id.
+A task is known by its client and its number there: that is the job's unique key, so the store
+itself finds duplicates, whichever dispatcher they come to. A client is known by the names that it
+signs with, or where packets are not signed by its address. Where to notify it, and under which
+transmission id, is the job's `reply_to`: that id is part of the record so that it is the same
+after a restart, and nobody can work it out from what others are told of the job. A job from
+elsewhere goes to calculators under its own id.
 """
 
 from __future__ import annotations
@@ -10,10 +13,12 @@ from __future__ import annotations
 from functools import lru_cache
 
 import msgspec
+from msgspec import Struct
 
 from shunter.model.job import Callback, Job, ReplyTo
 from shunter.model.worker import UDP_PREFIX
-from shunter.wire.udp.calculators import Address, TaskId
+from shunter.wire.udp.calculators import TaskId
+from shunter.wire.udp.peers import KeyedPeer, Peer
 
 GATEWAY = "udp"
 SCHEME = "udp"
@@ -28,34 +33,62 @@ and then, and no connection."""
 MOST_CALCULATORS = 10_000
 """So many names are kept, since each is needed several times for every task."""
 
-_decode = msgspec.msgpack.Decoder(tuple[str, int, TaskId]).decode
+
+class _ReplyAddress(Struct, frozen=True, array_like=True, gc=False):
+    host: str
+    port: int
+    task_id: TaskId
+    number: int = 0
+    key: str = ""
+    sender: str = ""
+
+    @property
+    def client(self) -> Peer:
+        if self.sender:
+            return KeyedPeer(self.host, self.port, self.key, self.sender)
+        return self.host, self.port
+
+
+_decode = msgspec.msgpack.Decoder(_ReplyAddress).decode
 _encode = msgspec.msgpack.Encoder().encode
 
 
-def unique_key(client: Address, task_id: TaskId) -> str:
+def unique_key(client: Peer, task_id: TaskId) -> str:
     """Return the key under which a client's task is stored once."""
-    host, port = client
     kind = "#" if isinstance(task_id, int) else "="
-    return f"{GATEWAY}:{host}:{port}{kind}{task_id}"
+    if isinstance(client, KeyedPeer):
+        return f"{GATEWAY}:{client.sender}/{client.key}{kind}{task_id}"
+    return f"{GATEWAY}:{client[0]}:{client[1]}{kind}{task_id}"
 
 
-def reply_to(client: Address, task_id: TaskId) -> ReplyTo:
-    """Say whom to notify, and of which task."""
-    return ReplyTo(GATEWAY, _encode((*client, task_id)))
+def reply_to(client: Peer, task_id: TaskId, number: int) -> ReplyTo:
+    """Say whom to notify of which task, and under which transmission id."""
+    key, sender = (client.key, client.sender) if isinstance(client, KeyedPeer) else ("", "")
+    place = _ReplyAddress(client[0], client[1], task_id, number, key, sender)
+    return ReplyTo(GATEWAY, _encode(place))
 
 
-def client_of(job: Job) -> tuple[Address, TaskId] | None:
+def client_of(job: Job) -> tuple[Peer, TaskId] | None:
     """Return the client that added a job, and the name that it has there; None for others' jobs."""
+    place = _reply_address(job)
+    return None if place is None else (place.client, place.task_id)
+
+
+def notice_number(job: Job) -> int:
+    """Return the transmission id of a job's notice: the same also after a restart."""
+    place = _reply_address(job)
+    return 0 if place is None else place.number
+
+
+def _reply_address(job: Job) -> _ReplyAddress | None:
     if job.reply_to is None or job.reply_to.gateway != GATEWAY:
         return None
-    host, port, task_id = _decode(job.reply_to.address)
-    return (host, port), task_id
+    return _decode(job.reply_to.address)
 
 
-def notice(client: Address, task_id: TaskId) -> Callback:
+def notice(client: Peer, task_id: TaskId) -> Callback:
     """Say by which callback a client hears of a task: that it has heard is part of the record."""
-    host, port = client
-    return Callback(f"{SCHEME}://{host}:{port}/{task_id}", grace=NOTICE_SECONDS)
+    return Callback(f"{SCHEME}://{client[0]}:{client[1]}/{task_id}", grace=NOTICE_SECONDS)
 
 
 def task_id_of(job: Job) -> TaskId:
@@ -65,12 +98,18 @@ def task_id_of(job: Job) -> TaskId:
 
 
 @lru_cache(MOST_CALCULATORS)
-def worker_id(calculator: Address) -> str:
-    host, port = calculator
-    return f"{UDP_PREFIX}{host}:{port}"
+def worker_id(calculator: Peer) -> str:
+    place = f"{UDP_PREFIX}{calculator[0]}:{calculator[1]}"
+    if isinstance(calculator, KeyedPeer):
+        return f"{place}/{calculator.sender}/{calculator.key}"
+    return place
 
 
 @lru_cache(MOST_CALCULATORS)
-def address_of(worker_id: str) -> Address:
-    host, _, port = worker_id.removeprefix(UDP_PREFIX).rpartition(":")
+def calculator_of(worker_id: str) -> Peer:
+    place, *names = worker_id.removeprefix(UDP_PREFIX).split("/", 2)
+    host, _, port = place.rpartition(":")
+    if names:
+        sender, key = names
+        return KeyedPeer(host, int(port), key, sender)
     return host, int(port)

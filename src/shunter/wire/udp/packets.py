@@ -91,6 +91,7 @@ class PacketReason(StrEnum):
     NESTING = "nesting"
     FIELDS = "fields"
     METHOD = "method"
+    FORBIDDEN = "forbidden"
 
 
 class PacketFault(ProtocolError):
@@ -308,6 +309,7 @@ def _tagged(packed: Any) -> Any:
 
 _ENCODE = msgspec.json.Encoder(enc_hook=_tagged).encode
 _METHOD_OF = {params: method for method, params in METHODS.items()}
+_PADDING = b',"padding":"%b"}'
 
 
 def request(params: Params, transmission_id: int | str) -> bytes:
@@ -319,6 +321,12 @@ def notice(params: Params, transmission_id: int | str | None = None) -> bytes:
     """Write a packet that wants no answer; with an id, a doubled one can be told."""
     known = UNSET if transmission_id is None else transmission_id
     return _ENCODE(_Sent(_METHOD_OF[type(params)], params, 0, known))
+
+
+def padded(packet: bytes, size: int) -> bytes:
+    """Write a packet with so much padding that it has `size` bytes at least."""
+    lacking = size - len(packet) - len(_PADDING % b"") + 1
+    return packet if lacking <= 0 else packet[:-1] + _PADDING % (b"." * lacking)
 
 
 def answer(

@@ -21,13 +21,13 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Hashable
 from enum import Enum
 from heapq import heappop, heappush
-from typing import Generic, TypeAlias, TypeVar
+from typing import Generic, TypeVar
 
 from msgspec import Struct
 
 from shunter.wire.udp.pacing import PeerPace
+from shunter.wire.udp.peers import Peer
 
-Peer: TypeAlias = tuple[str, int]
 T = TypeVar("T")
 
 GROWTH = 1.5
@@ -167,6 +167,14 @@ class Outgoing(Generic[T]):
     def forget(self, peer: Peer, transmission_id: int | str) -> None:
         """Stop resending: the answer is of no use any more."""
         self._end(peer, transmission_id)
+
+    def under_way_to(self, peer: Peer) -> list[Resend]:
+        """Return all that waits for an answer of this peer, to be sent once more out of turn."""
+        return [
+            Resend(peer, waiting.transmission_id, waiting.packet)
+            for waiting in self._under_way.values()
+            if waiting.peer == peer
+        ]
 
     def tick(self, *, now: float, most: int = MAX_EFFECTS) -> list[Resend | GaveUp[T]]:
         """Return what is due, at most so much of it; the rest stays due."""

@@ -21,9 +21,10 @@ from shunter.net.dialogue import (
     peer_name,
     place_to_bind,
     resolved,
+    seal_of,
 )
 from shunter.net.environment import REAL, Environment
-from shunter.net.udp_endpoint import Seal
+from shunter.wire.udp.keys import UdpKey
 from shunter.wire.udp.methods import CompletedTask, Heartbeat, PerformTask
 from shunter.wire.udp.packets import (
     MAX_PACKET_BYTES,
@@ -33,8 +34,7 @@ from shunter.wire.udp.packets import (
     PacketReason,
     notice,
 )
-from shunter.wire.udp.signing import Secret
-from shunter.wire.udp.transmissions import Peer
+from shunter.wire.udp.peers import UdpAddress
 from shunter.worker.host import HostSettings, WorkerHost
 from shunter.worker.pool.process_pool import ProcessPool
 from shunter.worker.udp.completions import after_refusal, completion, smaller
@@ -52,26 +52,33 @@ RETIRING_SECONDS = 3.0
 class CalculatorSettings(HostSettings, frozen=True, kw_only=True):
     """Where the dispatcher is, and how patient to be; there is a calculator for each slot."""
 
-    dispatcher: Peer = DEFAULT_DISPATCHER
+    dispatcher: UdpAddress = DEFAULT_DISPATCHER
     heartbeat: float = 1.0
     max_packet_bytes: int = MAX_PACKET_BYTES
-    secret: Secret | None = None
+    key: UdpKey | None = None
 
 
 class _Place:
     """A seat and its dialogue."""
 
-    __slots__ = ("completed_as", "dialogue", "gone_at", "seat", "speaks_at")
+    __slots__ = ("completed_as", "dialogue", "gone_at", "has_rights", "seat")
 
-    def __init__(self, seat: Seat, *, speaks_at: float) -> None:
+    def __init__(self, seat: Seat, *, has_rights: bool) -> None:
         self.seat = seat
-        self.speaks_at, self.gone_at = speaks_at, math.inf
+        self.gone_at = math.inf
+        self.has_rights = has_rights
+        """Nobody has to be asked first whether its key may do what it does."""
         self.completed_as: int | str = ""
         """The transmission id of the completion that is under way, or was last."""
-        self.dialogue: Dialogue[CompletedTask | Heartbeat]
+        self.dialogue: Dialogue[CompletedTask | Heartbeat | None]
 
     def tell(self, *, now: float) -> None:
-        self.dialogue.tell(self.seat.heartbeat(now=now))
+        heartbeat = self.seat.heartbeat(now=now)
+        if self.has_rights:
+            self.dialogue.tell(heartbeat)
+        else:
+            self.has_rights = True
+            self.dialogue.ask(heartbeat, None, give_up_after=RETIRING_SECONDS)
 
     def give_back(self) -> None:
         """Say that the task is not here any more: who is ready has none."""
@@ -104,11 +111,12 @@ class Calculator(WorkerHost):
         self._retiring: list[_Place] = []
         self._under_way: dict[Held, _Place] = {}
         self._seating = Seating(settings.pool.slots)
-        self._begun = self._opened = 0
+        self._begun = 0
+        self._is_refused = False
         self._check_heartbeat()
 
     @property
-    def addresses(self) -> list[Peer]:
+    def addresses(self) -> list[UdpAddress]:
         """Where dispatchers see the calculators."""
         return [place.dialogue.address for place in self._places]
 
@@ -127,18 +135,15 @@ class Calculator(WorkerHost):
 
     def _new_place(self) -> _Place:
         settings, dispatcher = self._settings, self._dispatcher
-        # What is signed in the second in which a seal is made is not taken.
-        speaks_at = self._now() + (1.0 if settings.secret else 0.0)
-        place = _Place(Seat(self._types, heartbeat=settings.heartbeat), speaks_at=speaks_at)
-        name = peer_name(f"calc{self._opened}", self._environment)
-        seal = Seal(settings.secret, name, now=self._environment.wall) if settings.secret else None
-        self._opened += 1
+        seat = Seat(self._types, heartbeat=settings.heartbeat)
+        place = _Place(seat, has_rights=settings.key is None)
+        name = peer_name("calc", self._environment)
         place.dialogue = Dialogue(
             dispatcher,
             place_to_bind(dispatcher),
             on_command=partial(self._take_command, place),
             on_answer=partial(self._answered, place),
-            seal=seal,
+            seal=seal_of(settings.key, name, self._environment),
             max_packet_bytes=settings.max_packet_bytes,
             packets_at_once=1,  # it has one task at a time
             environment=self._environment,
@@ -158,7 +163,7 @@ class Calculator(WorkerHost):
 
     def _tick(self, now: float) -> None:
         for place in (*self._places, *self._retiring):
-            if now >= place.speaks_at and place.seat.is_heartbeat_due(now=now):
+            if place.seat.is_heartbeat_due(now=now):
                 place.tell(now=now)
         if not self._is_leaving:
             self._look_around(now)
@@ -245,13 +250,25 @@ class Calculator(WorkerHost):
         self._settle(place, "no packet has room even for the error")
 
     def _answered(
-        self, place: _Place, about: CompletedTask | Heartbeat, answer: Confirmation | None
+        self, place: _Place, about: CompletedTask | Heartbeat | None, answer: Confirmation | None
     ) -> None:
-        if isinstance(about, Heartbeat):
+        if about is None:
+            self._check_rights(place, answer)
+        elif isinstance(about, Heartbeat):
             if about.status == "ready" and answer is not None:
                 place.take_leave()
         else:
             self._completion_answered(place, about, answer)
+
+    def _check_rights(self, place: _Place, answer: Confirmation | None) -> None:
+        """Say so where a dispatcher does not let this key do what it is here for."""
+        if answer is None:
+            place.has_rights = False  # nobody has answered: ask with the next heartbeat
+        elif (error := answer.error) is not None and not self._is_refused:
+            self._is_refused = True
+            self._log.error(
+                "the dispatcher gives this key no tasks", action="refused", reason=error.message
+            )
 
     def _completion_answered(
         self, place: _Place, completed: CompletedTask, answer: Confirmation | None

@@ -194,7 +194,8 @@ def test_a_missing_field_is_refused_by_name(method: str) -> None:
 
         assert (fault.reason, fault.field) == (R.FIELDS, f"params.{field}")
         assert fault.message.startswith("missing; send ")
-    assert fault_in(written(method=method, params=ABSENT)).field.startswith("params.")
+    if given_:
+        assert fault_in(written(method=method, params=ABSENT)).field.startswith("params.")
 
 
 def test_a_value_that_quotes_an_error_does_not_mislead() -> None:

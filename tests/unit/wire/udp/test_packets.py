@@ -19,6 +19,7 @@ from shunter.wire.udp.methods import (
     Packed,
     Params,
     PerformTask,
+    Ping,
 )
 from shunter.wire.udp.packets import (
     AnswerError,
@@ -27,6 +28,7 @@ from shunter.wire.udp.packets import (
     answer,
     error_answer,
     notice,
+    padded,
     parse,
     request,
 )
@@ -152,7 +154,20 @@ def test_an_error_is_read_as_it_was_written(
 
 
 def test_every_method_has_a_round_trip() -> None:
-    assert set(METHODS.values()) == {AddTask, NotifyTask, PerformTask, CompletedTask, Heartbeat}
+    kinds = {AddTask, NotifyTask, PerformTask, CompletedTask, Heartbeat, Ping}
+    assert set(METHODS.values()) == kinds
+
+
+@given(PARAMS, IDS, st.integers(0, 1200))
+def test_a_padded_packet_is_long_enough_and_says_the_same(
+    params: Params, transmission_id: int | str, size: int
+) -> None:
+    packet = request(params, transmission_id)
+
+    longer = padded(packet, size)
+
+    assert size <= len(longer) <= max(size, len(packet) + len(',"padding":"."'))
+    assert parse(longer, most=ANY_SIZE) == parse(packet, most=ANY_SIZE)
 
 
 # ---- what others may do
