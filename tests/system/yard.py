@@ -9,7 +9,6 @@ import random
 import signal
 import socket
 import subprocess
-import sys
 import time
 import urllib.error
 import urllib.request
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from shunter.client import Client
+from system import fork_server
 
 PATIENCE = 40.0
 """How long a test waits for what must happen; the machine may be busy with other things."""
@@ -88,13 +88,8 @@ class Process:
         self.name = name
         self.errors = folder / f"{name}.stderr"
         with self.errors.open("ab") as errors:
-            self._popen = subprocess.Popen(
-                [*inside, sys.executable, "-m", "shunter", *words],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=errors,
-                cwd=folder,
-                env={**os.environ, **env},
+            self._popen = fork_server.start(
+                words, folder=folder, environ=env, inside=inside, stderr=errors.fileno()
             )
         self.was_killed = False
 
@@ -302,15 +297,7 @@ class Yard:
     ) -> subprocess.CompletedProcess[str]:
         """Run a command to its end."""
         where = ["--dispatcher", station.frontend] if station else []
-        return subprocess.run(
-            [sys.executable, "-m", "shunter", *words, *where],
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE,
-            cwd=self.folder,
-            stdin=subprocess.DEVNULL,
-            check=False,
-        )
+        return fork_server.run([*words, *where], folder=self.folder, within=PATIENCE)
 
     def close(self) -> None:
         """End everything; what crashed by itself is a failure of the test."""
