@@ -6,12 +6,14 @@ import csv
 import gzip
 import io
 import json
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 from deltalake import DeltaTable
 
 from shunter.flow.location import Location
@@ -77,6 +79,18 @@ FILE_CASES = [
     FileCase("csv", WriteCsv, _csv),
     FileCase("delta", WriteDelta, _delta),
 ]
+
+
+EVERYWHERE = [
+    pytest.param(case, place, id=f"{place}-{case}")
+    for case in FILE_CASES
+    for place in ("disk", "hdfs", "s3")
+    # deltalake brings its own file systems, and HDFS is none of them. What is compressed is so
+    # before it gets anywhere.
+    if (case.name, place) != ("delta", "hdfs")
+    and (place == "disk" or "gzip" not in case.name or os.environ.get("SHUNTER_LONG"))
+]
+"""Each sink in each place: what a test takes as `case` and, indirectly, as `target`."""
 
 
 def rows(first: int, end: int) -> list[Row]:

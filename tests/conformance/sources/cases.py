@@ -6,6 +6,7 @@ What needs a server of its own is tested where that server is, and named in ELSE
 from __future__ import annotations
 
 import io
+import os
 import sqlite3
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -233,6 +234,23 @@ CASES = {
         has_bad=True,
     ),
 }
+
+
+ON_S3 = (
+    "json lines of a pattern",
+    "json lines with bad ones",
+    "text lines",
+    "csv rows with bad ones",
+    "parquet rows",
+    "parquet rows of a filter",
+)
+"""A place decides how bytes come in, and nothing behind that: so these are one for each way in."""
+
+
+def places_of(name: str) -> tuple[str, ...]:
+    """Say where the files of a case are put; with SHUNTER_LONG=1 all are on S3 too."""
+    is_on_s3 = name in ON_S3 or (os.environ.get("SHUNTER_LONG") and CASES[name].has_files)
+    return ("disk", "s3") if is_on_s3 else ("disk",)
 
 
 class Clock:

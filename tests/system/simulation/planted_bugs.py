@@ -2,7 +2,7 @@
 
 `python planted_bugs.py [NAME …]` plants one after the other, tries seeds until something does not
 hold, and prints a JSON line for each: its name, how many seeds it took, and which rule caught it.
-`--write` puts the same into docs/simulation.md, `--known NAME` begins with the seed that is there,
+`--write` puts the same into docs/simulation.md, `--known` begins with the seeds that are there,
 `--story NAME` tells how one was found.
 Run it under PYTHONHASHSEED=0.
 """
@@ -346,8 +346,9 @@ def main(arguments: list[str]) -> None:
     match arguments:
         case ["--write"]:
             write_table()
-        case ["--known", name]:
-            print(json.dumps(hunt(name, known_seeds(name))))
+        case ["--known"]:
+            for name in BUGS:
+                print(json.dumps(hunt(name, known_seeds(name))), flush=True)
         case ["--story", name]:
             print(tell(name))
         case names:
