@@ -9,6 +9,7 @@ as users start them; the tests of the guides do so always.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import functools
 import gc
@@ -111,6 +112,11 @@ class ForkServer:
             if not heard and deadline is not None and time.monotonic() >= deadline:
                 return None
 
+    def close(self) -> None:
+        """Let the server end, and with it all that it has forked."""
+        self._socket.close()
+        self._process.wait()
+
     def _hear(self, within: float | None) -> bool:
         """Take in one message, if there is one within so many seconds."""
         if not select.select([self._socket], [], [], within)[0]:
@@ -127,7 +133,9 @@ class ForkServer:
 
 @functools.cache
 def _server() -> ForkServer:
-    return ForkServer()
+    server = ForkServer()
+    atexit.register(server.close)
+    return server
 
 
 def start(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,7 +16,7 @@ from schemathesis.specs.openapi.checks import positive_data_acceptance
 from shunter.gateway.http.openapi import OPERATIONS, Operation
 from system.http.conftest import Web
 
-EXAMPLES = 40
+EXAMPLES = 100 if os.environ.get("SHUNTER_LONG") else 20
 """For each operation, of good requests and of bad ones."""
 
 
