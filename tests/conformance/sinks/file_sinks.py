@@ -6,7 +6,6 @@ import csv
 import gzip
 import io
 import json
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 
+from long_runs import IS_LONG
 from shunter.flow.location import Location
 from shunter.flow.manifest import manifest_of
 from shunter.flow.sinks import WriteCsv, WriteDelta, WriteJsonLines, WriteParquet
@@ -88,7 +88,7 @@ EVERYWHERE = [
     # deltalake brings its own file systems, and HDFS is none of them. What is compressed is so
     # before it gets anywhere.
     if (case.name, place) != ("delta", "hdfs")
-    and (place == "disk" or "gzip" not in case.name or os.environ.get("SHUNTER_LONG"))
+    and (place == "disk" or "gzip" not in case.name or IS_LONG)
 ]
 """Each sink in each place: what a test takes as `case` and, indirectly, as `target`."""
 

@@ -17,6 +17,7 @@ import pytest
 
 from conformance.sinks.file_sinks import EVERYWHERE, FileCase, rows
 from conformance.sinks.hdfs_like import hdfs_folder
+from long_runs import IS_LONG
 from s3_server import s3_bucket as s3_bucket
 from s3_server import s3_server as s3_server
 from shunter.flow.location import Location
@@ -84,7 +85,6 @@ def target(
     return Location.of(f"{request.getfixturevalue('s3_bucket')}/folder/out")
 
 
-IS_LONG = bool(os.environ.get("SHUNTER_LONG"))
 HERE = [
     each
     for each in EVERYWHERE

@@ -6,7 +6,6 @@ What needs a server of its own is tested where that server is, and named in ELSE
 from __future__ import annotations
 
 import io
-import os
 import sqlite3
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from long_runs import IS_LONG
 from shunter.flow.location import Location
 from shunter.flow.sources import (
     CsvRows,
@@ -249,7 +249,7 @@ ON_S3 = (
 
 def places_of(name: str) -> tuple[str, ...]:
     """Say where the files of a case are put; with SHUNTER_LONG=1 all are on S3 too."""
-    is_on_s3 = name in ON_S3 or (os.environ.get("SHUNTER_LONG") and CASES[name].has_files)
+    is_on_s3 = name in ON_S3 or (IS_LONG and CASES[name].has_files)
     return ("disk", "s3") if is_on_s3 else ("disk",)
 
 

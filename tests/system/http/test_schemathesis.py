@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,10 +12,11 @@ from hypothesis import HealthCheck, Phase, given, settings
 from schemathesis import GenerationMode
 from schemathesis.specs.openapi.checks import positive_data_acceptance
 
+from long_runs import examples
 from shunter.gateway.http.openapi import OPERATIONS, Operation
 from system.http.conftest import Web
 
-EXAMPLES = 100 if os.environ.get("SHUNTER_LONG") else 20
+EXAMPLES = examples(80)
 """For each operation, of good requests and of bad ones."""
 
 
