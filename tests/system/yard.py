@@ -35,15 +35,19 @@ T = TypeVar("T")
 
 
 def until(condition: Callable[[], T], *, within: float = PATIENCE, what: str = "") -> T:
-    """Ask again until the answer is true; fail after `within` seconds."""
+    """Ask again until the answer is true; fail after `within` seconds.
+
+    What takes long to ask is asked less often: others need the machine too.
+    """
     deadline = time.monotonic() + within
     while True:
+        asked_at = time.monotonic()
         answer = condition()
         if answer:
             return answer
         if time.monotonic() > deadline:
             raise AssertionError(f"not within {within:g} s: {what or condition}; last: {answer!r}")
-        time.sleep(0.02)
+        time.sleep(min(max(0.02, 4 * (time.monotonic() - asked_at)), 0.3))
 
 
 _given_out: set[int] = set()
