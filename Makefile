@@ -47,11 +47,12 @@ bench: $(READY)  ## prints ratios, writes bench/figures.json
 simulate: $(READY)  ## the whole system in one process under seeded faults: make simulate SEEDS=1..200
 	@.venv/bin/python -m shunter.testing.simulation --seeds $(SEEDS)
 
-soak: $(READY)  ## the kills and partitions, again and again: make soak ROUNDS=10
+soak: $(READY)  ## kills, partitions, and four times the examples, again and again: make soak ROUNDS=10
 	@for round in $$(seq $(ROUNDS)); do echo "round $$round of $(ROUNDS)"; \
 	  SHUNTER_TASKS=10000 SHUNTER_LONG=1 .venv/bin/python -m pytest --timeout 1200 tests/system/test_kills.py \
 	    tests/system/test_partitions.py tests/system/test_no_master.py \
-	    tests/system/udp/test_bad_weather.py tests/system/spark || exit 1; done
+	    tests/system/udp/test_bad_weather.py tests/system/rerun tests/system/http/test_schemathesis.py \
+	    tests/unit tests/conformance tests/system/spark || exit 1; done
 
 docs: $(READY)  ## rewrites the generated parts of docs/, and the board of Grafana
 	@.venv/bin/python tools/write_docs.py

@@ -9,7 +9,14 @@ import pytest
 from hypothesis import HealthCheck, settings
 from xdist.scheduler.loadfile import LoadFileScheduling
 
-settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+from long_runs import examples
+
+settings.register_profile(
+    "patient",
+    deadline=None,
+    max_examples=examples(160),
+    suppress_health_check=[HealthCheck.too_slow],
+)
 settings.load_profile("patient")
 
 TESTS = Path(__file__).parent

@@ -11,9 +11,14 @@ import time
 from shunter.testing.mongod import LocalMongod
 from system.relay import Relay
 from system.witness import overlaps, runs_in
-from system.yard import PATIENCE, QUICK_LEASE, Station, Yard, until
+from system.yard import PATIENCE, Station, Yard, until
 
-LEASE = {key.replace(".", "__"): value for key, value in QUICK_LEASE.items()}
+LEASE = {
+    "lease__heartbeat": 0.3,
+    "lease__worker_gives_up": 3.0,  # a busy machine may stand still for a while
+    "lease__kill_within": 0.5,
+    "lease__dispatcher_takes_over": 4.0,
+}
 BLAMED = ("jobs_lost", "jobs_expired", "workers_died")
 
 

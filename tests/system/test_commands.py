@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import json
+import subprocess
+import sys
 import time
 from typing import Any
 
@@ -318,3 +320,17 @@ def test_unknown_types_are_refused_where_that_is_set(yard: Yard) -> None:
 
     with pytest.raises(JobRefused, match="nobody-does-this"):
         client.submit("nobody-does-this")
+
+
+def test_a_fork_prints_what_a_command_prints(yard: Yard) -> None:
+    words = ["jobs", "--limit", "none"]
+    typed = subprocess.run(
+        [sys.executable, "-m", "shunter", *words], capture_output=True, text=True, cwd=yard.folder
+    )
+
+    forked = yard.shunter(*words)
+
+    assert (forked.returncode, forked.stdout, forked.stderr) == (
+        (typed.returncode, typed.stdout, typed.stderr)
+    )
+    assert typed.returncode == 2

@@ -6,12 +6,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 PROGRAM = Path(__file__).parents[2] / "examples" / "primes" / "run.py"
 
 
+@pytest.mark.timeout(400)
 def test_the_main_job_ends_well_and_shows_its_tables() -> None:
     done = subprocess.run(
-        [sys.executable, PROGRAM], capture_output=True, text=True, timeout=100, check=False
+        [sys.executable, PROGRAM], capture_output=True, text=True, timeout=360, check=False
     )
 
     assert done.returncode == 0, done.stdout + done.stderr

@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from shunter.client import Client
+from shunter.model.job import Status
 from shunter.wire.pingpong import PlainWorkers
-from system.plain_peers import PlainPeers, PlainWorker
+from system.plain_peers import Peer, PlainPeers, PlainWorker
 from system.yard import PATIENCE, Station, Yard, until
 
 RESEND = 1.5
@@ -38,18 +39,17 @@ def test_a_job_whose_worker_is_silent_for_too_long_goes_to_another(
     station = yard.dispatcher(zmq__resend_after_seconds=RESEND)
     peers = peers_of(station)
     slow, client = peers.worker(b"slow").becomes_ready(), peers.client()
+    asked_at = time.monotonic()
     client.say(b"a job")
     assert slow.hears() == [b"a job"]
-    given_at = time.monotonic()
 
     quick = peers.worker(b"quick")
     assert _takes_job(quick) == b"a job"
-    assert time.monotonic() - given_at >= RESEND - 0.2
+    assert time.monotonic() - asked_at >= RESEND
     slow.say(b"too late")
     until(lambda: station.counters().get("reports_refused"), what="the late answer is refused")
-    quick.say(b"in time")
 
-    assert client.hears() == [b"in time"]
+    assert _answer_in_time(quick, client) == [b"in time"]
     assert client.hears_anything(SOON) is None
 
 
@@ -64,24 +64,24 @@ def test_a_late_answer_of_a_nameless_worker_is_refused_too(yard: Yard, peers_of:
     assert _takes_job(quick) == b"a job"
     slow.say(b"too late")
     until(lambda: station.counters().get("refused_result"))
-    quick.say(b"in time")
 
-    assert client.hears() == [b"in time"]
+    assert _answer_in_time(quick, client) == [b"in time"]
     assert client.hears_anything(SOON) is None
 
 
 def test_a_worker_taken_for_dead_is_welcome_again(yard: Yard, peers_of: Peers) -> None:
-    peers = peers_of(yard.dispatcher(zmq__resend_after_seconds=RESEND))
+    station = yard.dispatcher(zmq__resend_after_seconds=RESEND)
+    peers = peers_of(station)
     worker, client = peers.worker(b"slow").becomes_ready(), peers.client()
     client.say(b"a job")
     assert worker.hears() == [b"a job"]
-    time.sleep(RESEND + 1.0)  # the silence itself
+    with Client(station.frontend) as observer:
+        until(lambda: Status.QUEUED in [status for _, status, _ in observer.standing().backlog])
 
     worker.say(b"too late")
     assert _takes_job(worker) == b"a job"
-    worker.say(b"once more")
 
-    assert client.hears() == [b"once more"]
+    assert _answer_in_time(worker, client) == [b"in time"]
 
 
 def test_waiting_plain_jobs_survive_a_kill_of_the_dispatcher(yard: Yard, peers_of: Peers) -> None:
@@ -117,10 +117,10 @@ def test_a_result_waits_for_a_client_that_comes_back_later_than_its_worker(
 
     station.restart()
     worker = peers.worker().becomes_ready()
-    assert worker.takes_job() == b"a job"
+    assert _takes_job(worker) == b"a job"
     worker.say(b"a result")
 
-    assert client.hears(15.0) == [b"a result"]
+    assert client.hears() == [b"a result"]
 
 
 def test_a_plain_worker_delivers_across_a_kill_of_the_dispatcher(
@@ -156,13 +156,9 @@ def test_a_nameless_workers_job_is_done_by_another_after_a_kill_of_the_dispatche
     station.restart()
     worker.say(b"nobody knows whose result this is")
     other = peers.worker()
-    answer = None
-    while answer is None:  # on a busy machine an answer may come too late, and the job again
-        assert _takes_job(other) == b"a job"
-        other.say(b"the result")
-        answer = client.hears_anything(5.0)
+    assert _takes_job(other) == b"a job"
 
-    assert answer == [b"the result"]
+    assert _answer_in_time(other, client) == [b"in time"]
     assert client.hears_anything(SOON) is None
 
 
@@ -186,14 +182,18 @@ def test_a_job_whose_plain_workers_keep_forgetting_it_fails_in_the_end(
     peers = peers_of(yard.dispatcher(dispatcher__jobs__max_losses=3))
     worker, client = peers.worker().becomes_ready(), peers.client()
     client.say(b"poison")
-    for _ in range(3):
-        assert _takes_job(worker) == b"poison"
-        time.sleep(2 * PlainWorkers.CROSSING)  # longer than a PING may cross a job on its way
-        worker.say(b"READY")
+    answer, times_given = None, 0
+    while answer is None:  # a PING that was long on its way counts as well
+        worker.say(b"PING")
+        if worker.takes_job_if_any(0.3) is not None:
+            times_given += 1
+            time.sleep(2 * PlainWorkers.CROSSING)  # longer than a PING may cross a job on its way
+            worker.say(b"READY")
+        answer = client.hears_anything(0)
 
-    word, reason = client.hears()
-
+    word, reason = answer
     assert word == b"ERROR"
+    assert 1 <= times_given <= 3
     assert b"max_losses" in reason
     client.say(b"wholesome")
     assert _takes_job(worker) == b"wholesome"
@@ -201,13 +201,15 @@ def test_a_job_whose_plain_workers_keep_forgetting_it_fails_in_the_end(
 
 def test_under_load_no_client_gets_anothers_result(yard: Yard, peers_of: Peers) -> None:
     station = yard.dispatcher()
-    jobs, count = 1000, 4
+    jobs, count = 500, 4
     stop = threading.Event()
     served = [0] * 4
+    are_ready = threading.Barrier(len(served) + 1)
 
     def serve(place: int) -> None:
         peers = PlainPeers(station.frontend, station.backend)
         worker = peers.worker().becomes_ready()
+        are_ready.wait(PATIENCE)
         while not stop.is_set():
             job = worker.takes_job_if_any(0.5)
             if job is None:
@@ -221,6 +223,7 @@ def test_under_load_no_client_gets_anothers_result(yard: Yard, peers_of: Peers) 
     for thread in threads:
         thread.start()
     try:
+        are_ready.wait(PATIENCE)
         clients = [peers_of(station).client() for _ in range(count)]
         for number in range(jobs):
             for mine, client in enumerate(clients):
@@ -235,6 +238,18 @@ def test_under_load_no_client_gets_anothers_result(yard: Yard, peers_of: Peers) 
 
     assert sum(served) == jobs * count
     assert all(served)
+
+
+def _answer_in_time(worker: PlainWorker, client: Peer) -> list[bytes]:
+    """Answer the job that the worker has; where that is too late, on a busy machine, once more."""
+    deadline = time.monotonic() + PATIENCE
+    while time.monotonic() < deadline:
+        worker.say(b"in time")
+        answer = client.hears_anything(2 * RESEND)
+        if answer is not None:
+            return answer
+        assert _takes_job(worker) == b"a job"
+    raise AssertionError("no answer came")
 
 
 def _takes_job(worker: PlainWorker) -> bytes:

@@ -10,7 +10,6 @@ import signal
 import socket
 import ssl
 import subprocess
-import sys
 import time
 import urllib.error
 import urllib.request
@@ -19,6 +18,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from shunter.client import Client
+from system import fork_server
 
 PATIENCE = 40.0
 """How long a test waits for what must happen; the machine may be busy with other things."""
@@ -39,15 +39,19 @@ T = TypeVar("T")
 
 
 def until(condition: Callable[[], T], *, within: float = PATIENCE, what: str = "") -> T:
-    """Ask again until the answer is true; fail after `within` seconds."""
+    """Ask again until the answer is true; fail after `within` seconds.
+
+    What takes long to ask is asked less often: others need the machine too.
+    """
     deadline = time.monotonic() + within
     while True:
+        asked_at = time.monotonic()
         answer = condition()
         if answer:
             return answer
         if time.monotonic() > deadline:
             raise AssertionError(f"not within {within:g} s: {what or condition}; last: {answer!r}")
-        time.sleep(0.02)
+        time.sleep(min(max(0.02, 4 * (time.monotonic() - asked_at)), 0.3))
 
 
 _given_out: set[int] = set()
@@ -92,13 +96,8 @@ class Process:
         self.name = name
         self.errors = folder / f"{name}.stderr"
         with self.errors.open("ab") as errors:
-            self._popen = subprocess.Popen(
-                [*inside, sys.executable, "-m", "shunter", *words],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=errors,
-                cwd=folder,
-                env={**os.environ, **env},
+            self._popen = fork_server.start(
+                words, folder=folder, environ=env, inside=inside, stderr=errors.fileno()
             )
         self.was_killed = False
 
@@ -307,15 +306,7 @@ class Yard:
     ) -> subprocess.CompletedProcess[str]:
         """Run a command to its end."""
         where = ["--dispatcher", station.frontend] if station else []
-        return subprocess.run(
-            [sys.executable, "-m", "shunter", *words, *where],
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE,
-            cwd=self.folder,
-            stdin=subprocess.DEVNULL,
-            check=False,
-        )
+        return fork_server.run([*words, *where], folder=self.folder, within=PATIENCE)
 
     def close(self) -> None:
         """End everything; what crashed by itself is a failure of the test."""

@@ -7,6 +7,7 @@ The tables below are the whole rule. A layer is the first part of a module's nam
 from __future__ import annotations
 
 import ast
+import functools
 import inspect
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
@@ -185,6 +186,12 @@ def covers(name: str, module: str) -> bool:
     return module == name or module.startswith(f"{name}.")
 
 
+@functools.lru_cache(maxsize=4)
+def parsed(source: str) -> ast.AST:
+    """Read a module once for all of its rules."""
+    return ast.parse(source)
+
+
 def imports_of(module: str, tree: ast.AST, *, is_package: bool = False) -> Iterator[str]:
     """Yield the full name of all that a module imports, wherever in it that happens."""
     for node in ast.walk(tree):
@@ -205,7 +212,7 @@ def upward_imports(module: str, source: str, *, is_package: bool = False) -> lis
     if not layer:
         return [f"{module}: its layer is not in the table of layers"]
     wrong = []
-    for imported in imports_of(module, ast.parse(source), is_package=is_package):
+    for imported in imports_of(module, parsed(source), is_package=is_package):
         if not covers("shunter", imported):
             continue
         inner = imported.removeprefix("shunter").lstrip(".")
@@ -254,7 +261,7 @@ def impure_imports(module: str, source: str, *, is_package: bool = False) -> lis
     forbidden = {name for key, names in FORBIDDEN.items() if covers(key, module) for name in names}
     return [
         f"{module}: is pure and may not import {imported}"
-        for imported in imports_of(module, ast.parse(source), is_package=is_package)
+        for imported in imports_of(module, parsed(source), is_package=is_package)
         if any(covers(name, imported) for name in forbidden)
     ]
 
@@ -275,7 +282,7 @@ def environment_reads(module: str, source: str) -> list[str]:
     names = {"environ", "environb", "getenv", "getenvb"}
     return [
         f"{module}: line {node.lineno} reads the environment at import"
-        for node in visited(ast.parse(source))
+        for node in visited(parsed(source))
         if (
             isinstance(node, ast.Attribute)
             and node.attr in names
@@ -289,7 +296,7 @@ def peeks(module: str, source: str) -> list[str]:
     """Say where a gateway looks at what is its dispatcher's own."""
     return [
         f"{module}: line {node.lineno} looks at {ast.unparse(node)}"
-        for node in ast.walk(ast.parse(source))
+        for node in ast.walk(parsed(source))
         if isinstance(node, ast.Attribute)
         and ast.unparse(node.value) in {"dispatcher", "self.dispatcher", "self._dispatcher"}
         and node.attr not in SEEN_BY_GATEWAYS

@@ -12,8 +12,10 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 from deltalake import DeltaTable
 
+from long_runs import IS_LONG
 from shunter.flow.location import Location
 from shunter.flow.manifest import manifest_of
 from shunter.flow.sinks import WriteCsv, WriteDelta, WriteJsonLines, WriteParquet
@@ -77,6 +79,18 @@ FILE_CASES = [
     FileCase("csv", WriteCsv, _csv),
     FileCase("delta", WriteDelta, _delta),
 ]
+
+
+EVERYWHERE = [
+    pytest.param(case, place, id=f"{place}-{case}")
+    for case in FILE_CASES
+    for place in ("disk", "hdfs", "s3")
+    # deltalake brings its own file systems, and HDFS is none of them. What is compressed is so
+    # before it gets anywhere.
+    if (case.name, place) != ("delta", "hdfs")
+    and (place == "disk" or "gzip" not in case.name or IS_LONG)
+]
+"""Each sink in each place: what a test takes as `case` and, indirectly, as `target`."""
 
 
 def rows(first: int, end: int) -> list[Row]:

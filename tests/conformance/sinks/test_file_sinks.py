@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from conformance.sinks.file_sinks import FILE_CASES, FileCase, rows
+from conformance.sinks.file_sinks import EVERYWHERE, FileCase, rows
 from conformance.sinks.hdfs_like import hdfs_folder
 from s3_server import s3_bucket as s3_bucket
 from s3_server import s3_server as s3_server
@@ -17,7 +17,7 @@ from shunter.flow.sinks.file_sink import new_run
 from shunter.flow.sinks.parts import PartFile
 from unit.flow.io_steps import carried, write_all, write_with_a_kill
 
-every = pytest.mark.parametrize("case", FILE_CASES, ids=str)
+every = pytest.mark.parametrize(("case", "target"), EVERYWHERE, indirect=["target"])
 
 
 @pytest.fixture(params=["disk", "hdfs", "s3"])
@@ -27,8 +27,6 @@ def target(
     if request.param == "disk":
         return Location.of(tmp_path / "out")
     if request.param == "hdfs":
-        if "case" in request.fixturenames and request.getfixturevalue("case").name == "delta":
-            pytest.skip("deltalake brings its own file systems, and HDFS is none of them")
         return hdfs_folder(tmp_path / "hdfs", monkeypatch)
     return Location.of(f"{request.getfixturevalue('s3_bucket')}/folder/out")
 
@@ -157,9 +155,12 @@ def test_modes(case: FileCase, target: Location) -> None:
     assert case.read(target) == [4, 5]
 
 
-@pytest.mark.parametrize("case", [case for case in FILE_CASES if case.name != "delta"], ids=str)
+@pytest.mark.parametrize(
+    ("case", "target"),
+    [each for each in EVERYWHERE if "delta" not in str(each.id)],  # it has the transactions of both
+    indirect=["target"],
+)
 def test_a_newer_run_takes_a_target_over_or_is_refused(case: FileCase, target: Location) -> None:
-    """A Delta table has the transactions of both."""
     older = case.make(target.url).staged(new_run(), is_single=False)
     parts = task(older, 0, "1", rows(0, 2))
     if target.is_local:
@@ -195,7 +196,7 @@ def test_columns_that_only_some_tasks_have_seen_are_in_all_files(target: Locatio
     ]
 
 
-@pytest.mark.parametrize("case", FILE_CASES, ids=str)
+@every
 def test_values_make_folders(case: FileCase, target: Location) -> None:
     sink = case.make(target.url)
     sink.partition_by = ("day", "shop")

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from conformance.sinks.file_sinks import FILE_CASES, FileCase, rows
+from conformance.sinks.file_sinks import EVERYWHERE, FILE_CASES, FileCase, rows
 from conformance.sinks.hdfs_like import hdfs_folder
 from s3_server import s3_bucket as s3_bucket
 from s3_server import s3_server as s3_server
@@ -25,7 +25,7 @@ from shunter.flow.sinks import WriteJsonLines, WriteParquet
 from shunter.flow.sinks.file_sink import new_run
 from shunter.flow.sinks.parts import OUR_NAMES
 
-every = pytest.mark.parametrize("case", FILE_CASES, ids=str)
+every = pytest.mark.parametrize(("case", "target"), EVERYWHERE, indirect=["target"])
 
 COUNT = 2000
 
@@ -37,8 +37,6 @@ def target(
     if request.param == "disk":
         return Location.of(tmp_path / "out")
     if request.param == "hdfs":
-        if "case" in request.fixturenames and request.getfixturevalue("case").name == "delta":
-            pytest.skip("deltalake brings its own file systems, and HDFS is none of them")
         return hdfs_folder(tmp_path / "hdfs", monkeypatch)
     return Location.of(f"{request.getfixturevalue('s3_bucket')}/folder/out")
 

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from long_runs import IS_LONG
 from shunter.flow.location import Location
 from shunter.flow.sources import (
     CsvRows,
@@ -233,6 +234,23 @@ CASES = {
         has_bad=True,
     ),
 }
+
+
+ON_S3 = (
+    "json lines of a pattern",
+    "json lines with bad ones",
+    "text lines",
+    "csv rows with bad ones",
+    "parquet rows",
+    "parquet rows of a filter",
+)
+"""A place decides how bytes come in, and nothing behind that: so these are one for each way in."""
+
+
+def places_of(name: str) -> tuple[str, ...]:
+    """Say where the files of a case are put; with SHUNTER_LONG=1 all are on S3 too."""
+    is_on_s3 = name in ON_S3 or (IS_LONG and CASES[name].has_files)
+    return ("disk", "s3") if is_on_s3 else ("disk",)
 
 
 class Clock:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from conformance.sources.cases import CASES, ELSEWHERE, NO_SOURCES, SourceCase
+from conformance.sources.cases import CASES, ELSEWHERE, NO_SOURCES, SourceCase, places_of
 from s3_server import s3_bucket, s3_server
 from shunter import Flow
 from shunter.errors import FlowError
@@ -22,9 +22,7 @@ from unit.flow.io_steps import carried
 __all__ = ["s3_bucket", "s3_server"]
 
 ROOT = Path(__file__).parents[3]
-PLACES = [
-    (name, place) for name, case in CASES.items() for place in ("disk", "s3")[: 1 + case.has_files]
-]
+PLACES = [(name, place) for name in CASES for place in places_of(name)]
 
 
 @pytest.fixture(params=PLACES, ids=lambda param: f"{param[0]} on {param[1]}")
@@ -96,7 +94,7 @@ def test_splits_have_every_event_once_in_order(
     if not hasattr(source, "splits"):
         return
     if request.node.callspec.params["given"][1] == "s3":
-        most = max(most, 50)  # a split for each byte is a request for each
+        most = max(most, 200)  # a split for each byte is a request for each
     splits = source.splits(SplitSizes(most, 0, 4))
 
     assert len(splits) > 1 or most > 300

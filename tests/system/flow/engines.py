@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 import threading
 from collections import defaultdict
 from collections.abc import Iterator
@@ -14,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from shunter.flow.runners.engines.network import engine_endpoint
+from system import fork_server
 from system.yard import until
 
 COUNTING = str(Path(__file__).with_name("counting_flow.py"))
@@ -35,15 +34,17 @@ class EngineProcess:
         self.log = folder / f"engine-{node}-{os.urandom(3).hex()}.log"
         self._ready = self.log.with_suffix(".ready")
         listen = listen or engine_endpoint(os.urandom(4).hex())
-        words = [sys.executable, "-m", "shunter", "engine", "--node", str(node)]
+        words = ["engine", "--node", str(node)]
         words += ["--nodes", str(nodes), "--listen", listen, "--ready", str(self._ready)]
         words += [] if listen.startswith("ipc://") else ["--insecure"]
         with self.log.open("wb") as log:
-            self.process = subprocess.Popen(
-                [*inside, *words],
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                env={**os.environ, **(environ or {})},
+            self.process = fork_server.start(
+                words,
+                folder=Path.cwd(),
+                environ=environ,
+                inside=inside,
+                stdout=log.fileno(),
+                stderr=log.fileno(),
             )
 
     @property

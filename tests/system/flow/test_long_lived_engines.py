@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +19,7 @@ from shunter.flow.runners.engines.links import LinkEnvelope, LinkReceipt
 from shunter.flow.runners.port import LOOPBACK
 from shunter.flow.runtime.checkpoint import Checkpoint
 from shunter.flow.runtime.plan import planned
+from system import fork_server
 from system.flow.engines import engines
 
 CHANGING = """
@@ -79,9 +78,9 @@ def test_a_file_that_has_changed_is_loaded_anew(tmp_path: Path) -> None:
     with engines(tmp_path, 1) as started:
         for word in ("old ", "new "):
             path = written(tmp_path, CHANGING.format(folder=str(tmp_path), word=word))
-            command = [sys.executable, "-m", "shunter", "flow", "run", path, "--json"]
-            where = ["--on", "engines", "--engine", started[0].endpoint]
-            subprocess.run([*command, *where], check=True, stdout=subprocess.DEVNULL, timeout=60)
+            words = ["flow", "run", path, "--json", "--on", "engines"]
+            words += ["--engine", started[0].endpoint]
+            assert fork_server.run(words, folder=tmp_path, within=60).returncode == 0
 
     assert (tmp_path / "noted").read_text() == "old new "
 

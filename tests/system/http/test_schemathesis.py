@@ -12,10 +12,11 @@ from hypothesis import HealthCheck, Phase, given, settings
 from schemathesis import GenerationMode
 from schemathesis.specs.openapi.checks import positive_data_acceptance
 
+from long_runs import examples
 from shunter.gateway.http.openapi import OPERATIONS, Operation
 from system.http.conftest import Web
 
-EXAMPLES = 40
+EXAMPLES = examples(80)
 """For each operation, of good requests and of bad ones."""
 
 

@@ -8,6 +8,7 @@ new ones and nothing beside them. It prints how many kills there were, as JSON.
 
 from __future__ import annotations
 
+import gc
 import inspect
 import json
 import os
@@ -22,6 +23,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from long_runs import IS_LONG
 from shunter.rerun import (
     Owner,
     staged_collection,
@@ -33,6 +35,8 @@ from shunter.rerun import (
 )
 
 ROWS = 20
+PASSES = 2 if IS_LONG else 1
+"""How often a run is killed at one line."""
 TABLES = "SELECT name FROM sqlite_master WHERE type = 'table'"
 OURS = (str(Path(inspect.getfile(staged_file)).parent), inspect.getfile(shutil))
 """Code that a run may die in: our own, and what removes directories for us."""
@@ -189,7 +193,7 @@ KINDS: dict[str, type[Target]] = {
 def killer(lines: int) -> Callable[[FrameType, str, Any], Any]:
     """Return a trace function that ends this process at the n-th line of our code.
 
-    Of a line that is passed again and again, the first two times count.
+    Of a line that is passed again and again, the first time counts, or the first two.
     """
     left, passed = lines, Counter[tuple[str, int]]()
 
@@ -200,7 +204,7 @@ def killer(lines: int) -> Callable[[FrameType, str, Any], Any]:
             return None
         if event == "line":
             passed[place] += 1
-            left -= passed[place] <= 2
+            left -= passed[place] <= PASSES
             if left <= 0:
                 os.kill(os.getpid(), signal.SIGKILL)
         return trace
@@ -231,6 +235,8 @@ def main(kind: str, folder: Path, url: str) -> int:
     is_staged = not kind.startswith("upsert")
     before: list[int] = []
     version, lines = 0, 1
+    gc.freeze()  # a fork copies what the collector touches
+    gc.disable()
     while True:
         version += 1
         owner = Owner("the run", f"job {version}", 1)

@@ -2,7 +2,7 @@
 
 `python planted_bugs.py [NAME …]` plants one after the other, tries seeds until something does not
 hold, and prints a JSON line for each: its name, how many seeds it took, and which rule caught it.
-`--write` puts the same into docs/simulation.md, `--known NAME` begins with the seed that is there,
+`--write` puts the same into docs/simulation.md, `--known` begins with the seeds that are there,
 `--story NAME` tells how one was found.
 Run it under PYTHONHASHSEED=0.
 """
@@ -302,7 +302,7 @@ def tell(name: str) -> str:
     """Plant a bug, find it, and tell the shrunken story of it."""
     with pytest.MonkeyPatch.context() as patch:
         BUGS[name].plant(patch)
-        for seed in range(1, MOST_SEEDS + 1):
+        for seed in (*known_seeds(name), *range(1, MOST_SEEDS + 1)):
             result = simulate(scenario_of(seed, BUGS[name].faults))
             if result.violation is not None:
                 return story(shrunk(result), original=result.scenario)
@@ -346,8 +346,9 @@ def main(arguments: list[str]) -> None:
     match arguments:
         case ["--write"]:
             write_table()
-        case ["--known", name]:
-            print(json.dumps(hunt(name, known_seeds(name))))
+        case ["--known"]:
+            for name in BUGS:
+                print(json.dumps(hunt(name, known_seeds(name))), flush=True)
         case ["--story", name]:
             print(tell(name))
         case names:

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from long_runs import examples
 from shunter.flow.sources import job_harvest
 from shunter.flow.sources.job_harvest import Harvest
 from shunter.flow.sources.reading_ahead import ReadingAhead
@@ -73,7 +74,7 @@ class Follower:
             self._given[ended.id], self._mark = ended.created, ended.mark
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(seed=st.integers(0, 2**32), lateness=st.sampled_from([0.0, 30.0, 59.0]))
 def test_each_job_is_found_once(seed: int, lateness: float) -> None:
     chance, store = random.Random(seed), Store()

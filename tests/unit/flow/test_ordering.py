@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from long_runs import examples
 from shunter.errors import FlowError
 from shunter.flow import Count, Flow
 from shunter.flow.graph.ordering import open_order
@@ -387,7 +388,7 @@ def _seen_in(made: Callable[[type], Flow], nodes: int, chance: random.Random) ->
     return sorted((key, log) for key, log in logs if log or is_keyed)
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=examples(200))
 @given(graphs(), st.integers(0, 2**32))
 def test_where_order_is_not_open_every_schedule_shows_the_same(
     made: Callable[[type], Flow], seed: int

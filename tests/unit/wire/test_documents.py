@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from long_runs import examples
 from shunter.model.identity import is_name
 from shunter.model.job import (
     Callback,
@@ -98,7 +99,7 @@ def fault(document: Any) -> BadDocument:
 
 
 @given(VALUES)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 def test_a_msgpack_value_survives_its_way_through_json(value: Any) -> None:
     document = msgspec.msgpack.encode(value)
 

@@ -11,6 +11,7 @@ from hypothesis.stateful import (
     rule,
 )
 
+from long_runs import examples
 from unit.worker.credit_world import HEARTBEAT, World
 
 PLACES = st.integers(0, 2)
@@ -128,7 +129,7 @@ class CreditsMachine(RuleBasedStateMachine):
 
 TestCredits = CreditsMachine.TestCase
 TestCredits.settings = settings(
-    max_examples=200,
+    max_examples=examples(200),
     stateful_step_count=80,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],

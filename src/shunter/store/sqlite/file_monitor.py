@@ -1,8 +1,9 @@
 """Whether the file that is open is still the one that its path names, and whole.
 
 A file that was deleted or replaced takes writes as before, and nobody will ever read them. So the
-threads look before and after each commit, and every second where nothing happens: three calls of
-`stat`, a few microseconds. A file that shrank is in doubt until `inspector.py` has read it.
+threads look before and after each commit, and every second where nothing happens: three calls
+(`file_look.py`), a few microseconds. A file that shrank is in doubt until `inspector.py` has read
+it.
 The files are never opened here: closing one of them would drop SQLite's locks on it.
 """
 
@@ -11,9 +12,9 @@ from __future__ import annotations
 import fcntl
 import os
 import threading
-from typing import NamedTuple
 
 from shunter.errors import StoreError
+from shunter.store.sqlite.file_look import SeenFile, seen_at
 
 LOG, INDEX = "-wal", "-shm"
 
@@ -36,12 +37,6 @@ class Unacknowledged(StoreError):
         self.result, self.generation = result, generation
 
 
-class _Seen(NamedTuple):
-    device: int
-    inode: int
-    size: int
-
-
 class FileMonitor:
     """One file and its write-ahead log. `generation` counts the files that were opened."""
 
@@ -50,25 +45,25 @@ class FileMonitor:
         self.generation = 0
         self.doubt = threading.Event()
         """Set when the inspector should look now, and not only when it is due."""
-        self._seen: dict[str, _Seen] = {}
+        self._seen: dict[str, SeenFile] = {}
         self._lock = threading.Lock()
         self._damage = ""
 
     @property
     def is_gone(self) -> bool:
         """True if there is no file at the path."""
-        return _seen_at(self.path) is None
+        return seen_at(self.path) is None
 
     @property
     def is_another(self) -> bool:
         """True if there is a file at the path, and not the one that was opened."""
-        found, known = _seen_at(self.path), self._seen.get(self.path)
-        return found is not None and known is not None and found[:2] != known[:2]
+        found, known = seen_at(self.path), self._seen.get(self.path)
+        return found is not None and known is not None and found[:3] != known[:3]
 
     @property
     def is_empty(self) -> bool:
         """True if the file at the path has no content."""
-        found = _seen_at(self.path)
+        found = seen_at(self.path)
         return found is not None and found.size == 0
 
     @property
@@ -78,7 +73,7 @@ class FileMonitor:
 
     def adopt(self) -> None:
         """Take the files at the path for those that were just opened."""
-        seen = {name: _seen_at(name) for name in self._names()}
+        seen = {name: seen_at(name) for name in self._names()}
         with self._lock:
             self._seen = {name: found for name, found in seen.items() if found is not None}
             self._damage = ""
@@ -93,8 +88,8 @@ class FileMonitor:
     def look(self) -> None:
         """Raise a StoreError unless all is as it was, or has grown."""
         for name, known in list(self._seen.items()):
-            found = _seen_at(name)
-            if found is None or found[:2] != known[:2]:
+            found = seen_at(name)
+            if found is None or found[:3] != known[:3]:
                 raise FileChanged(self._change(name, is_gone=found is None))
             if found.size < known.size:
                 self._suspect(
@@ -111,8 +106,8 @@ class FileMonitor:
         try:
             fcntl.flock(folder, fcntl.LOCK_EX)  # other dispatchers are about to do the same
             for name in (self.path + LOG, self.path + INDEX):
-                found, known = _seen_at(name), self._seen.get(name)
-                if found is not None and known is not None and found[:2] == known[:2]:
+                found, known = seen_at(name), self._seen.get(name)
+                if found is not None and known is not None and found[:3] == known[:3]:
                     os.replace(name, f"{name}.of-replaced-file")
         finally:
             os.close(folder)
@@ -132,7 +127,7 @@ class FileMonitor:
 
     def log_bytes(self) -> int:
         """Return how long the write-ahead log is."""
-        found = _seen_at(self.path + LOG)
+        found = seen_at(self.path + LOG)
         return 0 if found is None else found.size
 
     def _suspect(self, fact: str) -> None:
@@ -161,11 +156,3 @@ class FileMonitor:
             f"store {self.path}: the file {happened} while in use; the new one is taken, without "
             "what was acknowledged since it was copied"
         )
-
-
-def _seen_at(name: str) -> _Seen | None:
-    try:
-        found = os.stat(name)
-    except OSError:
-        return None
-    return _Seen(found.st_dev, found.st_ino, found.st_size)

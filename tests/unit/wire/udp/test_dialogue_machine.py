@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from msgspec import Struct
 
+from long_runs import examples
 from shunter.wire.udp.methods import AddTask
 from shunter.wire.udp.packets import Command, Confirmation, answer, parse, request
 from shunter.wire.udp.transmissions import (
@@ -170,7 +171,7 @@ class Dialogue(RuleBasedStateMachine):
 
 TestDialogue = Dialogue.TestCase
 TestDialogue.settings = settings(
-    max_examples=150,
+    max_examples=examples(200),
     stateful_step_count=60,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
