@@ -11,6 +11,8 @@ Then a test that has an argument `spark` gets the session, and `flow.run(on=spar
 
 from __future__ import annotations
 
+import os
+import sys
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -49,7 +51,9 @@ def submit_arguments(settings: Mapping[str, str] = FOR_FEW_ROWS) -> str:
 @contextmanager
 def small_session(master: str = MASTER, *, memory: str = MEMORY) -> Iterator[SparkSession]:
     """Start a session with two cores, little memory and no UI, on loopback, and stop it again."""
-    options = {"spark.driver.memory": memory, **FOR_FEW_ROWS, **WARM}
+    options = {"spark.driver.memory": memory, **FOR_FEW_ROWS}
+    if os.environ.get("PYSPARK_PYTHON", sys.executable) == sys.executable:
+        options |= WARM
     session = spark_session(master, options=options)
     try:
         yield session

@@ -32,6 +32,7 @@ from s3_server import s3_bucket as s3_bucket
 from s3_server import s3_server as s3_server
 from shunter.flow.location import Location
 from shunter.flow.manifest import manifest_of
+from shunter.testing.spark import submit_arguments
 from shunter.testing.spark_cluster import LocalSparkCluster, spark_home
 from system.flow.engines import COUNTING, is_complete, numbers_file, sums_in
 from system.spark.drivers.cluster_programs import (
@@ -51,6 +52,9 @@ PATIENCE = 120.0
 DEATH_SECONDS = 15.0
 """How long a run may go on after the first task that memory has ended; 10 s if little else runs."""
 COUNT = 20_000
+
+AS_ON_CLUSTERS = submit_arguments({"spark.ui.enabled": "false"})
+"""Queries are planned and compiled as Spark does it by itself."""
 
 IS_LONG = bool(os.environ.get("SHUNTER_LONG"))
 CAN_HIDE = os.geteuid() == 0 and shutil.which("unshare") is not None
@@ -99,7 +103,7 @@ class Driver:
                 cwd=folder,
                 stdout=out,
                 stderr=log,
-                env={**os.environ, **environ},
+                env={**os.environ, "PYSPARK_SUBMIT_ARGS": AS_ON_CLUSTERS, **environ},
             )
 
     def until(self, condition: Callable[[], Any], what: str) -> None:
