@@ -25,8 +25,8 @@ from shunter.flow.runners.spark.session.spark_session import spark_session
 from shunter.flow.runners.spark.stream.run import stream_on_spark
 from shunter.flow.sinks import WriteJsonLines, WriteParquet
 
-BRIEF = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:MetaspaceSize=256m"
-"""Options of a Java that need not be fast in the long run, nor tidy up while it loads Spark."""
+BRIEF = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""Options of a Java that need not be fast in the long run."""
 
 
 def quick_java(folder: Path) -> str:

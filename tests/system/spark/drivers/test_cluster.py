@@ -32,7 +32,6 @@ from s3_server import s3_bucket as s3_bucket
 from s3_server import s3_server as s3_server
 from shunter.flow.location import Location
 from shunter.flow.manifest import manifest_of
-from shunter.testing.spark import submit_arguments
 from shunter.testing.spark_cluster import LocalSparkCluster, spark_home
 from system.flow.engines import COUNTING, is_complete, numbers_file, sums_in
 from system.spark.drivers.cluster_programs import (
@@ -53,8 +52,8 @@ DEATH_SECONDS = 15.0
 """How long a run may go on after the first task that memory has ended; 10 s if little else runs."""
 COUNT = 20_000
 
-AS_ON_CLUSTERS = submit_arguments({"spark.ui.enabled": "false"})
-"""Queries are planned and compiled as Spark does it by itself."""
+AS_ON_CLUSTERS = "pyspark-shell"
+"""What PySpark itself has: queries are planned and compiled as Spark does it by itself."""
 
 IS_LONG = bool(os.environ.get("SHUNTER_LONG"))
 CAN_HIDE = os.geteuid() == 0 and shutil.which("unshare") is not None
