@@ -18,6 +18,7 @@ from typing import Self
 
 from shunter.testing.launching import free_port, launch
 from shunter.testing.quick_java import BRIEF
+from shunter.testing.spark import FOR_FEW_ROWS, WARM
 from shunter.testing.spark_cluster import KEPT, SparkClusterFailed, spark_home
 
 START_SECONDS = 90.0
@@ -48,7 +49,8 @@ class LocalConnectServer:
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.driver.memory": "1g",
             "spark.sql.shuffle.partitions": "2",
-            "spark.ui.enabled": "false",
+            **FOR_FEW_ROWS,
+            **WARM,
         }
         words = [str(spark_home() / "bin" / "spark-submit"), "--class", _SERVER]
         words += ["--master", "local[2]"]

@@ -22,7 +22,7 @@ from shunter import Flow
 from shunter.flow.graph.instructions import FLUSH, Instruction
 from shunter.flow.sinks import UpsertRows, WriteDelta, WriteJsonLines, WriteParquet
 
-EVENTS = 130
+EVENTS = 100
 AT_ONCE = 20
 POINTS = ("before the tasks", "states written", "sinks safe", "committed", "published")
 

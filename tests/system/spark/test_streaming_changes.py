@@ -23,6 +23,8 @@ from shunter.flow.sources import Watermarked
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+pytestmark = pytest.mark.timeout(300)
+
 KEYS, AT_ONCE = 40, 100
 
 
@@ -72,8 +74,8 @@ def end_here(_: object) -> None:
     raise BatchDone("one batch is done")
 
 
-def lines_in(folder: Path) -> list[Any]:
-    return [json.loads(line) for path in sorted(folder.glob("out*.jsonl"))
+def lines_in(folder: Path, name: str = "out") -> list[Any]:
+    return [json.loads(line) for path in sorted(folder.glob(f"{name}*.jsonl"))
             for line in path.read_text().splitlines()]  # fmt: skip
 
 
@@ -85,30 +87,74 @@ def numbered_flow(folder: Path, events: int, *, stage: str = "numbered", keys: i
     return flow
 
 
-def test_a_stream_goes_on_with_other_numbers_of_nodes(spark: SparkSession, tmp_path: Path) -> None:
-    def flow() -> Flow:
-        made = Flow("numbered")
-        numbers = made.source([{"key": n % KEYS} for n in range(400)], name="numbers")
-        counted = numbers.key_by("key").stateful(Numbered, name="numbered")
-        running = counted.stateful(Running, name="running", any_order=True)
-        running.sink(WriteJsonLines(tmp_path / "out.jsonl"), name="out")
-        return made
+# ---- other numbers of nodes
 
+
+def branched_flow(folder: Path) -> Flow:
+    """Three kinds of state side by side: by key and by worker, windows, events that wait."""
+    flow = Flow("branched")
+    numbers = flow.source([{"key": n % KEYS, "at": 280 - n} for n in range(280)], name="numbers")
+    counted = numbers.key_by("key").stateful(Numbered, name="numbered")
+    running = counted.stateful(Running, name="running", any_order=True)
+    running.sink(WriteJsonLines(folder / "counted.jsonl"), name="counted")
+    ordered = numbers.key_by("key", order_by="at").stateful(Times, name="times")
+    ordered.sink(WriteJsonLines(folder / "ordered.jsonl"), name="ordered", workers=1)
+    timed = [{"key": n % 7, "at": n} for n in range(250)]
+    events = flow.source(Watermarked(timed, time="at", lateness=40, every=10), name="events")
+    windows = events.key_by("key").aggregate(window=Window(60, every=30, time="at"), n=Count())
+    windows.sink(WriteJsonLines(folder / "windows.jsonl"), name="windows")
+    return flow
+
+
+@pytest.fixture(scope="module")
+def on_other_nodes(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What a stream has written that went on with other numbers of nodes, on one at last."""
+    folder = tmp_path_factory.mktemp("branched")
     for nodes in (2, 3):
         with pytest.raises(BatchDone):
             stream_on_spark(
-                flow(), spark, checkpoints=tmp_path / "kept", nodes=nodes, max_events=AT_ONCE,
-                progress=end_here,
+                branched_flow(folder), spark, checkpoints=folder / "kept", nodes=nodes,
+                max_events=AT_ONCE, progress=end_here,
             )  # fmt: skip
-    stream_on_spark(flow(), spark, checkpoints=tmp_path / "kept", nodes=1, max_events=AT_ONCE)
+    options: Any = {"checkpoints": folder / "kept", "nodes": 1, "max_events": AT_ONCE}
+    stream_on_spark(branched_flow(folder), spark, **options)
+    return folder
 
-    found = Counter((each["key"], each["count"]) for each in lines_in(tmp_path))
-    each = [*range(1, 11), -10]
-    assert found == Counter((key, count) for key in range(KEYS) for count in each)
-    assert [path.name for path in tmp_path.glob("out*.jsonl")] == ["out.jsonl"]
-    seen = [each["seen"] for each in lines_in(tmp_path)]
+
+def test_states_go_to_other_workers(on_other_nodes: Path) -> None:
+    told = lines_in(on_other_nodes, "counted")
+
+    found = Counter((each["key"], each["count"]) for each in told)
+    counts = [*range(1, 8), -7]
+    assert found == Counter((key, count) for key in range(KEYS) for count in counts)
+    assert [path.name for path in on_other_nodes.glob("counted*.jsonl")] == ["counted.jsonl"]
+    seen = [each["seen"] for each in told]
     assert max(Counter(seen).values()) == 2
     assert min(seen) == 1
+
+
+def test_windows_that_are_open_go_to_other_workers(on_other_nodes: Path, tmp_path: Path) -> None:
+    branched_flow(tmp_path).run(on="local")
+
+    found, wanted = (
+        Counter(map(json.dumps, lines_in(folder, "windows")))
+        for folder in (on_other_nodes, tmp_path)
+    )
+    assert wanted.total() > 50
+    assert found == wanted
+
+
+def test_events_that_wait_for_their_turn_go_to_other_workers(on_other_nodes: Path) -> None:
+    by_key: dict[int, list[int]] = {}
+    for each in lines_in(on_other_nodes, "ordered"):
+        by_key.setdefault(each["key"], []).append(each["at"])
+
+    assert sorted(by_key) == list(range(KEYS))
+    assert sum(map(len, by_key.values())) == 280
+    assert all(times == sorted(times) for times in by_key.values())
+
+
+# ---- what is written, and flows that change
 
 
 def test_only_keys_that_were_touched_are_written(spark: SparkSession, tmp_path: Path) -> None:
@@ -209,55 +255,3 @@ def test_a_changed_flow_that_dies_before_its_first_commit_leaves_the_way_back(
     counts = [*range(1, 6), -5]
     found = Counter((each["key"], each["count"]) for each in lines_in(tmp_path))
     assert found == Counter((key, count) for key in range(KEYS) for count in counts)
-
-
-def test_windows_that_are_open_go_to_other_workers(spark: SparkSession, tmp_path: Path) -> None:
-    def flow(folder: Path) -> Flow:
-        made = Flow("windows")
-        events = [{"key": n % 7, "at": n} for n in range(400)]
-        source = made.source(Watermarked(events, time="at", lateness=40, every=10), name="events")
-        counted = source.key_by("key").aggregate(window=Window(60, every=30, time="at"), n=Count())
-        counted.sink(WriteJsonLines(folder / "out.jsonl"), name="out")
-        return made
-
-    expected = tmp_path / "here"
-    expected.mkdir()
-    flow(expected).run(on="local")
-    for nodes in (2, 3):
-        with pytest.raises(BatchDone):
-            stream_on_spark(
-                flow(tmp_path), spark, checkpoints=tmp_path / "kept", nodes=nodes, max_events=100,
-                progress=end_here,
-            )  # fmt: skip
-    stream_on_spark(flow(tmp_path), spark, checkpoints=tmp_path / "kept", nodes=1)
-
-    found, wanted = (Counter(map(json.dumps, lines_in(each))) for each in (tmp_path, expected))
-    assert wanted.total() > 50
-    assert found == wanted
-
-
-def test_events_that_wait_for_their_turn_go_to_other_workers(
-    spark: SparkSession, tmp_path: Path
-) -> None:
-    def flow() -> Flow:
-        made = Flow("ordered")
-        events = [{"key": n % 11, "at": 300 - n} for n in range(300)]
-        numbers = made.source(events, name="events")
-        counted = numbers.key_by("key", order_by="at").stateful(Times, name="times")
-        counted.sink(WriteJsonLines(tmp_path / "out.jsonl"), name="out", workers=1)
-        return made
-
-    for nodes in (2, 3):
-        with pytest.raises(BatchDone):
-            stream_on_spark(
-                flow(), spark, checkpoints=tmp_path / "kept", nodes=nodes, max_events=70,
-                progress=end_here,
-            )  # fmt: skip
-    stream_on_spark(flow(), spark, checkpoints=tmp_path / "kept", nodes=1)
-
-    by_key: dict[int, list[int]] = {}
-    for each in lines_in(tmp_path):
-        by_key.setdefault(each["key"], []).append(each["at"])
-    assert sorted(by_key) == list(range(11))
-    assert sum(map(len, by_key.values())) == 300
-    assert all(times == sorted(times) for times in by_key.values())

@@ -61,6 +61,8 @@ SHOWN_ELSEWHERE = {
     "windows_that_close_in_time": "here, late_events, which has a way for the late ones too",
     "events_that_come_again": "test_streaming_deaths.py",
     "sessions_of_several_readers": "here, a_file_in_parts for readers; test_parity.py for sessions",
+    "bad_lines_in_letters": "here, bad_events_in_letters; test_file_splits.py has a bad line",
+    "windows_behind_what_is_held": "here, late_events; test_parity.py has ways that hold",
     "times_with_zones_in_order": "here, events_too_late_for_their_turn; test_parity.py for zones",
 }
 """Cases that are left to the long run, and what still shows in every run that they work."""

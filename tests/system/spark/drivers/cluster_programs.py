@@ -202,6 +202,7 @@ told["java"]["executors"] = [
     for each in map(executors.apply, range(executors.size())) if not each.isActive()
 ]
 told["python"] = attempt(range(100), hog)
-told["killed"] = attempt(range(100), killed, stream=True, checkpoints="checkpoints")
+if os.environ.get("SHUNTER_LONG"):
+    told["killed"] = attempt(range(100), killed, stream=True, checkpoints="checkpoints")
 print(json.dumps(told))
 """

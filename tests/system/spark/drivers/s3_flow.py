@@ -1,18 +1,25 @@
-"""A stream whose checkpoint is on S3: a driver, which is called with a URL and a folder of its own.
+"""A stream whose checkpoint is on S3: a driver, which is called with a URL and a folder for output.
 
-With a number of batches it stops after them.
+Then come its runs, each with a folder of its own for what it needs, as on another host, a number of
+nodes, and after how many batches it stops; 0 is never. It prints the last batch of each.
 """
 
 from __future__ import annotations
 
+import os
+import shutil
 import sys
+import tempfile
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from shunter import Flow
+from shunter.flow.location import Location
 from shunter.flow.runners.port import Stopped
+from shunter.flow.runners.spark.stream.ledger import Ledger
 from shunter.flow.runners.spark.stream.run import stream_on_spark
+from shunter.flow.runners.spark.stream.tasks import _copies
 from shunter.flow.sinks import UpsertRows
 
 EVENTS, KEYS, AT_ONCE = 200, 30, 40
@@ -36,7 +43,19 @@ def flow_into(folder: Path) -> Flow:
 
 
 def main() -> None:
-    url, folder, nodes, batches = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]), sys.argv[4:]
+    url, folder = sys.argv[1], Path(sys.argv[2])
+    for run in sys.argv[3:]:
+        scratch, nodes, batches = run.split(",")
+        tempfile.tempdir = scratch
+        os.chdir(scratch)
+        stream(url, folder, int(nodes), int(batches))
+        shutil.rmtree(_copies())
+        commit = Ledger(Location.of(url), "reader").last()
+        assert commit is not None
+        print(commit.batch)
+
+
+def stream(url: str, folder: Path, nodes: int, batches: int) -> None:
     done: list[object] = []
     with suppress(Stopped):
         stream_on_spark(
@@ -46,5 +65,5 @@ def main() -> None:
             nodes=nodes,
             max_events=AT_ONCE,
             progress=done.append,
-            should_stop=lambda: bool(batches) and len(done) >= int(batches[0]),
+            should_stop=lambda: 0 < batches <= len(done),
         )

@@ -15,6 +15,8 @@ from typing import Any
 
 import pytest
 
+from shunter.testing.spark import FOR_FEW_ROWS, submit_arguments
+
 pytestmark = pytest.mark.timeout(300)
 
 NOTEBOOK = """
@@ -170,7 +172,8 @@ def configured(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     folder = tmp_path_factory.mktemp("configured")
     (folder / "conf").mkdir()
     (folder / "conf" / "spark-defaults.conf").write_text(DEFAULTS)
-    submit = "--conf spark.app.name=named pyspark-shell"
+    settings = {**FOR_FEW_ROWS, "spark.ui.enabled": "true", "spark.app.name": "named"}
+    submit = submit_arguments(settings)
     return told(CONFIGURED, folder, SPARK_CONF_DIR=str(folder / "conf"), PYSPARK_SUBMIT_ARGS=submit)
 
 

@@ -1,0 +1,38 @@
+"""Spark's daemon of Python processes, with the imports done that each of them would do anew.
+
+Spark forks a Python process for a task and has it import pandas, PyArrow and the flow's code then,
+for more than half a second of processor time; a suite of tests starts hundreds. This one imports
+first and forks then. PySpark does not, for libraries might start threads as they are imported, and
+threads do not outlive a fork; of those that are imported here none does with Spark's environment.
+
+It is Spark's setting `spark.python.daemon.module`, and Spark starts it.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import sys
+
+from pyspark import daemon
+
+AHEAD = (
+    "pandas",
+    "pyarrow.parquet",
+    "pyspark.sql.datasource",
+    "pyspark.sql.pandas.serializers",
+    "shunter.flow.runners.spark.batch.tasks",
+    "shunter.flow.runners.spark.stream.tasks",
+)
+"""What tasks of flows import, beside what the worker's own module does."""
+
+
+def import_ahead(worker: str) -> None:
+    for name in (worker, *AHEAD):
+        importlib.import_module(name)
+    gc.freeze()
+
+
+if __name__ == "__main__":
+    import_ahead(sys.argv[1])
+    daemon.manager()
