@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from shunter.client.addresses import checked_addresses
 from shunter.client.async_client import AsyncClient, JobType
 from shunter.client.handle import AsyncJob, value_of
+from shunter.codec import Codec
 from shunter.model.job import Job, Status
 from shunter.model.submission import Receipt
 from shunter.model.worker import Worker
@@ -43,7 +44,7 @@ class SubmittedJob:
 
     def wait(self, timeout: float | None = None) -> Outcome:
         """Wait until the job has ended, however it ended."""
-        return self._job.outcome or self._client._do(self._job.wait(timeout))
+        return self._job.known_outcome() or self._client._do(self._job.wait(timeout))
 
     def status(self) -> Status:
         return self._client._do(self._job.status())
@@ -53,10 +54,18 @@ class SubmittedJob:
 
 
 class Client:
-    """Submits jobs to dispatchers. Use it with `with`, from any thread."""
+    """Submits jobs to dispatchers. Use it with `with`, from any thread.
+
+    `codec` is that of the app that does the jobs. Jobs that are submitted as functions of an app
+    with a codec use that one.
+    """
 
     def __init__(
-        self, *addresses: str, timeout: float = 10.0, max_payload_bytes: int = 16 << 20
+        self,
+        *addresses: str,
+        timeout: float = 10.0,
+        max_payload_bytes: int = 16 << 20,
+        codec: Codec | None = None,
     ) -> None:
         addresses = checked_addresses(addresses)
         self._loop = asyncio.new_event_loop()
@@ -64,7 +73,7 @@ class Client:
             target=self._loop.run_forever, name="shunter-client", daemon=True
         )
         self._thread.start()
-        self._async: AsyncClient = self._do(_made(addresses, timeout, max_payload_bytes))
+        self._async: AsyncClient = self._do(_made(addresses, timeout, max_payload_bytes, codec))
 
     def __enter__(self) -> Client:
         return self
@@ -144,8 +153,12 @@ class Client:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
 
-async def _made(addresses: tuple[str, ...], timeout: float, max_payload_bytes: int) -> AsyncClient:
-    return AsyncClient(*addresses, timeout=timeout, max_payload_bytes=max_payload_bytes)
+async def _made(
+    addresses: tuple[str, ...], timeout: float, max_payload_bytes: int, codec: Codec | None
+) -> AsyncClient:
+    return AsyncClient(
+        *addresses, timeout=timeout, max_payload_bytes=max_payload_bytes, codec=codec
+    )
 
 
 async def _next(jobs: AsyncIterator[AsyncJob]) -> AsyncJob | None:
