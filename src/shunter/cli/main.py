@@ -15,7 +15,7 @@ import traceback
 from enum import StrEnum
 from pathlib import Path
 from types import TracebackType
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.text import Text
@@ -32,6 +32,9 @@ from shunter.errors import (
 )
 from shunter.settings_sources import load_settings
 from shunter.shown_text import shown
+
+if TYPE_CHECKING:
+    from shunter.codec import Codec
 
 app = typer.Typer(
     name="shunter",
@@ -82,6 +85,12 @@ UdpDispatcherOption = Annotated[
 AppOption = Annotated[
     str | None,
     typer.Option("--app", help="Where the handlers are: module:app or path/to/file.py:app."),
+]
+CodecAppOption = Annotated[
+    str | None,
+    typer.Option(
+        "--app", help="The app whose codec opens what is encrypted: module:app or a file."
+    ),
 ]
 StoreOption = Annotated[str | None, typer.Option("--store", help="Where jobs are kept: a URL.")]
 SlotsOption = Annotated[
@@ -201,6 +210,10 @@ def submit(
     wait_timeout: Annotated[
         float | None, typer.Option(help="Wait so many seconds at most.")
     ] = None,
+    app_spec: Annotated[
+        str | None,
+        typer.Option("--app", help="The app whose codec encrypts the job: module:app or a file."),
+    ] = None,
     dispatchers: DispatcherOption = None,
     config_file: ConfigOption = None,
     as_json: JsonOption = False,
@@ -221,6 +234,7 @@ def submit(
         callback=callback,
     )
     must_wait = wait or wait_timeout is not None
+    codec = codec_of(app_spec)
     if is_udp:
         raise typer.Exit(
             by_udp.submit(
@@ -231,6 +245,7 @@ def submit(
                 wait=must_wait,
                 wait_timeout=wait_timeout,
                 as_json=as_json,
+                codec=codec,
             )
         )
     raise typer.Exit(
@@ -242,6 +257,7 @@ def submit(
             wait=must_wait,
             wait_timeout=wait_timeout,
             as_json=as_json,
+            codec=codec,
         )
     )
 
@@ -255,6 +271,7 @@ def jobs(
     worker_id: Annotated[str | None, typer.Option("--worker", help="Only this worker's.")] = None,
     limit: Annotated[int, typer.Option(min=1, max=1000, help="How many at most.")] = 20,
     before: Annotated[str | None, typer.Option(help="Go on after this id.")] = None,
+    app_spec: CodecAppOption = None,
     dispatchers: DispatcherOption = None,
     config_file: ConfigOption = None,
     as_json: JsonOption = False,
@@ -272,6 +289,7 @@ def jobs(
             limit=limit,
             before=before,
             as_json=as_json,
+            codec=codec_of(app_spec),
         )
     )
 
@@ -279,6 +297,7 @@ def jobs(
 @app.command()
 def job(
     job_id: Annotated[str, typer.Argument(metavar="ID")],
+    app_spec: CodecAppOption = None,
     dispatchers: DispatcherOption = None,
     config_file: ConfigOption = None,
     as_json: JsonOption = False,
@@ -287,7 +306,14 @@ def job(
     from shunter.cli import inspecting
 
     loaded = load_settings(config_file, os.environ, {"client.dispatchers": dispatchers})
-    raise typer.Exit(inspecting.job(loaded.settings.client_dispatchers, job_id, as_json=as_json))
+    raise typer.Exit(
+        inspecting.job(
+            loaded.settings.client_dispatchers,
+            job_id,
+            as_json=as_json,
+            codec=codec_of(app_spec),
+        )
+    )
 
 
 @app.command()
@@ -392,6 +418,15 @@ def examine(
     if url or repair:
         raise SettingsError("the command", "doctor", "a URL or --repair alone", "both with --store")
     raise typer.Exit(doctor.run(config_file, environ=os.environ, as_json=as_json))
+
+
+def codec_of(app_spec: str | None) -> Codec | None:
+    """Return the codec of an app, if one was named and has one."""
+    if app_spec is None:
+        return None
+    from shunter.app import load_app
+
+    return load_app(app_spec).codec
 
 
 def main() -> None:

@@ -7,6 +7,7 @@ keys is still a list.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 
 from msgspec.structs import replace
@@ -20,6 +21,7 @@ from shunter.codec import (
     open_document,
     open_text,
     seal,
+    shown_sealed,
 )
 from shunter.errors import CodecError
 from shunter.model.job import Failure, Job
@@ -54,7 +56,9 @@ def opened_outcome(codec: Codec | None, outcome: Outcome) -> Outcome:
     if result is not None and is_sealed(result):
         result = opened_result(codec, result, outcome.job_id)
     if error is not None and codec is not None:
-        error = _opened_failure(codec, error, outcome.job_id)
+        error = _changed_failure(
+            error, lambda text, field: opened_text(codec, text, outcome.job_id, field)
+        )
     if result is outcome.result and error is outcome.error:
         return outcome
     return Outcome(outcome.job_id, outcome.status, result, error)
@@ -70,21 +74,15 @@ def opened_job(codec: Codec | None, job: Job) -> Job:
     with suppress(Exception):
         result = result and opened_result(codec, result, job.id)
 
-    def text(found: str, field: SealedField) -> str:
-        return opened_text(codec, found, job.id, field)
-
-    return replace(
-        job,
-        payload=payload,
-        result=result,
-        error=job.error and _opened_failure(codec, job.error, job.id),
-        log=text(job.log, SealedField.LOG),
-        progress=job.progress
-        and replace(job.progress, note=text(job.progress.note, SealedField.NOTE)),
-        history=tuple(
-            replace(past, message=text(past.message, SealedField.MESSAGE)) for past in job.history
-        ),
+    return _with_texts(
+        replace(job, payload=payload, result=result),
+        lambda text, field: opened_text(codec, text, job.id, field),
     )
+
+
+def shown_job(job: Job) -> Job:
+    """Return a record with what could not be opened of its texts made short."""
+    return _with_texts(job, lambda text, _: shown_sealed(text))
 
 
 def is_same_call(codec: Codec | None, sent: bytes, holder: Job, *, job_id: str, type: str) -> bool:  # noqa: A002
@@ -101,11 +99,24 @@ def is_same_call(codec: Codec | None, sent: bytes, holder: Job, *, job_id: str, 
         return False
 
 
-def _opened_failure(codec: Codec, error: Failure, job_id: str) -> Failure:
+def _with_texts(job: Job, change: Callable[[str, SealedField], str]) -> Job:
+    return replace(
+        job,
+        error=job.error and _changed_failure(job.error, change),
+        log=change(job.log, SealedField.LOG),
+        progress=job.progress
+        and replace(job.progress, note=change(job.progress.note, SealedField.NOTE)),
+        history=tuple(
+            replace(past, message=change(past.message, SealedField.MESSAGE)) for past in job.history
+        ),
+    )
+
+
+def _changed_failure(error: Failure, change: Callable[[str, SealedField], str]) -> Failure:
     return replace(
         error,
-        message=opened_text(codec, error.message, job_id, SealedField.MESSAGE),
-        traceback=opened_text(codec, error.traceback, job_id, SealedField.TRACEBACK),
+        message=change(error.message, SealedField.MESSAGE),
+        traceback=change(error.traceback, SealedField.TRACEBACK),
     )
 
 
@@ -116,7 +127,8 @@ def _opened(codec: Codec | None, document: bytes, context: CodecContext) -> byte
         label = label_of(document)
         raise CodecError(
             f"the {context.field} of job {context.job_id} is encrypted with key {label!r}, and "
-            "this client has no codec; give it the app's: Client(codec=app.codec)",
+            "this client has no codec; give it the app's: Client(codec=app.codec), or --app to a "
+            "command",
             label=label,
         )
     return open_document(codec, document, context)

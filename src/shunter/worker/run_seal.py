@@ -40,7 +40,8 @@ class RunSeal:
                 return payload
             return _refused(
                 "the payload came unencrypted, and this worker's app has a codec; submit it with "
-                "Client(codec=...), or let the app take it: App(codec=..., accept_plain=True)"
+                "Client(codec=...) or shunter submit --app, or let the app take it: "
+                "App(codec=..., accept_plain=True)"
             )
         if self._codec is None:
             return _refused(

@@ -101,6 +101,7 @@ def test_no_bytes_do_anything_but_open_or_be_refused(data: bytes) -> None:
 
     with pytest.raises(CodecError):
         open_document(AES, document, PAYLOAD)
+    assert label_of(document)
     assert shown_sealed(f"<sealed:{data.hex()}>")
     assert open_text(AES, f"<sealed:{data.hex()}>", LOG)
 
