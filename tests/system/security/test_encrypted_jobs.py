@@ -14,8 +14,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from click.testing import Result
+from typer.testing import CliRunner
 
 from shunter import Client, CodecError, JobFailed, UdpClient
+from shunter.cli.main import app as commands
 from shunter.codec import is_sealed, label_of
 from shunter.model.job import ErrorKind, Status
 from system.calls import calls
@@ -163,7 +166,9 @@ def test_tasks_over_udp_are_encrypted_too(client: Client, station: Station) -> N
 
 
 def test_a_plain_job_over_http_is_refused_by_the_worker(station: Station, client: Client) -> None:
-    answer = calls.post(f"{station.url}/dispatcher/jobs/", json={"type": "zmq.speak", "payload": ["hello"]})
+    answer = calls.post(
+        f"{station.url}/dispatcher/jobs/", json={"type": "zmq.speak", "payload": ["hello"]}
+    )
     assert answer.status_code in (200, 201, 202), answer.text
     job_id = answer.json()["id"]
 
@@ -195,30 +200,30 @@ def test_large_payloads_pass(client: Client) -> None:
     assert client.submit("http.size", data).result(timeout=PATIENCE) == data
 
 
-def test_commands_show_the_key_and_with_the_app_the_text(
-    shared_yard: Yard, station: Station, client: Client
-) -> None:
+def test_commands_show_the_key_and_with_the_app_the_text(station: Station, client: Client) -> None:
+    def shunter(*words: str) -> Result:
+        return CliRunner().invoke(commands, [*words, "--dispatcher", station.frontend])
+
     app = ("--app", f"{VAULT}:app")
-    sent = shared_yard.shunter("submit", "zmq.fail", CANARY, "--wait", *app, station=station)
-    assert sent.returncode == 1
+    sent = shunter("submit", "zmq.fail", CANARY, "--wait", *app)
+    assert sent.exit_code == 1
     assert f"ValueError: error {CANARY}" in sent.stderr
-    waited = shared_yard.shunter("submit", "zmq.speak", CANARY, "--wait", *app, station=station)
+    waited = shunter("submit", "zmq.speak", CANARY, "--wait", *app)
     assert json.loads(waited.stdout) == {"said": CANARY}
     (newest, failed) = client.jobs(limit=2)
     assert newest.status is Status.COMPLETED
 
-    closed = shared_yard.shunter("job", failed.id, station=station)
-    opened = shared_yard.shunter("job", failed.id, *app, station=station)
-    listed = shared_yard.shunter("jobs", "--json", station=station)
+    closed, opened = shunter("job", failed.id), shunter("job", failed.id, *app)
+    as_json = shunter("job", newest.id, "--json")
+    readable = shunter("job", newest.id, "--json", *app)
 
     assert "encrypted (key k1)" in closed.stdout
     assert CANARY not in closed.stdout
     assert f"ValueError: error {CANARY}" in opened.stdout
     assert "Traceback" in opened.stdout
-    assert CANARY not in listed.stdout
-    as_json = shared_yard.shunter("job", newest.id, "--json", station=station)
+    assert CANARY not in shunter("jobs", "--json").stdout
+    assert CANARY in shunter("jobs", "--json", *app).stdout
     assert json.loads(as_json.stdout)["result"]["encrypted"] == "k1"
-    readable = shared_yard.shunter("job", newest.id, "--json", *app, station=station)
     assert json.loads(readable.stdout)["result"] == {"said": CANARY}
 
 
