@@ -22,7 +22,7 @@ LAYERS = {
     "errors": (),
     "model": ("errors", "model"),
     "settings": ("errors", "model", "store.registry"),
-    "settings_sources": ("errors", "settings"),
+    "settings_sources": ("errors", "model", "settings"),
     "wire": ("errors", "model", "wire"),
     "net": ("errors", "model", "wire", "net"),
     "refusal_log": (),

@@ -30,6 +30,7 @@ from shunter.errors import (
     ShunterError,
     Unreachable,
 )
+from shunter.model.redaction import redacted
 from shunter.settings_sources import load_settings
 from shunter.shown_text import shown
 
@@ -439,7 +440,7 @@ def main() -> None:
         if error is None:
             raise
         name = Text("shunter:", style="red")
-        Terminal(stderr=True).print(name, str(error), soft_wrap=True)
+        Terminal(stderr=True).print(name, redacted(str(error)), soft_wrap=True)
         sys.exit(next(code for kind, code in EXIT_CODES if isinstance(error, kind)))
 
 
@@ -454,7 +455,7 @@ def _print_traceback(
     kind: type[BaseException], error: BaseException, trace: TracebackType | None
 ) -> None:
     """Print an error that is not ours; its message, too, may be somebody else's text."""
-    sys.stderr.write(shown("".join(traceback.format_exception(kind, error, trace))))
+    sys.stderr.write(shown(redacted("".join(traceback.format_exception(kind, error, trace)))))
 
 
 if __name__ == "__main__":
