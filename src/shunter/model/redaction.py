@@ -51,10 +51,9 @@ def redacted_callback(url: str) -> str:
     place, mark, options = _without_user(scheme, rest).partition("?")
     host, *steps = place.partition("#")[0].split("/")
     shown = "/".join([host, *(HIDDEN if _UNGUESSABLE.match(step) else step for step in steps)])
-    hidden = _OPTION.sub(lambda found: f"{found['name']}={HIDDEN}", options.partition("#")[0])
-    if mark and "=" not in options:
-        hidden = HIDDEN
-    return f"{scheme}://{shown}{mark}{hidden}"
+    named = (each.partition("=") for each in re.split(r"[&;]", options.partition("#")[0]))
+    hidden = "&".join(f"{name}={HIDDEN}" if equals else HIDDEN for name, equals, _ in named)
+    return f"{scheme}://{shown}{mark}{hidden if options else ''}"
 
 
 def without_secrets_of(url: str, text: str) -> str:

@@ -69,6 +69,8 @@ def test_no_password_is_shown_whatever_is_in_it(password: str, scheme: str) -> N
     [
         ("https://h:1/done?x=1&y=2", "https://h:1/done?x=***&y=***"),
         ("https://h/done?hunter2", "https://h/done?***"),
+        ("https://h/done?x=1&hunter2", "https://h/done?x=***&***"),
+        ("https://h/done?", "https://h/done?"),
         ("https://h/done#hunter2", "https://h/done"),
         ("https://h/done?x=1#hunter2", "https://h/done?x=***"),
         ("https://u:hunter2@h/done", "https://u:***@h/done"),
