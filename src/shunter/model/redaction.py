@@ -25,6 +25,8 @@ _PORTS = re.compile(r"(\[[^]]*\]|[^:,@]*)(:\d*)?(,(\[[^]]*\]|[^:,@]*)(:\d*)?)*\Z
 _UNGUESSABLE = re.compile(r"(?=.*\d)(?=.*[A-Za-z])[A-Za-z0-9_~.-]{16,}\Z")
 _WEB = frozenset({"http", "https", "ws", "wss"})
 _SHORTEST_SECRET = 3
+_SHORTEST_SHOWN = 6
+"""An option of a callback that is shorter is no token, and would hide parts of words."""
 
 
 def redacted(text: str) -> str:
@@ -62,6 +64,17 @@ def without_secrets_of(url: str, text: str) -> str:
         if len(secret) >= _SHORTEST_SECRET:
             text = text.replace(secret, HIDDEN)
     return redacted(text)
+
+
+def without_callback_of(url: str, text: str) -> str:
+    """Return what a receiver answered without what it may repeat of its URL's secrets."""
+    place, _, options = url.partition("://")[2].partition("#")[0].partition("?")
+    secrets = [step for step in place.split("/") if _UNGUESSABLE.match(step)]
+    secrets += [each.rpartition("=")[2] for each in re.split(r"[&;]", options)]
+    for secret in sorted((s for each in secrets for s in (each, _unescaped(each))), key=len):
+        if len(secret) >= _SHORTEST_SHOWN:
+            text = text.replace(secret, HIDDEN)
+    return text
 
 
 def _redacted(scheme: str, rest: str) -> str:

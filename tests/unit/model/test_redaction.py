@@ -10,6 +10,7 @@ from shunter.model.redaction import (
     redacted,
     redacted_callback,
     redacted_url,
+    without_callback_of,
     without_secrets_of,
 )
 
@@ -92,6 +93,14 @@ def test_a_librarys_complaint_does_not_repeat_what_is_secret() -> None:
     assert "sesame" not in said
     assert "abc" not in said
     assert "is no port" in said
+
+
+def test_a_receivers_answer_does_not_repeat_its_token() -> None:
+    url = "https://h/hooks/x7f3q9w2k5m8hunter2?token=open%20sesame&x=1"
+
+    said = without_callback_of(url, "404: no x7f3q9w2k5m8hunter2, open%20sesame, open sesame, 1")
+
+    assert said == "404: no ***, ***, ***, 1"
 
 
 def test_other_texts_stay_as_they_are() -> None:
