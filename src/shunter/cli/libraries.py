@@ -1,4 +1,4 @@
-"""Examinations of libraries that many do without: those of Spark, Delta tables, reports and codecs."""
+"""Examinations of libraries that many do without: for Spark, Delta tables, reports and codecs."""
 
 from __future__ import annotations
 
