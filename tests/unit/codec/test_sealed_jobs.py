@@ -9,10 +9,10 @@ import pytest
 from msgspec.structs import replace
 
 from shunter import AesCodec, App, AsyncClient, CodecContext, CodecError, Context, JobFailed, Retry
-from shunter.client.opening import opened_job, opened_outcome, sealed_payload
+from shunter.client.opening import is_same_call, opened_job, opened_outcome, sealed_payload
 from shunter.codec import SealedField, is_sealed, label_of, seal
 from shunter.errors import AppError, JobRefused
-from shunter.model.job import ErrorKind, Status
+from shunter.model.job import ErrorKind, Job, Status
 from shunter.model.submission import Submission
 from shunter.payload import payload_of
 from shunter.testing import Sandbox
@@ -237,6 +237,16 @@ def test_the_same_call_under_a_unique_key_is_the_same_job_and_another_is_refused
             once.submit("echo", "something else")
         with pytest.raises(JobRefused, match="type or payload differs"):
             once.submit("fail", CANARY)
+
+
+def test_a_job_of_another_type_is_never_taken_for_the_same_whatever_the_codec_binds() -> None:
+    codec, payload = Flaky(), payload_of("text")
+    sealed = sealed_payload(codec, payload, "one", "echo")
+    holder = Job(id="one", type="echo", created=0.0, updated=0.0, payload=sealed)
+
+    assert is_same_call(codec, sealed, holder, job_id="two", type="echo")
+    assert not is_same_call(codec, sealed, holder, job_id="two", type="fail")
+    assert not is_same_call(codec, payload_of("other"), holder, job_id="two", type="echo")
 
 
 def test_handlers_submit_jobs_of_their_app_encrypted_without_being_told() -> None:
