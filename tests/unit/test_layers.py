@@ -29,6 +29,7 @@ LAYERS = {
     "shown_text": (),
     "private_folder": ("errors",),
     "secret_file": ("errors", "settings", "wire"),
+    "key_file": ("errors", "model"),
     "store": ("errors", "model", "store"),
     "context": ("errors", "model"),
     "codec": ("errors", "model"),
@@ -59,6 +60,7 @@ LAYERS = {
     "flow.runners": (
         "errors", "flow.graph", "flow.runtime", "flow.sources", "flow.sinks", "flow.runners",
         "flow.arrow", "flow.location", "flow.manifest", "flow.loading", "private_folder",
+        "key_file", "model.key", "net.curve",
     ),
     "flow.runners.local": (
         "errors", "flow.graph", "flow.runtime", "flow.sources", "flow.sinks",
@@ -70,21 +72,24 @@ LAYERS = {
     "reporting": ("errors", "codec", "flow", "rerun", "reporting"),
     "dispatch": ("errors", "model", "store.port", "dispatch"),
     "gateway": (
-        "errors", "model", "settings", "secret_file", "wire", "net", "refusal_log", "store.port",
-        "store.registry", "dispatch", "gateway",
+        "errors", "model", "settings", "secret_file", "key_file", "wire", "net", "refusal_log",
+        "store.port", "store.registry", "store.key_records", "dispatch", "gateway",
     ),
     "worker": (
-        "errors", "model", "settings", "wire", "net", "refusal_log", "context", "codec", "payload",
-        "app", "worker",
+        "errors", "model", "settings", "key_file", "wire", "net", "refusal_log", "context", "codec",
+        "payload", "app", "worker",
     ),
-    "client": ("errors", "model", "wire", "net", "context", "codec", "payload", "app", "client"),
+    "client": (
+        "errors", "model", "key_file", "wire", "net", "context", "codec", "payload", "app",
+        "client",
+    ),
     "testing": (
         "errors", "model", "settings", "settings_sources", "wire", "net", "store", "context",
         "codec", "payload", "app", "flow", "dispatch", "gateway", "worker", "client", "testing",
     ),
     "cli": (
-        "errors", "model", "settings", "settings_sources", "secret_file", "private_folder", "wire",
-        "net", "shown_text", "store",
+        "errors", "model", "settings", "settings_sources", "secret_file", "key_file",
+        "private_folder", "wire", "net", "shown_text", "store",
         "context", "codec", "payload", "app", "flow", "reporting", "dispatch", "gateway", "worker",
         "client", "testing", "cli", "__init__",
     ),

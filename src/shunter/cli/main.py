@@ -20,11 +20,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
-from shunter.cli import flows
+from shunter.cli import flows, keys
 from shunter.cli.terminal import Terminal
 from shunter.errors import (
     AppError,
     JobRefused,
+    KeyRefused,
     ResultTimeout,
     SettingsError,
     ShunterError,
@@ -67,6 +68,7 @@ EXIT_CODES: list[tuple[type[ShunterError], int]] = [
     (SettingsError, 2),
     (AppError, 2),
     (JobRefused, 2),
+    (KeyRefused, 2),
     (ShunterError, 1),
 ]
 
@@ -251,7 +253,7 @@ def submit(
         )
     raise typer.Exit(
         submitting.submit(
-            loaded.settings.client_dispatchers,
+            loaded.settings,
             job_type,
             document,
             options,
@@ -283,7 +285,7 @@ def jobs(
     loaded = load_settings(config_file, os.environ, {"client.dispatchers": dispatchers})
     raise typer.Exit(
         inspecting.jobs(
-            loaded.settings.client_dispatchers,
+            loaded.settings,
             status=status,
             job_type=job_type,
             worker_id=worker_id,
@@ -308,12 +310,7 @@ def job(
 
     loaded = load_settings(config_file, os.environ, {"client.dispatchers": dispatchers})
     raise typer.Exit(
-        inspecting.job(
-            loaded.settings.client_dispatchers,
-            job_id,
-            as_json=as_json,
-            codec=codec_of(app_spec),
-        )
+        inspecting.job(loaded.settings, job_id, as_json=as_json, codec=codec_of(app_spec))
     )
 
 
@@ -328,9 +325,7 @@ def cancel(
     from shunter.cli import inspecting
 
     loaded = load_settings(config_file, os.environ, {"client.dispatchers": dispatchers})
-    raise typer.Exit(
-        inspecting.cancel(loaded.settings.client_dispatchers, job_ids, as_json=as_json)
-    )
+    raise typer.Exit(inspecting.cancel(loaded.settings, job_ids, as_json=as_json))
 
 
 @app.command()
@@ -343,10 +338,12 @@ def workers(
     from shunter.cli import inspecting
 
     loaded = load_settings(config_file, os.environ, {"client.dispatchers": dispatchers})
-    raise typer.Exit(inspecting.workers(loaded.settings.client_dispatchers, as_json=as_json))
+    raise typer.Exit(inspecting.workers(loaded.settings, as_json=as_json))
 
 
 app.add_typer(flows.app)
+app.add_typer(keys.app)
+app.command()(keys.audit)
 app.command()(flows.engine)
 
 

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import os
 from collections.abc import AsyncIterator, Iterable, Sequence
 from functools import partial
+from os import PathLike
 from typing import Any
 
 from msgspec import Struct
@@ -24,6 +26,7 @@ from shunter.client.session import DispatcherSession, OpenSession, Session
 from shunter.codec import Codec
 from shunter.context import current_context
 from shunter.errors import JobNotFound, JobRefused, ResultTimeout, UniqueKeyTaken
+from shunter.key_file import read_caller_key
 from shunter.model.identity import timed_id
 from shunter.model.job import Callback, Job
 from shunter.model.retry import Retry
@@ -88,6 +91,7 @@ class AsyncClient:
         max_payload_bytes: int = 16 * 1024 * 1024,
         options: JobOptions = JobOptions(),  # noqa: B008
         codec: Codec | None = None,
+        key_file: str | PathLike[str] | None = None,
         environment: Environment = REAL,
     ) -> None:
         self._options, self._codec = options, codec
@@ -99,6 +103,7 @@ class AsyncClient:
             checked_addresses(addresses),
             timeout=timeout,
             on_outcomes=self._awaited.settle,
+            curve=None if key_file is None else read_caller_key(os.fspath(key_file)).pair,
             environment=environment,
         )
         self._max_payload_bytes = max_payload_bytes

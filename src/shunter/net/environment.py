@@ -21,7 +21,9 @@ from typing import TYPE_CHECKING
 
 import zmq
 
+from shunter.model.key import CurvePair
 from shunter.net.calling import Caller
+from shunter.net.curve import Admits, CurveGate, CurveListener
 from shunter.net.datagrams import PACKETS_AT_ONCE, Batch, DatagramSocket
 from shunter.net.transport import LoopSocket, Receive, ZmqContext, bound_router, connected_dealer
 from shunter.wire.udp.transmissions import Peer
@@ -98,6 +100,7 @@ class Environment:
         *,
         max_message_bytes: int,
         high_water_mark: int,
+        curve: CurveListener | None = None,
     ) -> LoopSocket:
         """Listen at `address`, or raise a ZMQError."""
         return bound_router(
@@ -106,13 +109,24 @@ class Environment:
             receive,
             max_message_bytes=max_message_bytes,
             high_water_mark=high_water_mark,
+            curve=curve,
         )
 
+    def curve_gate(self, context: ZmqContext, admits: Admits) -> CurveGate:
+        """Let in peers whose keys are known, at all sockets of a context that listen."""
+        return CurveGate(context, admits)
+
     def connected_dealer(
-        self, context: ZmqContext, address: str, receive: Receive, *, identity: bytes
+        self,
+        context: ZmqContext,
+        address: str,
+        receive: Receive,
+        *,
+        identity: bytes,
+        curve: CurvePair | None = None,
     ) -> LoopSocket:
         """Connect to `address`, now and again whenever the connection breaks."""
-        return connected_dealer(context, address, receive, identity=identity)
+        return connected_dealer(context, address, receive, identity=identity, curve=curve)
 
     def datagram_socket(
         self,

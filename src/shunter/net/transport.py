@@ -11,6 +11,9 @@ from collections.abc import Callable, Sequence
 
 import zmq
 
+from shunter.model.key import CurvePair
+from shunter.net.curve import CurveListener, IsKnown, connect_with, listen_with
+
 MESSAGES_AT_ONCE = 512
 BYTES_AT_ONCE = 8 * 1024 * 1024
 
@@ -25,25 +28,54 @@ One always may: no peer waits because others don't read, unless it wants as much
 WHOLE_BYTES = 128 * 1024
 """Above this a frame is a large message in one piece, and neither a part nor many small ones."""
 
+REMEMBERED_PEERS = 100_000
+"""Of so many peers it is known which key they have shown."""
+
 RECEIVED_AHEAD = 4
 """How many messages of one peer ZeroMQ reads before we take them; the rest waits at the peer."""
 
 # As plain numbers: pyzmq's own are enumerations, whose `|` and `&` cost more than a send.
 _NOBLOCK, _MORE = int(zmq.NOBLOCK), int(zmq.NOBLOCK | zmq.SNDMORE)
+_FAILURES = int(
+    zmq.EVENT_HANDSHAKE_FAILED_AUTH
+    | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
+    | zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL
+)
 _EVENTS, _POLLIN = int(zmq.EVENTS), int(zmq.POLLIN)
 
 ZmqContext = zmq.Context[zmq.Socket[bytes]]
 Receive = Callable[[list[list[bytes]]], None]
 
 
-class LoopSocket:
-    """One socket. `receive` is called with all messages that were waiting."""
+class Peer(bytes):
+    """The identity of who has sent a message, and the CURVE key under which it came."""
 
-    def __init__(self, socket: zmq.Socket[bytes], receive: Receive) -> None:
+    public: str
+
+    @classmethod
+    def of(cls, frame: zmq.Frame) -> Peer:
+        peer = cls(frame.bytes)
+        peer.public = str(frame.get("User-Id"))
+        return peer
+
+
+class LoopSocket:
+    """One socket. `receive` is called with all messages that were waiting.
+
+    Where peers show keys, the first frame of each message is a `Peer`, and nothing is sent to one
+    whose key is not known any more.
+    """
+
+    def __init__(
+        self, socket: zmq.Socket[bytes], receive: Receive, *, is_known: IsKnown | None = None
+    ) -> None:
         self._socket = socket
+        self._peers = None if is_known is None else KeyedPeers(is_known)
+        self._read = self._read_plain if is_known is None else self._read_keyed
         self._socket.copy_threshold = TRACKED_BYTES
         self._receive = receive
         self._loop = asyncio.get_running_loop()
+        self._monitor: zmq.Socket[bytes] | None = None
         self._is_paused = False
         self._will_drain = False
         self._unsent = UnsentBytes()
@@ -56,6 +88,8 @@ class LoopSocket:
     def send(self, frames: Sequence[bytes]) -> bool:
         """Send a message; False where the peer is gone or takes no more."""
         send, last = self._socket.send, frames[-1]
+        if self._peers is not None and not self._peers.may_receive(frames[0]):
+            return False
         is_large = len(last) >= TRACKED_BYTES
         if is_large and not self._unsent.has_room(frames[0], len(last)):
             return False
@@ -75,6 +109,18 @@ class LoopSocket:
                 self._look_again()
         return True
 
+    def watch_handshakes(self) -> None:
+        """Have ZeroMQ tell of peers that we could not come to terms with."""
+        self._monitor = self._socket.get_monitor_socket(_FAILURES)
+
+    def was_rejected(self) -> bool:
+        """True if whoever is there did not accept us, since this was asked last."""
+        seen = False
+        while self._monitor is not None and self._monitor.poll(0):
+            self._monitor.recv_multipart(_NOBLOCK)
+            seen = True
+        return seen
+
     def pause(self) -> None:
         """Stop reading: the peers' own queues fill up, and they wait."""
         self._is_paused = True
@@ -86,6 +132,9 @@ class LoopSocket:
     def close(self) -> None:
         if not self._socket.closed:
             self._loop.remove_reader(self._fd)
+            if self._monitor is not None:
+                self._socket.disable_monitor()
+                self._monitor.close(0)
             self._socket.close()
 
     def _has_message(self) -> bool:
@@ -107,11 +156,39 @@ class LoopSocket:
             if len(batch) >= MESSAGES_AT_ONCE or size >= BYTES_AT_ONCE:
                 self._look_again()
                 break
-            frames = self._socket.recv_multipart(_NOBLOCK)
+            frames = self._read()
             size += sum(map(len, frames))
             batch.append(frames)
         if batch:
             self._receive(batch)
+
+    def _read_plain(self) -> list[bytes]:
+        return self._socket.recv_multipart(_NOBLOCK)
+
+    def _read_keyed(self) -> list[bytes]:
+        first, *rest = self._socket.recv_multipart(_NOBLOCK, copy=False)
+        peer = Peer.of(first)
+        assert self._peers is not None
+        self._peers.heard(peer)
+        return [peer, *(frame.bytes for frame in rest)]
+
+
+class KeyedPeers:
+    """Under which key each peer has spoken last. One that has not, or long ago, is sent nothing."""
+
+    def __init__(self, is_known: IsKnown) -> None:
+        self._is_known = is_known
+        self._publics: dict[bytes, str] = {}
+
+    def heard(self, peer: Peer) -> None:
+        self._publics.pop(peer, None)  # the latest stand last
+        self._publics[bytes(peer)] = peer.public
+        if len(self._publics) > REMEMBERED_PEERS:
+            del self._publics[next(iter(self._publics))]
+
+    def may_receive(self, identity: bytes) -> bool:
+        public = self._publics.get(identity)
+        return public is not None and self._is_known(public)
 
 
 class UnsentBytes:
@@ -155,8 +232,12 @@ def bound_router(
     *,
     max_message_bytes: int,
     high_water_mark: int,
+    curve: CurveListener | None = None,
 ) -> LoopSocket:
-    """Listen at `address`. A send to a peer that is not there fails instead of vanishing."""
+    """Listen at `address`. A send to a peer that is not there fails instead of vanishing.
+
+    With `curve`, whoever connects has to show a key that the context's CurveGate knows.
+    """
     socket = context.socket(zmq.ROUTER)
     try:
         socket.linger = 0
@@ -165,11 +246,13 @@ def bound_router(
         socket.setsockopt(zmq.MAXMSGSIZE, max_message_bytes)
         socket.setsockopt(zmq.SNDHWM, high_water_mark)
         socket.setsockopt(zmq.RCVHWM, RECEIVED_AHEAD)
+        if curve is not None:
+            listen_with(socket, curve.pair)
         socket.bind(address)
     except zmq.ZMQError:
         socket.close()
         raise
-    return LoopSocket(socket, receive)
+    return LoopSocket(socket, receive, is_known=None if curve is None else curve.is_known)
 
 
 def connected_dealer(
@@ -180,6 +263,7 @@ def connected_dealer(
     identity: bytes,
     max_message_bytes: int = -1,
     high_water_mark: int = 10_000,
+    curve: CurvePair | None = None,
 ) -> LoopSocket:
     """Connect to `address`, now and again whenever the connection breaks."""
     socket = context.socket(zmq.DEALER)
@@ -189,5 +273,7 @@ def connected_dealer(
     socket.setsockopt(zmq.RECONNECT_IVL, 50)
     socket.setsockopt(zmq.RECONNECT_IVL_MAX, 1000)
     socket.set_hwm(high_water_mark)
+    if curve is not None:
+        connect_with(socket, curve)
     socket.connect(address)
     return LoopSocket(socket, receive)

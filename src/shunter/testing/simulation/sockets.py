@@ -42,6 +42,12 @@ class SimulatedSocket(LoopSocket):
         self._is_paused = False
         self._will_drain = False
 
+    def watch_handshakes(self) -> None:
+        """Nobody is rejected here."""
+
+    def was_rejected(self) -> bool:
+        return False
+
     def pause(self) -> None:
         self._is_paused = True
 

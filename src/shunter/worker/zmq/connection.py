@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from msgspec.structs import replace
 
 from shunter.errors import ProtocolError
+from shunter.model.key import CurvePair
 from shunter.net.environment import REAL, Environment
 from shunter.net.parted import PART_KINDS, Body, PartedMessages, Release
 from shunter.net.transport import LoopSocket, ZmqContext
@@ -41,8 +42,10 @@ class Connection:
         on_message: Callable[[Connection, Kind, Body], None],
         on_fault: Callable[[Connection, str], None],
         jitter: Callable[[], float],
+        curve: CurvePair | None = None,
         environment: Environment = REAL,
     ) -> None:
+        self._curve = curve
         self._environment = environment
         self.address = address
         self.is_alive = False
@@ -122,7 +125,7 @@ class Connection:
     def _open(self, now: float) -> None:
         identity = b"w-" + self._environment.token_bytes(12)
         self._socket = self._environment.connected_dealer(
-            self._context, self.address, self._receive, identity=identity
+            self._context, self.address, self._receive, identity=identity, curve=self._curve
         )
         self._parts = self._no_parts()
         self._watch.opened(now=now)

@@ -14,6 +14,8 @@ from shunter.flow.runners.engines.links import Link, LinkEnd, LinkEnvelope, Link
 from shunter.flow.runners.engines.network import InboxAddress, Way, ipc_endpoint
 from shunter.flow.runtime.codec import EventCodec
 from shunter.flow.runtime.inbox import Inbox
+from shunter.model.key import CurvePair
+from shunter.net.curve import connect_with, listen_with
 
 MESSAGES_AT_ONCE = 64
 
@@ -38,6 +40,7 @@ class InboxSocket:
         host: str,
         *,
         token: bytes,
+        curve: CurvePair | None,
         instructions: Collection[str],
         complain: Complain,
     ) -> None:
@@ -48,6 +51,8 @@ class InboxSocket:
         self.socket.setsockopt(zmq.LINGER, 0)
         self.socket.setsockopt(zmq.RCVHWM, 0)
         self.socket.setsockopt(zmq.SNDHWM, 0)
+        if curve is not None:
+            listen_with(self.socket, curve)
         try:
             self.port = self.socket.bind_to_random_port(f"tcp://{host}")
             self.socket.bind(ipc_endpoint(host, self.port))
@@ -96,13 +101,23 @@ class InboxSocket:
 class PeerSocket:
     """The way to an inbox in another process, shared by all senders here."""
 
-    def __init__(self, context: Context, address: InboxAddress, way: Way, token: bytes) -> None:
+    def __init__(
+        self,
+        context: Context,
+        address: InboxAddress,
+        way: Way,
+        token: bytes,
+        *,
+        curve: CurvePair | None = None,
+    ) -> None:
         self.way, self._token = way, token
         self._links: dict[str, Link] = {}
         self.socket = context.socket(zmq.DEALER)
         self.socket.setsockopt(zmq.LINGER, 0)
         self.socket.setsockopt(zmq.RCVHWM, 0)
         self.socket.setsockopt(zmq.SNDHWM, 0)
+        if curve is not None:
+            connect_with(self.socket, curve)
         is_ipc = way is Way.IPC
         self.socket.connect(ipc_endpoint(address.host, address.port) if is_ipc else address.tcp)
 
