@@ -9,6 +9,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from shunter.aes_codec import AesCodec
     from shunter.app import App, JobFunction
     from shunter.client import (
         AsyncClient,
@@ -18,8 +19,10 @@ if TYPE_CHECKING:
         SubmittedJob,
         UdpClient,
     )
+    from shunter.codec import Codec, CodecContext
     from shunter.context import Context, Terminated
     from shunter.errors import (
+        CodecError,
         DispatcherBusy,
         FlowError,
         JobCancelled,
@@ -41,11 +44,15 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "AesCodec",
     "App",
     "AsyncClient",
     "AsyncJob",
     "AsyncUdpClient",
     "Client",
+    "Codec",
+    "CodecContext",
+    "CodecError",
     "Context",
     "DispatcherBusy",
     "Flow",
@@ -71,6 +78,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "shunter.aes_codec": ("AesCodec",),
     "shunter.app": ("App", "JobFunction"),
     "shunter.client": (
         "AsyncClient",
@@ -80,8 +88,10 @@ _HOMES = {
         "SubmittedJob",
         "UdpClient",
     ),
+    "shunter.codec": ("Codec", "CodecContext"),
     "shunter.context": ("Context", "Terminated"),
     "shunter.errors": (
+        "CodecError",
         "DispatcherBusy",
         "FlowError",
         "JobCancelled",

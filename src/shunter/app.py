@@ -19,6 +19,7 @@ from typing import Any, Generic, ParamSpec, TypeVar, overload
 
 from msgspec.structs import replace
 
+from shunter.codec import Codec
 from shunter.context import Context, Terminated
 from shunter.errors import AppError
 from shunter.model.identity import NAME_RULE, is_name
@@ -45,10 +46,13 @@ R = TypeVar("R")
 class JobFunction(Generic[P, R]):
     """A function that is also a type of job; calling it is a plain call, here and now."""
 
-    def __init__(self, function: Callable[P, R], handler: Handler) -> None:
+    def __init__(
+        self, function: Callable[P, R], handler: Handler, codec: Codec | None = None
+    ) -> None:
         functools.update_wrapper(self, function)
         self.function = function
         self.handler = handler
+        self.codec = codec
         self.is_async = inspect.iscoroutinefunction(function)
         self._parameters = Parameters(handler.type, function)
 
@@ -69,9 +73,19 @@ class JobFunction(Generic[P, R]):
 
 
 class App:
-    """A set of handlers, each the one function for its type of job."""
+    """A set of handlers, each the one function for its type of job.
 
-    def __init__(self) -> None:
+    With a `codec`, arguments, results and all that handlers say are encoded between clients and
+    handlers; payloads that came without are refused, unless `accept_plain`.
+    """
+
+    def __init__(self, *, codec: Codec | None = None, accept_plain: bool = False) -> None:
+        if codec is not None and not isinstance(codec, Codec):
+            raise AppError(
+                f"codec={type(codec).__name__} is no codec; a codec has label, encode and decode, "
+                "such as AesCodec"
+            )
+        self.codec, self.accept_plain = codec, accept_plain
         self._functions: dict[str, JobFunction[..., Any]] = {}
 
     @overload
@@ -113,7 +127,7 @@ class App:
             policy = retry if retries is None else replace(retry or Retry(), limit=retries)
             handler = Handler(type_name, priority=priority, timeout=timeout, retry=policy)
             _check_options(handler)
-            declared = JobFunction(function, handler)
+            declared = JobFunction(function, handler, self.codec)
             self._functions[type_name] = declared
             return declared
 

@@ -4,6 +4,7 @@
     ├── SettingsError            a setting or config file is wrong       (the user's fault)
     ├── AppError                 a handler is declared or called wrongly (the user's fault)
     ├── FlowError                a flow is described or fed wrongly      (the user's fault)
+    ├── CodecError               what is encrypted can't be opened, or a key can't be used
     ├── Unreachable              no dispatcher answers
     │   ├── StoreUnavailable     one does, but its store fails
     │   └── KeyRejected          one is there, but wants a key, or another one
@@ -32,6 +33,8 @@ A message says subject, fact and remedy, and its parts stay available as attribu
 
 from __future__ import annotations
 
+import re
+
 
 class ShunterError(Exception):
     """The root of all errors that Shunter raises on purpose."""
@@ -47,6 +50,17 @@ class SettingsError(ShunterError):
 
 class AppError(ShunterError):
     """An app can't be loaded, or a handler was declared or called wrongly."""
+
+
+class CodecError(ShunterError):
+    """Data can't be opened here: the key is missing or another, or the data was altered or moved.
+
+    `label` names the key, where it is known.
+    """
+
+    def __init__(self, message: str, *, label: str = "") -> None:
+        super().__init__(message)
+        self.label = label
 
 
 class FlowError(ShunterError):
@@ -159,6 +173,12 @@ class UniqueKeyTaken(JobRefused):
             "send the same contents, or another key",
         )
         self.key, self.holder = key, holder
+
+    @staticmethod
+    def holder_in(reason: str) -> str | None:
+        """Return whose the key is, of the words above as they came over the wire."""
+        found = re.search(r" belongs to job (\S+), whose type or payload differs; ", reason)
+        return found[1] if found else None
 
 
 class DispatcherBusy(JobRefused):

@@ -19,6 +19,7 @@ import msgspec
 from msgspec import Struct
 
 from shunter.errors import SettingsError
+from shunter.model.redaction import redacted_url
 from shunter.settings import Setting, Settings, all_settings
 
 DEFAULT_FILE = Path("shunter.toml")
@@ -37,8 +38,6 @@ FLAG_NAMES = {
     "http.port": "--http-port",
 }
 """Flags that are not called like the last part of their key."""
-
-_PASSWORD = re.compile(r"(\w+://[^/:@\s]*):[^@/\s]*@")
 
 
 class LoadedSettings(Struct, frozen=True):
@@ -85,8 +84,18 @@ def value_of(settings: Settings, key: str) -> object:
 
 def shown(value: object) -> str:
     """Write a value as TOML would have it, without passwords."""
-    text = json.dumps(value, default=str, ensure_ascii=False)
-    return _PASSWORD.sub(r"\1:***@", text)
+    return json.dumps(_without_secrets(value), default=str, ensure_ascii=False)
+
+
+def _without_secrets(value: object) -> object:
+    match value:
+        case str():
+            return redacted_url(value)
+        case list() | tuple():
+            return [_without_secrets(each) for each in value]
+        case dict():
+            return {name: _without_secrets(each) for name, each in value.items()}
+    return value
 
 
 def flag_name(key: str) -> str:

@@ -23,7 +23,7 @@ LAYERS = {
     "errors": (),
     "model": ("errors", "model"),
     "settings": ("errors", "model", "store.registry"),
-    "settings_sources": ("errors", "settings"),
+    "settings_sources": ("errors", "model", "settings"),
     "wire": ("errors", "model", "wire"),
     "net": ("errors", "model", "wire", "net"),
     "refusal_log": (),
@@ -33,24 +33,26 @@ LAYERS = {
     "key_file": ("errors", "model"),
     "store": ("errors", "model", "store"),
     "context": ("errors", "model"),
+    "codec": ("errors", "model"),
+    "aes_codec": ("errors", "model", "codec"),
     "payload": ("errors", "model", "context"),
-    "app": ("errors", "model", "wire", "context", "payload"),
+    "app": ("errors", "model", "wire", "context", "codec", "payload"),
     "rerun": ("errors", "context", "rerun"),
     "flow": (
-        "errors", "model", "store", "shown_text", "context", "payload", "app", "rerun", "client",
-        "flow",
+        "errors", "model", "store", "shown_text", "context", "codec", "payload", "app", "rerun",
+        "client", "flow",
     ),
     "flow.arrow": ("errors",),
     "flow.location": ("errors", "flow.arrow"),
     "flow.manifest": ("errors", "flow.location"),
     "flow.graph": ("errors", "model", "flow.graph"),
     "flow.sources": (
-        "errors", "model", "store", "client", "rerun", "flow.arrow", "flow.location",
+        "errors", "model", "store", "codec", "client", "rerun", "flow.arrow", "flow.location",
         "flow.manifest", "flow.graph", "flow.sources",
     ),
     "flow.sinks": (
-        "errors", "shown_text", "payload", "client", "rerun", "flow.arrow", "flow.location",
-        "flow.manifest", "flow.graph", "flow.sources", "flow.sinks",
+        "errors", "shown_text", "codec", "payload", "client", "rerun", "flow.arrow",
+        "flow.location", "flow.manifest", "flow.graph", "flow.sources", "flow.sinks",
     ),
     "flow.runtime": (
         "errors", "flow.graph", "flow.sources.port", "flow.sinks.port", "flow.runtime",
@@ -68,28 +70,33 @@ LAYERS = {
         "flow.arrow", "flow.location", "flow.manifest",
     ),
     "flow.loading": ("errors", "flow.graph"),
-    "reporting": ("errors", "flow", "rerun", "reporting"),
+    "reporting": ("errors", "codec", "flow", "rerun", "reporting"),
     "dispatch": ("errors", "model", "store.port", "dispatch"),
     "gateway": (
         "errors", "model", "settings", "secret_file", "key_file", "wire", "net", "refusal_log",
         "store.port", "store.registry", "store.key_records", "dispatch", "gateway",
     ),
     "worker": (
-        "errors", "model", "settings", "key_file", "wire", "net", "refusal_log", "context",
+        "errors", "model", "settings", "key_file", "wire", "net", "refusal_log", "context", "codec",
         "payload", "app", "worker",
     ),
-    "client": ("errors", "model", "key_file", "wire", "net", "context", "payload", "app", "client"),
+    "client": (
+        "errors", "model", "key_file", "wire", "net", "context", "codec", "payload", "app",
+        "client",
+    ),
     "testing": (
         "errors", "model", "settings", "settings_sources", "wire", "net", "store", "context",
-        "payload", "app", "flow", "dispatch", "gateway", "worker", "client", "testing",
+        "codec", "payload", "app", "flow", "dispatch", "gateway", "worker", "client", "testing",
     ),
     "cli": (
         "errors", "model", "settings", "settings_sources", "secret_file", "key_file",
         "private_folder", "wire", "net", "shown_text", "store",
-        "context", "payload", "app", "flow", "reporting", "dispatch", "gateway", "worker", "client",
-        "testing", "cli", "__init__",
+        "context", "codec", "payload", "app", "flow", "reporting", "dispatch", "gateway", "worker",
+        "client", "testing", "cli", "__init__",
     ),
-    "__init__": ("errors", "model", "context", "payload", "app", "flow", "client"),
+    "__init__": (
+        "errors", "model", "context", "codec", "aes_codec", "payload", "app", "flow", "client",
+    ),
     "__main__": ("cli",),
 }  # fmt: skip
 
@@ -168,6 +175,7 @@ FORBIDDEN = {
     "worker.udp.seat": IMPURE,
     "worker.udp.seating": IMPURE,
     "shown_text": IMPURE,
+    "codec": IMPURE,
     "store.memory": IO | {"shunter.settings"},
 }
 

@@ -12,6 +12,7 @@ from shunter.cli.terminal import Terminal, json_line
 from shunter.cli.working import pool_settings
 from shunter.client import UdpClient
 from shunter.client.udp_client import task_value
+from shunter.codec import Codec
 from shunter.errors import AppError, JobFailed, SettingsError
 from shunter.secret_file import udp_key_of
 from shunter.settings import Settings
@@ -79,6 +80,7 @@ def submit(
     wait: bool,
     wait_timeout: float | None,
     as_json: bool,
+    codec: Codec | None = None,
 ) -> int:
     """Add a task, wait if asked to, print; return the exit code."""
     if unknown := [NOT_OVER_UDP[name] for name in options if name in NOT_OVER_UDP]:
@@ -92,6 +94,7 @@ def submit(
         key="" if key is None else key.name,
         timeout=ANSWER_SECONDS,
         max_packet_bytes=settings.udp.max_packet_bytes,
+        codec=codec,
     ) as client:
         task = client.add_task(job_type, Packed(payload), **options)
         if not wait:

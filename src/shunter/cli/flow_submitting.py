@@ -16,6 +16,7 @@ from shunter.cli.stages import stage_table, table_of_job
 from shunter.cli.terminal import Terminal
 from shunter.client import Client, SubmittedJob
 from shunter.client.handle import value_of
+from shunter.codec import Codec
 from shunter.errors import JobCancelled, JobFailed, ResultTimeout
 from shunter.flow.job_progress import FlowProgress
 from shunter.flow.terms import FLOW_JOB
@@ -32,6 +33,7 @@ def submit(
     wait: bool,
     wait_timeout: float | None,
     as_json: bool,
+    codec: Codec | None = None,
 ) -> int:
     """Submit a flow job, watch it if asked to; return the exit code."""
     if as_json or not wait:
@@ -43,9 +45,10 @@ def submit(
             wait=wait,
             wait_timeout=wait_timeout,
             as_json=as_json,
+            codec=codec,
         )
     out, err = Terminal(), Terminal(stderr=True)
-    with client_of(settings) as client:
+    with client_of(settings, codec=codec) as client:
         job = client.with_options(**options, reply=True).submit_raw(FLOW_JOB, payload)
         err.print(f"job {job.id}")
         if FLOW_JOB in client.unserved:

@@ -168,6 +168,10 @@ def submit(
     wait_timeout: Annotated[
         float | None, typer.Option(help="Wait so many seconds at most.")
     ] = None,
+    app_spec: Annotated[
+        str | None,
+        typer.Option("--app", help="The workers' app, if it has a codec: module:app or a file."),
+    ] = None,
     dispatchers: Annotated[
         list[str] | None,
         typer.Option("--dispatcher", help="Where a dispatcher listens for us; may be repeated."),
@@ -179,7 +183,7 @@ def submit(
     as_json: JsonOption = False,
 ) -> None:
     """Submit a flow run as a job, for a worker with --flows, and watch it if you like."""
-    from shunter.app import payload_of
+    from shunter.app import load_app, payload_of
     from shunter.cli import flow_submitting
     from shunter.cli.submitting import options_from
 
@@ -203,6 +207,7 @@ def submit(
             wait=wait or wait_timeout is not None,
             wait_timeout=wait_timeout,
             as_json=as_json,
+            codec=None if app_spec is None else load_app(app_spec).codec,
         )
     )
 

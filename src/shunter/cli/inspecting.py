@@ -13,6 +13,8 @@ from rich.text import Text
 from shunter.cli.stages import table_of_job
 from shunter.cli.terminal import Terminal, json_line
 from shunter.client import Client
+from shunter.client.opening import shown_job
+from shunter.codec import Codec, is_sealed, label_of, shown_label
 from shunter.errors import SettingsError
 from shunter.flow.terms import FLOW_JOB
 from shunter.model.job import Callback, Job, Status
@@ -29,11 +31,12 @@ _COLOURS = {
 }
 
 
-def client_of(settings: Settings) -> Client:
+def client_of(settings: Settings, *, codec: Codec | None = None) -> Client:
     """Return a client of the dispatchers that the settings name, with the key they name."""
     return Client(
         *settings.client_dispatchers,
         timeout=ANSWER_SECONDS,
+        codec=codec,
         key_file=settings.auth.key_file or None,
     )
 
@@ -47,10 +50,11 @@ def jobs(
     limit: int,
     before: str | None,
     as_json: bool,
+    codec: Codec | None = None,
 ) -> int:
     """List jobs; return the exit code."""
     console = Terminal()
-    with client_of(settings) as client:
+    with client_of(settings, codec=codec) as client:
         found = client.jobs(
             status=_status(status),
             type=job_type,
@@ -85,11 +89,11 @@ def jobs(
     return 0
 
 
-def job(settings: Settings, job_id: str, *, as_json: bool) -> int:
+def job(settings: Settings, job_id: str, *, as_json: bool, codec: Codec | None = None) -> int:
     """Tell one job's story; return the exit code."""
     console = Terminal()
-    with client_of(settings) as client:
-        found = client.job(job_id)
+    with client_of(settings, codec=codec) as client:
+        found = shown_job(client.job(job_id))
     if as_json:
         console.print_json(json_line(document(found)))
         return 0
@@ -150,10 +154,10 @@ def cancel(settings: Settings, job_ids: list[str], *, as_json: bool) -> int:
 
 def document(job: Job) -> dict[str, Any]:
     """Write a job for programs: payload and result decoded, its status as letter and word."""
-    shown: dict[str, Any] = msgspec.to_builtins(job)
+    shown: dict[str, Any] = msgspec.to_builtins(shown_job(job))
     for field in ("payload", "result"):
         packed = getattr(job, field)
-        shown[field] = None if packed is None else msgspec.msgpack.decode(packed)
+        shown[field] = None if packed is None else _value(packed)
     return {"id": job.id, "status": job.status, "word": job.status.word, **shown}
 
 
@@ -248,8 +252,16 @@ def _coloured(status: Status) -> Text:
 
 
 def _short(packed: bytes) -> str:
+    if is_sealed(packed):
+        return f"{shown_label(label_of(packed))}, {len(packed):,} bytes"
     text = repr(msgspec.msgpack.decode(packed))
     return text if len(text) <= 200 else f"{text[:200]}… ({len(packed):,} bytes)"
+
+
+def _value(packed: bytes) -> Any:
+    if is_sealed(packed):
+        return {"encrypted": label_of(packed), "bytes": len(packed)}
+    return msgspec.msgpack.decode(packed)
 
 
 def _when(at: float, now: float) -> str:

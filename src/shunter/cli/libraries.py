@@ -1,4 +1,4 @@
-"""Examinations of libraries that many do without: those of Spark, Delta tables and reports."""
+"""Examinations of libraries that many do without: for Spark, Delta tables, reports and codecs."""
 
 from __future__ import annotations
 
@@ -32,6 +32,7 @@ EXTRAS = (
     Library("grpcio", "connect", "1.76"),
     Library("deltalake", "delta", "1.2"),
     Library("matplotlib", "report", "3.10"),
+    Library("cryptography", "codec", "50"),
 )
 """What one feature or another needs."""
 

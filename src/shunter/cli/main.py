@@ -15,7 +15,7 @@ import traceback
 from enum import StrEnum
 from pathlib import Path
 from types import TracebackType
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.text import Text
@@ -31,8 +31,12 @@ from shunter.errors import (
     ShunterError,
     Unreachable,
 )
+from shunter.model.redaction import redacted
 from shunter.settings_sources import load_settings
 from shunter.shown_text import shown
+
+if TYPE_CHECKING:
+    from shunter.codec import Codec
 
 app = typer.Typer(
     name="shunter",
@@ -84,6 +88,12 @@ UdpDispatcherOption = Annotated[
 AppOption = Annotated[
     str | None,
     typer.Option("--app", help="Where the handlers are: module:app or path/to/file.py:app."),
+]
+CodecAppOption = Annotated[
+    str | None,
+    typer.Option(
+        "--app", help="The app whose codec opens what is encrypted: module:app or a file."
+    ),
 ]
 StoreOption = Annotated[str | None, typer.Option("--store", help="Where jobs are kept: a URL.")]
 SlotsOption = Annotated[
@@ -203,6 +213,10 @@ def submit(
     wait_timeout: Annotated[
         float | None, typer.Option(help="Wait so many seconds at most.")
     ] = None,
+    app_spec: Annotated[
+        str | None,
+        typer.Option("--app", help="The app whose codec encrypts the job: module:app or a file."),
+    ] = None,
     dispatchers: DispatcherOption = None,
     config_file: ConfigOption = None,
     as_json: JsonOption = False,
@@ -223,6 +237,7 @@ def submit(
         callback=callback,
     )
     must_wait = wait or wait_timeout is not None
+    codec = codec_of(app_spec)
     if is_udp:
         raise typer.Exit(
             by_udp.submit(
@@ -233,6 +248,7 @@ def submit(
                 wait=must_wait,
                 wait_timeout=wait_timeout,
                 as_json=as_json,
+                codec=codec,
             )
         )
     raise typer.Exit(
@@ -244,6 +260,7 @@ def submit(
             wait=must_wait,
             wait_timeout=wait_timeout,
             as_json=as_json,
+            codec=codec,
         )
     )
 
@@ -257,6 +274,7 @@ def jobs(
     worker_id: Annotated[str | None, typer.Option("--worker", help="Only this worker's.")] = None,
     limit: Annotated[int, typer.Option(min=1, max=1000, help="How many at most.")] = 20,
     before: Annotated[str | None, typer.Option(help="Go on after this id.")] = None,
+    app_spec: CodecAppOption = None,
     dispatchers: DispatcherOption = None,
     config_file: ConfigOption = None,
     as_json: JsonOption = False,
@@ -274,6 +292,7 @@ def jobs(
             limit=limit,
             before=before,
             as_json=as_json,
+            codec=codec_of(app_spec),
         )
     )
 
@@ -281,6 +300,7 @@ def jobs(
 @app.command()
 def job(
     job_id: Annotated[str, typer.Argument(metavar="ID")],
+    app_spec: CodecAppOption = None,
     dispatchers: DispatcherOption = None,
     config_file: ConfigOption = None,
     as_json: JsonOption = False,
@@ -289,7 +309,9 @@ def job(
     from shunter.cli import inspecting
 
     loaded = load_settings(config_file, os.environ, {"client.dispatchers": dispatchers})
-    raise typer.Exit(inspecting.job(loaded.settings, job_id, as_json=as_json))
+    raise typer.Exit(
+        inspecting.job(loaded.settings, job_id, as_json=as_json, codec=codec_of(app_spec))
+    )
 
 
 @app.command()
@@ -396,6 +418,15 @@ def examine(
     raise typer.Exit(doctor.run(config_file, environ=os.environ, as_json=as_json))
 
 
+def codec_of(app_spec: str | None) -> Codec | None:
+    """Return the codec of an app, if one was named and has one."""
+    if app_spec is None:
+        return None
+    from shunter.app import load_app
+
+    return load_app(app_spec).codec
+
+
 def main() -> None:
     """Run the command; an error of ours is one line and an exit code, not a traceback."""
     sys.excepthook = _print_traceback
@@ -406,7 +437,7 @@ def main() -> None:
         if error is None:
             raise
         name = Text("shunter:", style="red")
-        Terminal(stderr=True).print(name, str(error), soft_wrap=True)
+        Terminal(stderr=True).print(name, redacted(str(error)), soft_wrap=True)
         sys.exit(next(code for kind, code in EXIT_CODES if isinstance(error, kind)))
 
 
@@ -421,7 +452,7 @@ def _print_traceback(
     kind: type[BaseException], error: BaseException, trace: TracebackType | None
 ) -> None:
     """Print an error that is not ours; its message, too, may be somebody else's text."""
-    sys.stderr.write(shown("".join(traceback.format_exception(kind, error, trace))))
+    sys.stderr.write(shown(redacted("".join(traceback.format_exception(kind, error, trace)))))
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ from typing import Protocol
 
 import structlog
 
+from shunter.model.redaction import redacted
 from shunter.shown_text import shown
 
 
@@ -42,11 +43,27 @@ def set_up_logging() -> None:
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso"),
             structlog.processors.format_exc_info,
+            _hide_secrets,
             *renderers,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
     )
+
+
+def _hide_secrets(
+    _logger: object, _method: str, said: structlog.typing.EventDict
+) -> structlog.typing.EventDict:
+    """Keep passwords out of the log: others' errors may quote a URL, and tracebacks do."""
+    return {key: _redacted(value) for key, value in said.items()}
+
+
+def _redacted(value: object) -> object:
+    if isinstance(value, str):
+        return redacted(value)
+    if isinstance(value, list | tuple):
+        return [_redacted(each) for each in value]
+    return value
 
 
 def _show_controls(

@@ -16,6 +16,7 @@ from shunter.cli.inspecting import client_of
 from shunter.cli.terminal import Terminal, json_line
 from shunter.client import Client, SubmittedJob
 from shunter.client.handle import value_of
+from shunter.codec import Codec
 from shunter.errors import AppError, JobCancelled, JobFailed, ResultTimeout
 from shunter.model.retry import Retry
 from shunter.settings import Settings
@@ -69,10 +70,11 @@ def submit(
     wait: bool,
     wait_timeout: float | None,
     as_json: bool,
+    codec: Codec | None = None,
 ) -> int:
     """Submit, wait if asked to, print; return the exit code."""
     out, err = Terminal(soft_wrap=True), Terminal(stderr=True)
-    with client_of(settings) as client:
+    with client_of(settings, codec=codec) as client:
         job = client.with_options(**options, reply=wait).submit_raw(job_type, payload)
         if job_type in client.unserved and not as_json:
             missing = (f"no worker does {job_type!r} yet", "yellow")

@@ -20,10 +20,12 @@ from msgspec.structs import asdict, force_setattr, replace
 from shunter.app import JobFunction, payload_of
 from shunter.client.addresses import checked_addresses
 from shunter.client.handle import AsyncJob, raise_refusal
+from shunter.client.opening import is_same_call, opened_job, sealed_payload
 from shunter.client.pending_outcomes import PendingOutcomes
 from shunter.client.session import DispatcherSession, OpenSession, Session
+from shunter.codec import Codec
 from shunter.context import current_context
-from shunter.errors import JobNotFound, JobRefused, ResultTimeout
+from shunter.errors import JobNotFound, JobRefused, ResultTimeout, UniqueKeyTaken
 from shunter.key_file import read_caller_key
 from shunter.model.identity import timed_id
 from shunter.model.job import Callback, Job
@@ -76,7 +78,11 @@ class JobOptions(Struct, frozen=True, kw_only=True):
 
 
 class AsyncClient:
-    """Submits jobs to dispatchers. Use it with `async with`."""
+    """Submits jobs to dispatchers. Use it with `async with`.
+
+    `codec` is that of the app that does the jobs. Jobs that are submitted as functions of an app
+    with a codec use that one.
+    """
 
     def __init__(
         self,
@@ -84,10 +90,11 @@ class AsyncClient:
         timeout: float = 10.0,
         max_payload_bytes: int = 16 * 1024 * 1024,
         options: JobOptions = JobOptions(),  # noqa: B008
+        codec: Codec | None = None,
         key_file: str | PathLike[str] | None = None,
         environment: Environment = REAL,
     ) -> None:
-        self._options = options
+        self._options, self._codec = options, codec
         self._environment = environment
         self._awaited = PendingOutcomes(self._fetch, environment)
         # In a handler that a sandbox runs, the sandbox answers and no address is called.
@@ -127,7 +134,8 @@ class AsyncClient:
 
     async def submit(self, job: JobType, /, *args: Any, **kwargs: Any) -> AsyncJob:
         """Submit one job; when this returns, it is stored."""
-        (handle,) = await self._send([self._wish(job, payload_of(*args, **kwargs))])
+        wish = self._wish(job, payload_of(*args, **kwargs))
+        (handle,) = await self._send([wish], self._codec_for(job))
         return handle
 
     async def submit_many(self, job: JobType, calls: Iterable[Any]) -> list[AsyncJob]:
@@ -139,19 +147,23 @@ class AsyncClient:
 
     async def submitting(self, job: JobType, calls: Iterable[Any]) -> AsyncIterator[list[AsyncJob]]:
         """Submit a job for each call, yielding handles as they are stored, some at a time."""
-        wishes = (self._wish(job, _payload_of_call(call)) for call in calls)
-        waiting = batches(wishes, lambda wish: len(wish.payload), most=BATCH_JOBS)
+        all_wishes = (self._wish(job, _payload_of_call(call)) for call in calls)
+        waiting = batches(all_wishes, lambda wish: len(wish.payload), most=BATCH_JOBS)
         while some := list(itertools.islice(waiting, BATCHES_UNDER_WAY)):
-            handles = await asyncio.gather(*map(self._send, some))
+            codec = self._codec_for(job)
+            handles = await asyncio.gather(*(self._send(wishes, codec) for wishes in some))
             yield list(itertools.chain.from_iterable(handles))
 
     async def submit_raw(self, job_type: str, payload: bytes, *, job_id: str = "") -> AsyncJob:
         """Submit a payload that is a msgpack document already, perhaps under an id of yours."""
-        wish = self._wish(job_type, payload)
-        (handle,) = await self._send([replace(wish, id=job_id) if job_id else wish])
+        (handle,) = await self._send([self._wish(job_type, payload, job_id)], self._codec)
         return handle
 
-    def _wish(self, job: JobType, payload: bytes) -> Submission:
+    def _codec_for(self, job: JobType) -> Codec | None:
+        """Return the codec of the function's own app, or else the client's."""
+        return (job.codec if isinstance(job, JobFunction) else None) or self._codec
+
+    def _wish(self, job: JobType, payload: bytes, job_id: str = "") -> Submission:
         job_type, options = (job, self._options)
         if isinstance(job, JobFunction):
             handler = job.handler
@@ -163,9 +175,10 @@ class AsyncClient:
                 retry=handler.retry if options.retry is None else options.retry,
             )
         assert isinstance(job_type, str)
-        job_id = timed_id(
+        job_id = job_id or timed_id(
             self._environment.wall(), int.from_bytes(self._environment.token_bytes(10))
         )
+        payload = sealed_payload(self._codec_for(job), payload, job_id, job_type)
         if len(payload) > self._max_payload_bytes + 16:
             raise JobRefused(
                 job_id,
@@ -175,27 +188,52 @@ class AsyncClient:
             )
         return Submission(job_id, job_type, payload, **asdict(options))
 
-    async def _send(self, wishes: Sequence[Submission]) -> list[AsyncJob]:
+    async def _send(self, wishes: Sequence[Submission], codec: Codec | None) -> list[AsyncJob]:
         """Submit, and return the handles: results may arrive before the receipt does.
 
         Where a unique key belongs to an earlier job, the handle is that job's.
         """
-        handles = [self.job_handle(wish.id, wish.type) for wish in wishes]
+        handles = [self._handle(wish.id, wish.type, codec) for wish in wishes]
         answer = await self._session.ask(Kind.SUBMIT, lambda n: Submit(n, tuple(wishes)))
         assert isinstance(answer, Accepted)
         self._session.unserved = answer.unserved
-        for receipt in answer.receipts:
+        receipts = list(answer.receipts)
+        if codec is not None and any(receipt.reason for receipt in receipts):
+            receipts = await self._judged_again(wishes, receipts, codec)
+        for receipt in receipts:
             raise_refusal(receipt)
         return [
-            handle if receipt.job_id == handle.id else self.job_handle(receipt.job_id, handle.type)
-            for handle, receipt in zip(handles, answer.receipts, strict=True)
+            handle
+            if receipt.job_id == handle.id
+            else self._handle(receipt.job_id, handle.type, codec)
+            for handle, receipt in zip(handles, receipts, strict=True)
         ]
+
+    async def _judged_again(
+        self, wishes: Sequence[Submission], receipts: Sequence[Receipt], codec: Codec
+    ) -> list[Receipt]:
+        """Accept what was refused only because the same arguments are other bytes when sealed."""
+        holders = [UniqueKeyTaken.holder_in(receipt.reason) for receipt in receipts]
+        found = await self._jobs_in_full(list(dict.fromkeys(filter(None, holders))))
+        by_id = {job.id: job for job in found}
+        judged = []
+        for wish, receipt, holder_id in zip(wishes, receipts, holders, strict=True):
+            holder = by_id.get(holder_id or "")
+            is_same = holder is not None and is_same_call(
+                codec, wish.payload, holder, job_id=wish.id, type=wish.type
+            )
+            judged.append(Receipt(holder_id) if holder_id and is_same else receipt)
+        return judged
 
     # ---- outcomes
 
     def job_handle(self, job_id: str, job_type: str = "") -> AsyncJob:
         """Return a handle for a job, whoever submitted it."""
-        return self._awaited.handle(job_id) or self._awaited.add(AsyncJob(self, job_id, job_type))
+        return self._handle(job_id, job_type, self._codec)
+
+    def _handle(self, job_id: str, job_type: str, codec: Codec | None) -> AsyncJob:
+        known = self._awaited.handle(job_id)
+        return known or self._awaited.add(AsyncJob(self, job_id, job_type, codec))
 
     async def as_completed(
         self, jobs: Iterable[AsyncJob], timeout: float | None = None
@@ -244,10 +282,11 @@ class AsyncClient:
         Those asked for by id come in that order and in full; one that is not there is left out.
         """
         if job_ids := query.get("job_ids"):
-            return await self._jobs_in_full(list(dict.fromkeys(job_ids)))
+            found = await self._jobs_in_full(list(dict.fromkeys(job_ids)))
+            return [opened_job(self._codec, job) for job in found]
         answer = await self._session.ask(Kind.LIST, lambda n: JobsAsked(n, **query, parts=True))
         assert isinstance(answer, JobsListed)
-        return list(answer.jobs)
+        return [opened_job(self._codec, job) for job in answer.jobs]
 
     async def _jobs_in_full(self, job_ids: list[str]) -> list[Job]:
         """Ask until all are shown: an answer may end early, and always at its end."""

@@ -8,6 +8,8 @@ from typing import Any, Protocol
 
 import msgspec
 
+from shunter.client.opening import opened_outcome
+from shunter.codec import Codec
 from shunter.errors import JobCancelled, JobFailed, JobNotFound, JobRefused, ResultTimeout
 from shunter.model.job import Job, Status
 from shunter.model.submission import Receipt
@@ -27,11 +29,14 @@ class _Client(Protocol):
 class AsyncJob:
     """A job that was submitted, or is about to be."""
 
-    def __init__(self, client: _Client, job_id: str, job_type: str) -> None:
+    def __init__(
+        self, client: _Client, job_id: str, job_type: str, codec: Codec | None = None
+    ) -> None:
         self.id = job_id
         self.type = job_type
         self.outcome: Outcome | None = None
-        self._client = client
+        self._fault: Exception | None = None
+        self._client, self._codec = client, codec
         self._waiter: asyncio.Future[Outcome] | None = None
 
     def __repr__(self) -> str:
@@ -48,13 +53,21 @@ class AsyncJob:
         return value_of(await self.wait(timeout))
 
     async def wait(self, timeout: float | None = None) -> Outcome:
-        """Wait until the job has ended, however it ended."""
-        if self.outcome is not None:
-            return self.outcome
-        try:
-            return await asyncio.wait_for(asyncio.shield(self._awaited()), timeout)
-        except TimeoutError:
-            raise ResultTimeout(self.id, timeout or 0.0) from None
+        """Wait until the job has ended, however it ended; raise CodecError if it can't be read."""
+        if self.outcome is None:
+            try:
+                await asyncio.wait_for(asyncio.shield(self._awaited()), timeout)
+            except TimeoutError:
+                raise ResultTimeout(self.id, timeout or 0.0) from None
+        known = self.known_outcome()
+        assert known is not None
+        return known
+
+    def known_outcome(self) -> Outcome | None:
+        """Return how the job ended, if that is known here, or raise CodecError."""
+        if self._fault is not None:
+            raise self._fault
+        return self.outcome
 
     def when_done(self, call: Callable[[AsyncJob], None]) -> None:
         """Have `call` called with this job once its outcome is known."""
@@ -78,10 +91,14 @@ class AsyncJob:
         raise_refusal(receipt)
 
     def settle(self, outcome: Outcome) -> None:
-        """Take note of how the job ended."""
+        """Take note of how the job ended; a result that can't be opened is for who waits."""
         self.outcome = outcome
+        try:
+            self.outcome = opened_outcome(self._codec, outcome)
+        except Exception as error:
+            self._fault = error
         if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(outcome)
+            self._waiter.set_result(self.outcome)
 
     def mark_lost(self) -> None:
         """Take note that the dispatcher does not know the job."""

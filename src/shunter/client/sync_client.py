@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from shunter.client.addresses import checked_addresses
 from shunter.client.async_client import AsyncClient, JobType
 from shunter.client.handle import AsyncJob, value_of
+from shunter.codec import Codec
 from shunter.model.job import Job, Status
 from shunter.model.submission import Receipt
 from shunter.model.worker import Worker
@@ -45,7 +46,7 @@ class SubmittedJob:
 
     def wait(self, timeout: float | None = None) -> Outcome:
         """Wait until the job has ended, however it ended."""
-        return self._job.outcome or self._client._do(self._job.wait(timeout))
+        return self._job.known_outcome() or self._client._do(self._job.wait(timeout))
 
     def status(self) -> Status:
         return self._client._do(self._job.status())
@@ -55,13 +56,18 @@ class SubmittedJob:
 
 
 class Client:
-    """Submits jobs to dispatchers. Use it with `with`, from any thread."""
+    """Submits jobs to dispatchers. Use it with `with`, from any thread.
+
+    `codec` is that of the app that does the jobs. Jobs that are submitted as functions of an app
+    with a codec use that one.
+    """
 
     def __init__(
         self,
         *addresses: str,
         timeout: float = 10.0,
         max_payload_bytes: int = 16 << 20,
+        codec: Codec | None = None,
         key_file: str | PathLike[str] | None = None,
     ) -> None:
         addresses = checked_addresses(addresses)
@@ -75,6 +81,7 @@ class Client:
             *addresses,
             timeout=timeout,
             max_payload_bytes=max_payload_bytes,
+            codec=codec,
             key_file=key_file,
         )
         self._async: AsyncClient = self._do(_called(made))

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from shunter.app import JobFunction
 from shunter.client.tasks import TaskName
 from shunter.client.udp_client import AsyncTask, AsyncUdpClient, task_value
+from shunter.codec import Codec
 from shunter.net.dialogue import DEFAULT_DISPATCHER
 from shunter.wire.messages import Outcome
 from shunter.wire.udp.keys import Secret
@@ -45,7 +46,7 @@ class AddedTask:
 
     def wait(self, timeout: float | None = None) -> Outcome:
         """Wait until the task has ended, however it ended."""
-        return self._task.outcome or self._client._do(self._task.wait(timeout))
+        return self._task.known_outcome() or self._client._do(self._task.wait(timeout))
 
     def result(self, timeout: float | None = None) -> Any:
         """Wait for the result; raise JobFailed, NotPlaced or ResultTimeout."""
@@ -66,6 +67,7 @@ class UdpClient:
         name: str = "",
         bind: UdpAddress | None = None,
         max_packet_bytes: int = MAX_PACKET_BYTES,
+        codec: Codec | None = None,
     ) -> None:
         self._async = AsyncUdpClient(
             dispatcher,
@@ -76,6 +78,7 @@ class UdpClient:
             name=name,
             bind=bind,
             max_packet_bytes=max_packet_bytes,
+            codec=codec,
         )
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(

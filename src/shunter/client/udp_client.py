@@ -14,9 +14,12 @@ from os import PathLike, fspath
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from shunter.app import JobFunction, payload_of
+from shunter.client.opening import opened_outcome, sealed_payload
 from shunter.client.tasks import NoticeVerdict, TaskName, Tasks, outcome_of
+from shunter.codec import Codec
 from shunter.errors import (
     DispatcherBusy,
     JobError,
@@ -29,7 +32,7 @@ from shunter.errors import (
 )
 from shunter.key_file import read_key_file
 from shunter.model.document import NIL
-from shunter.model.job import ErrorKind, Status
+from shunter.model.job import DEFAULT_TYPE, ErrorKind, Status
 from shunter.model.key import udp_key
 from shunter.net.dialogue import (
     DEFAULT_DISPATCHER,
@@ -69,9 +72,11 @@ PING_GROWTH = 1.5
 class AsyncTask:
     """A task that was added, or is about to be. Its id is the client's own name for it."""
 
-    def __init__(self, task_id: TaskName, job_type: str) -> None:
+    def __init__(self, task_id: TaskName, job_type: str, codec: Codec | None = None) -> None:
         self.id = task_id
         self.type = job_type
+        self._codec = codec
+        self._fault: Exception | None = None
         self.job_id = ""
         """The dispatcher's name for it, where the notice of its end said so."""
         self.outcome: Outcome | None = None
@@ -94,6 +99,12 @@ class AsyncTask:
             await self._wait_at_most(timeout)
         if self.outcome is None:
             raise JobError(str(self.id), "its client was closed; it goes on, but unheard")
+        return self.known_outcome() or self.outcome
+
+    def known_outcome(self) -> Outcome | None:
+        """Return how the task ended, if that is known here, or raise CodecError."""
+        if self._fault is not None:
+            raise self._fault
         return self.outcome
 
     async def _wait_at_most(self, timeout: float) -> None:
@@ -108,8 +119,13 @@ class AsyncTask:
         return task_value(await self.wait(timeout))
 
     def settle(self, outcome: Outcome, job_id: str) -> None:
-        """Take note of how the task ended."""
+        """Take note of how the task ended; what was sealed was so for the dispatcher's job."""
         self.outcome, self.job_id = outcome, job_id
+        try:
+            opened = opened_outcome(self._codec, replace(outcome, job_id=job_id))
+            self.outcome = replace(opened, job_id=outcome.job_id)
+        except Exception as error:
+            self._fault = error
         self._ended.set()
 
     def abandon(self) -> None:
@@ -138,6 +154,7 @@ class AsyncUdpClient:
 
     `key_file` is what `shunter key new` wrote for this client. Else `secret` and `key` are a key
     and its name; without a name, the secret is what the dispatcher's `udp.secret_file` has in it.
+    `codec` is that of the app that does the jobs.
 
     A dispatcher knows a client by its address, so one that is to get the notices of an earlier one
     has to be given the same with `bind`; where packets are signed, also the `name` that the
@@ -155,11 +172,12 @@ class AsyncUdpClient:
         name: str = "",
         bind: UdpAddress | None = None,
         max_packet_bytes: int = MAX_PACKET_BYTES,
+        codec: Codec | None = None,
         environment: Environment = REAL,
     ) -> None:
         if not 0 < timeout <= RESENT_SECONDS:
             raise ValueError(f"timeout {timeout}: use seconds above 0, at most {RESENT_SECONDS:g}")
-        self._dispatcher, self._bind = dispatcher, bind
+        self._dispatcher, self._bind, self._codec = dispatcher, bind, codec
         self._key = _key(key, secret, key_file)
         self._environment = environment
         self._name = name or peer_name("client", environment)
@@ -227,10 +245,22 @@ class AsyncUdpClient:
         A payload that is a list is positional arguments, a map is named ones; `Packed` bytes are
         a msgpack document already. Raises JobRefused, DispatcherBusy or Unreachable.
         """
+        return await self._add(type, payload, task_id, priority, None)
+
+    async def _add(
+        self,
+        type: str | None,  # noqa: A002
+        payload: Any,
+        task_id: TaskName | None,
+        priority: int | None,
+        codec: Codec | None,
+    ) -> AsyncTask:
         if self._dialogue is None:
             await self.open()
         task_id = unguessable_id(self._environment) if task_id is None else task_id
         packed = payload if isinstance(payload, Packed) else Packed(result_of(payload))
+        if codec := codec or self._codec:
+            packed = Packed(sealed_payload(codec, packed, "", type or DEFAULT_TYPE))
         params = AddTask(
             task_id=task_id,
             type=type,
@@ -239,7 +269,7 @@ class AsyncUdpClient:
         )
         if not self._tasks.add(task_id):
             raise JobRefused(str(task_id), "task_id", "is under way already; use another")
-        addition = self._additions[task_id] = _Addition(AsyncTask(task_id, type or ""))
+        addition = self._additions[task_id] = _Addition(AsyncTask(task_id, type or "", codec))
         self._ping_later()
         try:
             await self._confirmed(params, addition)
@@ -251,12 +281,12 @@ class AsyncUdpClient:
 
     async def submit(self, job: str | JobFunction[..., Any], /, *args: Any, **kw: Any) -> AsyncTask:
         """Add a task for a call of this job, under an id made here."""
-        job_type, priority = job, None
+        job_type, priority, codec = job, None, None
         if isinstance(job, JobFunction):
-            job_type, priority = job.handler.type, job.handler.priority
+            job_type, priority, codec = job.handler.type, job.handler.priority, job.codec
         assert isinstance(job_type, str)
         payload = Packed(payload_of(*args, **kw))
-        return await self.add_task(job_type, payload, priority=priority or None)
+        return await self._add(job_type, payload, None, priority or None, codec)
 
     async def submit_many(
         self, job: str | JobFunction[..., Any], calls: Iterable[Any]

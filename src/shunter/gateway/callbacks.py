@@ -20,6 +20,7 @@ from shunter.errors import StoreError
 from shunter.gateway.udp.clients import UdpClients
 from shunter.model.allowed_hosts import SETTING
 from shunter.model.job import Job
+from shunter.model.redaction import without_callback_of
 from shunter.net.calling import Answer, CallFailed, CallForbidden
 from shunter.net.environment import REAL, Environment
 from shunter.net.tls import CallerFiles
@@ -128,7 +129,7 @@ class CallbackCaller:
             json=body,
             headers={"Idempotency-Key": job.id, "Shunter-Try": str(mine.tries)},
         )
-        return None if answer.is_success else _said(answer)
+        return None if answer.is_success else without_callback_of(mine.url, _said(answer))
 
 
 def _document(job: Job) -> bytes:

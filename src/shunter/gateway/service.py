@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import re
 from collections.abc import Awaitable, Callable
 
 import structlog
@@ -31,6 +30,7 @@ from shunter.model.allowed_hosts import allowed_hosts
 from shunter.model.health import HealthRules
 from shunter.model.key import Role
 from shunter.model.presence import Skews
+from shunter.model.redaction import redacted_url
 from shunter.model.retry import Retry
 from shunter.net.curve import CurveGate, CurveListener
 from shunter.net.environment import REAL, Environment
@@ -181,7 +181,7 @@ class Service:
                 dispatcher=self.dispatcher.id,
                 frontend=self._settings.zmq.frontend,
                 backend=self._settings.zmq.backend,
-                store=shown_url(self._settings.store.url),
+                store=redacted_url(self._settings.store.url),
             )
             await self._stopping.wait()
             self.ready.clear()
@@ -356,11 +356,6 @@ class Service:
 
     def _refused(self, worker_id: str, error: JobError) -> None:
         self._refusals.note(worker_id, type(error).__name__, str(error))
-
-
-def shown_url(url: str) -> str:
-    """Write a store's address without the password that may be in it."""
-    return re.sub(r"//[^/]*@", "//", url)
 
 
 def udp_rules_of(settings: Settings) -> UdpRules:

@@ -25,6 +25,8 @@ from ipaddress import (
 
 from msgspec import Struct
 
+from shunter.model.redaction import redacted_callback
+
 LOOPBACK = ("localhost", "127.0.0.0/8", "::1")
 """What is allowed unless the settings say otherwise: this machine."""
 
@@ -66,7 +68,7 @@ class AllowedHosts(Struct, frozen=True):
 
     def fault(self, url: str) -> str | None:
         """Say why a URL may not be called back, and what to do about it; None if it may be."""
-        shown = repr(url[:128])
+        shown = repr(redacted_callback(url)[:128])
         host, fault = _host(url)
         if host is None:
             return f"found {shown}: {fault}"

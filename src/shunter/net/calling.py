@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from shunter.errors import ShunterError
+from shunter.model.redaction import redacted_callback
 from shunter.net.tls import TlsContext
 
 if TYPE_CHECKING:
@@ -107,7 +108,9 @@ class Caller:
             raise CallFailed(f"can't connect to {_place(url)}: {_cause(error)}", was_sent=False)\
                 from None  # fmt: skip
         except (aiohttp.InvalidURL, ValueError) as error:
-            raise CallFailed(f"{url[:128]!r} can't be called: {error}", was_sent=False) from None
+            shown = redacted_callback(url)[:128]
+            fault = str(error).replace(url, shown)
+            raise CallFailed(f"{shown!r} can't be called: {fault}", was_sent=False) from None
         except TimeoutError:
             reason = f"no answer from {_place(url)} within {seconds:g} s"
             raise CallFailed(reason, was_sent=True) from None

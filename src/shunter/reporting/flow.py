@@ -14,6 +14,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from shunter.codec import shown_sealed
 from shunter.flow.flow import Flow
 from shunter.flow.graph.instructions import END_OF_STREAM, Instruction
 from shunter.reporting.document import covered
@@ -80,7 +81,7 @@ def has_run(job: SeenJob) -> bool:
 
 def brief(message: str | None) -> str:
     """Return the first line of an error's message, and of a long one its beginning."""
-    lines = (message or "").strip().splitlines() or ["(no message)"]
+    lines = shown_sealed(message or "").strip().splitlines() or ["(no message)"]
     line = lines[0]
     return line if len(line) <= LONGEST_MESSAGE else f"{line[: LONGEST_MESSAGE - 1]}…"
 

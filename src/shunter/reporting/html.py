@@ -1,7 +1,13 @@
-"""The page of a report: one file with its plots and tables in it, which needs no network."""
+"""The page of a report: one file with its plots and tables in it, which needs no network.
+
+What others wrote, such as errors, is escaped; should something slip through, the page's policy
+lets nothing run and nothing be loaded, and no style apply but the one below.
+"""
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import time
 from collections.abc import Iterable, Sequence
 from html import escape
@@ -40,6 +46,10 @@ footer { color: var(--soft); font-size: .85rem; margin-top: 3rem; }
 """
 
 
+_HASH = base64.b64encode(hashlib.sha256(STYLE.encode()).digest()).decode()
+POLICY = f"default-src 'none'; style-src 'sha256-{_HASH}'; base-uri 'none'; form-action 'none'"
+
+
 def page_of(report: HistoryReport) -> str:
     """Return the whole page."""
     parts = [_head(report)]
@@ -51,6 +61,8 @@ def page_of(report: HistoryReport) -> str:
     body = "\n".join(filter(None, parts))
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">\n'
+        '<meta name="referrer" content="no-referrer">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<title>Shunter: finished jobs</title>\n<style>{STYLE}</style>\n</head>\n<body>\n<main>\n"
         f"{body}\n<footer>Made by <code>shunter report</code>. Times are in UTC. Percentiles are "

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import io
 import math
+import re
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -43,6 +44,10 @@ STYLE = {
 }
 
 
+_STYLE_ELEMENT = re.compile(r"<style[^>]*>.*?</style>", re.DOTALL)
+_STYLE_ATTRIBUTE = re.compile(r' style="([^"]*)"')
+
+
 def matplotlib(module: str = "matplotlib") -> Any:
     """Import a part of matplotlib, or raise a FlowError that says how to get it."""
     try:
@@ -61,7 +66,22 @@ def svg(report: HistoryReport, draw: Callable[[HistoryReport], Any]) -> str:
         figure = draw(report)
         figure.savefig(written, format="svg", transparent=True, metadata={"Date": None})
     text = written.getvalue().decode()
-    return text[text.index("<svg") :].replace(INK, "currentColor")
+    return _without_styles(text[text.index("<svg") :].replace(INK, "currentColor"))
+
+
+def _without_styles(drawn: str) -> str:
+    """Say by attributes what was said by styles, which the page's policy lets nobody write.
+
+    The one rule for all elements becomes two attributes of the whole, which all inherit.
+    """
+    drawn = _STYLE_ELEMENT.sub("", drawn)
+    drawn = drawn.replace("<svg ", '<svg stroke-linejoin="round" stroke-linecap="butt" ', 1)
+    return _STYLE_ATTRIBUTE.sub(_attributes, drawn)
+
+
+def _attributes(found: re.Match[str]) -> str:
+    said = (each.partition(":") for each in found[1].split(";") if each.strip())
+    return "".join(f' {name.strip()}="{value.strip()}"' for name, _, value in said)
 
 
 def throughput(report: HistoryReport) -> Any:

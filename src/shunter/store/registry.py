@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 from msgspec import Struct
 
 from shunter.errors import SettingsError
+from shunter.model.redaction import redacted_url, without_secrets_of
 
 if TYPE_CHECKING:
     from shunter.store.finding import Finding
@@ -95,7 +96,7 @@ def kind_of(url: str) -> StoreKind:
     for kind in KINDS:
         if separator and scheme.lower() in kind.schemes:
             return kind
-    raise _refusal(url or "nothing")
+    raise _refusal(redacted_url(url) if url else "nothing")
 
 
 def driver_of(url: str) -> StoreDriver:
@@ -109,7 +110,8 @@ def store_for(url: str) -> Store:
     try:
         return driver.made(url)
     except ValueError as error:
-        raise _refusal(f"{without_password(url)} ({error})") from None
+        fault = without_secrets_of(url, str(error))
+        raise _refusal(f"{redacted_url(url)} ({fault})") from None
 
 
 def store_mark(url: str) -> str:
@@ -126,12 +128,6 @@ async def existing_store(url: str) -> Store:
     store = store_for(url)
     await driver_of(url).check_exists(url)
     return store
-
-
-def without_password(url: str) -> str:
-    """Write a URL as others may read it."""
-    scheme, _, rest = url.partition("://")
-    return f"{scheme}://{rest.rpartition('@')[2]}"
 
 
 def _refusal(found: str) -> SettingsError:

@@ -29,13 +29,14 @@ from shunter.testing.clock import VirtualClock
 from shunter.testing.process_deaths import ProcessDeaths, ProcessDied
 from shunter.testing.virtual_time import run_virtually, virtual_sleep
 from shunter.worker.failures import failure_of
+from shunter.worker.run_seal import RunSeal
 
 
 class InlineContext:
     """The context of a run in a sandbox."""
 
-    def __init__(self, worker: InlineWorker, job: Job) -> None:
-        self._worker, self._job = worker, job
+    def __init__(self, worker: InlineWorker, job: Job, seal: RunSeal) -> None:
+        self._worker, self._job, self._seal = worker, job, seal
 
     @property
     def client_session(self) -> OpenSession | None:
@@ -55,7 +56,8 @@ class InlineContext:
         return self._job.attempt
 
     def progress(self, done: float, total: float | None = None, note: str = "") -> None:
-        self._worker.advance(Advance(self._job.id, self._job.attempt, done, total, note))
+        sealed = self._seal.note(note) if note else ""
+        self._worker.advance(Advance(self._job.id, self._job.attempt, done, total, sealed))
 
     def cancelled(self) -> bool:
         return self._worker.is_cancelled(Held(self._job.id, self._job.attempt))
@@ -148,10 +150,12 @@ class InlineWorker:
         started = self._clock()
         timeout = job.execution.timeout
         output = io.StringIO()
+        seal = RunSeal(self._app, job.id, job.type)
         with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output), _logs(output):
-            outcome = self._run(job, None if timeout is None else started + timeout)
+            outcome = self._run(job, None if timeout is None else started + timeout, seal)
+        log = seal.log(output.getvalue())
         if isinstance(outcome, Failure) and outcome.kind is ErrorKind.LOST:
-            return Report(job.id, job.attempt, error=outcome, log=output.getvalue())
+            return Report(job.id, job.attempt, error=outcome, log=log)
         took = self._clock() - started
         if timeout is not None and took > timeout:
             message = f"ran for {took:g} s, its time-out is {timeout:g} s"
@@ -160,17 +164,23 @@ class InlineWorker:
             outcome = Failure(ErrorKind.CANCELLED, outcome.message, ended_by="request")
         retry = next((h.retry for h in self._app.handlers() if h.type == job.type), None)
         if isinstance(outcome, Failure):
-            return Report(job.id, job.attempt, error=outcome, log=output.getvalue(), retry=retry)
-        return Report(job.id, job.attempt, result=outcome, log=output.getvalue())
+            return Report(job.id, job.attempt, error=outcome, log=log, retry=retry)
+        return Report(job.id, job.attempt, result=outcome, log=log)
 
-    def _run(self, job: Job, deadline: float | None) -> bytes | Failure:
+    def _run(self, job: Job, deadline: float | None, seal: RunSeal) -> bytes | Failure:
         assert job.payload is not None
-        context = InlineContext(self, job)
+        context = InlineContext(self, job, seal)
         try:
             function = self._app.find(job.type)
-            args, kwargs = function.arguments(job.payload, context)
         except AppError as error:
             return Failure(ErrorKind.REFUSED, str(error))
+        opened = seal.opened(job.payload)
+        if isinstance(opened, Failure):
+            return opened
+        try:
+            args, kwargs = function.arguments(opened, context)
+        except AppError as error:
+            return seal.failure(Failure(ErrorKind.REFUSED, str(error)))
         entered = enter_context(context)
         try:
             with virtual_sleep(self._clock, deadline), self._deaths_of(job, function.function):
@@ -183,15 +193,17 @@ class InlineWorker:
             return self._timed_out(job, "SIGTERM")
         except TimeoutError as error:
             is_over = deadline is not None and self._clock() >= deadline
-            return self._timed_out(job, "request") if is_over else failure_of(error)
+            if is_over:
+                return self._timed_out(job, "request")
+            return seal.failure(failure_of(error))
         except Exception as error:
-            return failure_of(error)
+            return seal.failure(failure_of(error))
         finally:
             leave_context(entered)
         try:
-            return result_of(value)
+            return seal.result(result_of(value))
         except AppError as error:
-            return Failure(ErrorKind.REFUSED, f"handler {job.type!r}: {error}")
+            return seal.failure(Failure(ErrorKind.REFUSED, f"handler {job.type!r}: {error}"))
 
     def _deaths_of(
         self, job: Job, handler: Callable[..., Any]

@@ -14,10 +14,12 @@ from typing import Any
 from shunter.app import App, JobFunction, payload_of
 from shunter.client.async_client import JobOptions
 from shunter.client.handle import value_of
+from shunter.client.opening import is_same_call, opened_job, opened_outcome, sealed_payload
+from shunter.codec import Codec
 from shunter.dispatch import sweep
 from shunter.dispatch.dispatcher import Dispatcher
 from shunter.dispatch.rules import Rules
-from shunter.errors import JobNotFound, JobRefused, ResultTimeout
+from shunter.errors import JobNotFound, JobRefused, ResultTimeout, UniqueKeyTaken
 from shunter.model.identity import timed_id
 from shunter.model.job import Job, Status
 from shunter.model.submission import Receipt, Submission
@@ -41,7 +43,7 @@ class SandboxJob:
 
     @property
     def record(self) -> Job:
-        """The job as the store has it now."""
+        """The job as the store has it now: with a codec, encrypted."""
         return self._sandbox.job(self.id)
 
     @property
@@ -51,7 +53,7 @@ class SandboxJob:
     @property
     def log(self) -> str:
         """What the last run printed and logged."""
-        return self.record.log
+        return self._sandbox.opened(self.record).log
 
     def result(self) -> Any:
         """Run what can run now, and return the result or raise as a client would."""
@@ -59,7 +61,8 @@ class SandboxJob:
         job = self.record
         if not job.status.is_final:
             raise ResultTimeout(self.id, 0.0)
-        return value_of(Outcome(job.id, job.status, job.result, job.error))
+        outcome = Outcome(job.id, job.status, job.result, job.error)
+        return value_of(opened_outcome(self._sandbox.codec, outcome))
 
     def cancel(self) -> None:
         self._sandbox.cancel(self.id)
@@ -81,6 +84,7 @@ class Sandbox:
         seed: int = 0,
         faults: int | None = None,
     ) -> None:
+        self._app = app
         self.clock = VirtualClock()
         self.store = MemoryStore()
         self._random = random.Random(seed)  # noqa: S311
@@ -107,6 +111,11 @@ class Sandbox:
     def __exit__(self, *_: object) -> None:
         finish(self.store.close())
 
+    @property
+    def codec(self) -> Codec | None:
+        """That of the app, by which jobs are submitted and results read."""
+        return self._app.codec
+
     def with_options(self, **options: Any) -> Sandbox:
         """Return this sandbox with other options for what it submits: priority, delay, ..."""
         view = Sandbox.__new__(Sandbox)
@@ -118,14 +127,26 @@ class Sandbox:
         job_type = job if isinstance(job, str) else job.name
         options = {name: getattr(self._options, name) for name in JobOptions.__struct_fields__}
         job_id = timed_id(self.clock(), self._random.getrandbits(80))
-        wish = Submission(job_id, job_type, payload_of(*args, **kwargs), **options)
+        payload = sealed_payload(self.codec, payload_of(*args, **kwargs), job_id, job_type)
+        wish = Submission(job_id, job_type, payload, **options)
         receipts: list[Receipt] = []
         self.dispatcher.submit([wish], None, receipts.extend)
         finish(self.dispatcher.turn())
         (receipt,) = receipts
+        if receipt.reason and (holder := self._same_job(wish, receipt)) is not None:
+            return SandboxJob(self, holder)
         if receipt.reason:
             raise JobRefused(job_id, receipt.field, receipt.reason)
         return SandboxJob(self, receipt.job_id)
+
+    def _same_job(self, wish: Submission, refused: Receipt) -> str | None:
+        """Return the job that was meant where the same arguments were only sealed anew."""
+        holder = UniqueKeyTaken.holder_in(refused.reason)
+        if self.codec is None or holder is None:
+            return None
+        job = self.job(holder)
+        is_same = is_same_call(self.codec, wish.payload, job, job_id=wish.id, type=wish.type)
+        return holder if is_same else None
 
     def submit_many(
         self, job: str | JobFunction[..., Any], calls: Iterable[Any], /
@@ -188,6 +209,10 @@ class Sandbox:
         if job is None:
             raise JobNotFound(job_id)
         return job
+
+    def opened(self, job: Job) -> Job:
+        """Return a record as a client with the app's codec sees it."""
+        return opened_job(self.codec, job)
 
     def cancel(self, job_id: str) -> None:
         """Ask for a job to be stopped, or raise JobRefused."""

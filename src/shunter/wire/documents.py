@@ -25,6 +25,7 @@ from shunter.model.job import (
 )
 from shunter.model.limits import MAX_FACTOR, MAX_MOMENT, MAX_RETRIES, MAX_SECONDS
 from shunter.model.queueing import PRIORITY_LIMIT
+from shunter.model.redaction import redacted_callback
 from shunter.model.report import Report
 from shunter.model.retry import Retry
 from shunter.model.submission import Submission
@@ -186,7 +187,8 @@ class ExecutionDocument(Document, frozen=True, kw_only=True):
 class CallbackDocument(Document, frozen=True, kw_only=True):
     """Whom to call when the job has ended, and how far that has come.
 
-    `due` is when to call next, and null where nothing is to be done, not yet or not any more.
+    Of `url` the values of options are hidden, which may be tokens. `due` is when to call next, and
+    null where nothing is to be done, not yet or not any more.
     """
 
     url: str
@@ -279,7 +281,7 @@ def job_document(job: Job, *, in_full: bool = True) -> JobDocument:
 
 def _callback_document(callback: Callback) -> CallbackDocument:
     return CallbackDocument(
-        url=callback.url,
+        url=redacted_callback(callback.url),
         didCallbackSuccessfully=callback.delivered,
         tries=callback.tries,
         error=callback.error,

@@ -14,7 +14,7 @@ from shunter import Flow
 from shunter.errors import FlowError
 from shunter.flow import sources
 from shunter.flow.location import Location
-from shunter.flow.runtime.codec import Codec
+from shunter.flow.runtime.codec import EventCodec
 from shunter.flow.sources.port import BadInput, WithBadInput
 from shunter.flow.sources.splits import SplitSizes
 from unit.flow.io_steps import carried
@@ -107,7 +107,9 @@ def test_splits_have_every_event_once_in_order(
 def test_its_events_are_the_same_behind_the_codec(given: tuple[SourceCase, Any]) -> None:
     case, source = given
     events = read(source) if not case.has_bad else []
-    codec = Codec({type(event).__name__: type(event) for event in events if hasattr(event, "n")})
+    codec = EventCodec(
+        {type(event).__name__: type(event) for event in events if hasattr(event, "n")}
+    )
 
     assert codec.decode(*codec.encode(events)) == events
 

@@ -58,7 +58,7 @@ def test_a_result_is_delivered_once_with_the_job_that_it_is_of(
     [call] = receiver.heard(1)
 
     assert settled(web, job["id"]) == {
-        "url": f"{receiver.url}/done?x=1",
+        "url": f"{receiver.url}/done?x=***",
         "didCallbackSuccessfully": True,
         "tries": 1,
         "error": "",
@@ -73,6 +73,26 @@ def test_a_result_is_delivered_once_with_the_job_that_it_is_of(
     assert (call.body["result"], call.body["workflow"]) == (3, "w")
     assert "payload" not in call.body
     assert len(receiver.calls) == 1
+
+
+def test_the_token_of_a_callback_goes_to_its_receiver_and_is_shown_to_nobody(
+    shared_yard: Yard, station: Station, web: Web, receiver: Receiver
+) -> None:
+    url = f"{receiver.url}/hooks/T01/x7f3q9w2k5m8hunter2?token=hunter2&hunter2"
+    made = web.raw.post(JOBS, json={"type": "add", "payload": [1, 2], "callback": {"url": url}})
+    job_id = made.json()["id"]
+
+    [call] = receiver.heard(1)
+    settled(web, job_id)
+
+    assert call.path == url.removeprefix(receiver.url)
+    client = shared_yard.client(station)
+    listed = next(job for job in client.jobs(limit=10) if job.id == job_id)
+    shown = [made.text, web.raw.get(JOBS).text, web.raw.get(JOBS + job_id).text, str(call.body)]
+    shown += [repr(client.job(job_id)), repr(listed), station.process.said()]
+    assert all(job_id in each for each in shown[:-1])
+    assert not any("hunter2" in each for each in shown)
+    assert f"{receiver.url}/hooks/T01/***?token=***&" in web.job(job_id)["callback"]["url"]
 
 
 def test_a_failed_job_calls_back_with_its_error(web: Web, receiver: Receiver) -> None:

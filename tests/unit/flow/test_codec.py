@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from shunter.errors import FlowError
 from shunter.flow.runtime import zones
-from shunter.flow.runtime.codec import MIXED, PLAIN, Codec
+from shunter.flow.runtime.codec import MIXED, PLAIN, EventCodec
 from shunter.flow.runtime.states import saved_state, set_state
 
 
@@ -44,7 +44,7 @@ class Pair(NamedTuple):
     right: str
 
 
-CODEC = Codec({"t:Reading": Reading, "t:Struct": Struct, "t:Pair": Pair, "t:Colour": Colour})
+CODEC = EventCodec({"t:Reading": Reading, "t:Struct": Struct, "t:Pair": Pair, "t:Colour": Colour})
 
 
 def there_and_back(events):
@@ -158,7 +158,7 @@ class Visit:
     stays: list[Stay]
 
 
-ZONED = Codec({"t:Stay": Stay, "t:Visit": Visit})
+ZONED = EventCodec({"t:Stay": Stay, "t:Visit": Visit})
 stays = st.builds(Stay, moments, st.lists(moments, max_size=2).map(tuple), st.just({}))
 visits = st.builds(Visit, st.none() | moments, st.lists(stays, max_size=2))
 
@@ -203,7 +203,7 @@ def test_objects_whose_fields_are_plain_are_not_searched_though_their_bytes_look
     monkeypatch,
 ):
     looks_like_one = struct.unpack(">d", b"\x40\xd6\xff\x00\x00\x00\x00\x00")[0]
-    codec, at = Codec({"t:Plain": Plain, "t:Open": Open}), datetime(2026, 1, 1, tzinfo=INDIA)
+    codec, at = EventCodec({"t:Plain": Plain, "t:Open": Open}), datetime(2026, 1, 1, tzinfo=INDIA)
     assert codec.encode([Open(looks_like_one), Open(at)])[0].startswith("@")
     monkeypatch.setattr(zones, "_find", lambda *_: pytest.fail("searched"))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import os
 import resource
@@ -17,6 +18,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from shunter import Flow
 from shunter.errors import FlowError
 from shunter.flow.sinks import Sink, WriteCsv, WriteJsonLines, growing_file
 from shunter.flow.sources import CsvRows, JsonLines
@@ -260,3 +262,28 @@ def test_an_event_that_fits_no_columns_is_refused(tmp_path: Path, event: Any, fa
 
     with pytest.raises(FlowError, match=fault):
         sink.write([event])
+
+
+DANGEROUS = ["=1+1", "+1", "-1", "@SUM(A1)", "\tx", "\rx", "\nx", "＝1", "=cmd|' /C calc'!A0"]
+
+
+@pytest.mark.parametrize("text", DANGEROUS)
+@pytest.mark.parametrize("formulas", ["keep", "escape"])
+def test_texts_that_are_formulas_to_a_spreadsheet_are_kept_or_escaped(
+    tmp_path: Path, text: str, formulas: str
+) -> None:
+    flow = Flow("cells")
+    path = tmp_path / "cells.csv"
+    flow.source([{text: text, "n": -1, "x": "a=b"}]).sink(WriteCsv(path, formulas=formulas))
+    flow.run("local")
+
+    with path.open(newline="") as file:
+        head, row = csv.reader(file)
+    shown = text if formulas == "keep" else f"'{text}"
+    assert head == [shown, "n", "x"]
+    assert row == [shown, "-1", "a=b"]
+
+
+def test_another_word_for_formulas_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(FlowError, match=r"formulas is 'drop'; say one of 'keep', 'escape'"):
+        WriteCsv(tmp_path / "x.csv", formulas="drop")

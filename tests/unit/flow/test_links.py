@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from shunter.errors import FlowError
 from shunter.flow.graph.instructions import FLUSH, Instruction
 from shunter.flow.runners.engines.links import RESEND_SECONDS, Link, LinkEnd, LinkEnvelope
-from shunter.flow.runtime.codec import Codec
+from shunter.flow.runtime.codec import EventCodec
 from shunter.flow.runtime.inbox import Inbox
 
-CODEC = Codec({})
+CODEC = EventCodec({})
 LIMIT = 10
 
 

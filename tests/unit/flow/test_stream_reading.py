@@ -16,7 +16,7 @@ from shunter.flow.graph.source_line import SourceLine
 from shunter.flow.graph.stages import Stage, StageKind
 from shunter.flow.runners.spark.batch.envelopes import instruction_in, rows_in
 from shunter.flow.runners.spark.stream.packed_reader import RAW_EDGE, Offset, PackedReader
-from shunter.flow.runtime.codec import Codec
+from shunter.flow.runtime.codec import EventCodec
 from shunter.flow.sources import Ticks
 
 
@@ -38,7 +38,7 @@ def reader_of(source: Any, most: int = 10) -> PackedReader:
 
 def items_in(batch: Any) -> list[tuple[int, Any]]:
     """Return events and instructions with their epochs, in order."""
-    codec, found = Codec({}), []
+    codec, found = EventCodec({}), []
     for row in () if batch is None else rows_in(batch):
         if row.is_instruction:
             found.append((row.epoch, instruction_in(row, codec)[0].name))

@@ -16,6 +16,7 @@ from shunter.model.allowed_hosts import (
     allowed_hosts,
     is_same_address,
 )
+from shunter.model.redaction import redacted_callback
 
 HERE = allowed_hosts()
 SOME = allowed_hosts(
@@ -117,7 +118,8 @@ def test_an_odd_spelling_is_refused_and_the_refusal_says_what_to_send(url: str) 
     fault = ALL.fault(url) if "localhost" not in url else HERE.fault(url)
 
     assert fault is not None
-    assert fault.startswith(f"found {url[:128]!r}: ")
+    assert fault.startswith(f"found {redacted_callback(url)[:128]!r}: ")
+    assert "secret" not in fault
     assert "send " in fault or "write it in full" in fault
 
 

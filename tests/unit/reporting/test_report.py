@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import re
 from typing import Any
 
 import pytest
@@ -123,6 +126,28 @@ def test_what_a_message_says_is_no_markup() -> None:
 
     assert "<script>" not in page
     assert "&lt;script&gt;x" in page
+
+
+def test_the_pages_policy_allows_its_own_style_and_nothing_else() -> None:
+    jobs = [job(n, type=f"t{n % 3}", status="failed" if n % 4 else "completed") for n in range(20)]
+    page = page_of(report_of(*jobs))
+
+    [policy] = re.findall(r'<meta http-equiv="Content-Security-Policy" content="([^"]*)">', page)
+    [style] = re.findall(r"<style>(.*?)</style>", page, re.DOTALL)
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    assert policy == (
+        f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
+    )
+    assert page.index("Content-Security-Policy") < page.index("<style>")
+    assert page.count("<svg") == 4
+    assert not re.search(r"<script|<style[ /]|\sstyle=|\son\w+=|javascript:", page)
+
+
+def test_plots_keep_their_colours_without_styles() -> None:
+    page = page_of(report_of(job(0.25)))
+
+    assert re.search(r'<path [^>]*fill="#[0-9a-f]{6}"', page)
+    assert 'stroke-linejoin="round" stroke-linecap="butt"' in page
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from long_runs import examples
 from shunter.model.identity import is_name
@@ -348,6 +349,12 @@ def test_a_report_that_is_wrong_names_its_field(changes: dict[str, Any], field: 
 
 
 # ---- documents
+
+
+def test_the_token_of_a_callback_is_not_written() -> None:
+    job = replace(JOB, callback=Callback("http://127.0.0.1/x?token=hunter2"))
+
+    assert b"hunter2" not in msgspec.json.encode(job_document(job))
 
 
 def test_a_job_is_written_in_full() -> None:

@@ -16,7 +16,7 @@ from shunter.flow.graph.keys import as_key
 from shunter.flow.graph.stages import Stage, StageKind, key_name
 from shunter.flow.graph.times import WRITERS, Number, to_timestamp, writer_of
 from shunter.flow.graph.windows import Marks
-from shunter.flow.runtime.codec import Codec
+from shunter.flow.runtime.codec import EventCodec
 from shunter.flow.runtime.in_out import Needs
 from shunter.flow.runtime.sending import Bad
 from shunter.flow.runtime.states import KeyedStates
@@ -28,7 +28,7 @@ NO_WINDOW = 0
 """Where everything lies that is in no window."""
 
 
-_CODEC = Codec({})
+_CODEC = EventCodec({})
 
 
 class Aggregator:

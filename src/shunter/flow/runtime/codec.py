@@ -37,7 +37,7 @@ _BUILT_IN = {kind.__name__: kind for kind in (*_PLAIN_TYPES, *_TYPED)}
 _ZONED = msgspec.msgpack.Decoder(tuple[list[Zone], msgspec.Raw])
 
 
-class Codec:
+class EventCodec:
     """For one flow, whose own types are given by name."""
 
     def __init__(self, types: Mapping[str, type]) -> None:

@@ -23,7 +23,7 @@ from shunter.flow.graph.stages import Stage
 from shunter.flow.graph.times import Number
 from shunter.flow.graph.windows import Marks
 from shunter.flow.runtime.aggregator import joined_marks, marking
-from shunter.flow.runtime.codec import Codec
+from shunter.flow.runtime.codec import EventCodec
 from shunter.flow.runtime.in_out import Needs
 from shunter.flow.runtime.sending import Bad
 
@@ -119,7 +119,7 @@ class Ordered:
         by_edge: dict[int, list[Any]] = {}
         for _, edge, event in self._held:
             by_edge.setdefault(edge, []).append(event)
-        codec = Codec(self._types() if by_edge else {})
+        codec = EventCodec(self._types() if by_edge else {})
         return {
             "marks": self._marks.snapshot(),
             "held": [[edge, *codec.encode(events)] for edge, events in by_edge.items()],
@@ -130,7 +130,7 @@ class Ordered:
         self._marks.restore(saved["marks"])
         self._inner.restore(saved["inner"])
         self._bound = self._passed()
-        codec = Codec(self._types() if saved["held"] else {})
+        codec = EventCodec(self._types() if saved["held"] else {})
         for edge, kind, body in saved["held"]:
             events, order = codec.decode(kind, body), self._orders[edge]
             self._held += [(order.moment(event), edge, event) for event in events]
@@ -215,7 +215,7 @@ def joined_held(
     is_mine: Callable[[Any], bool],
 ) -> Any:
     """Make one of what several workers have kept, with the events of one's own keys alone."""
-    codec, routes = Codec(types), {edge.number: edge.route for edge in stage.inputs}
+    codec, routes = EventCodec(types), {edge.number: edge.route for edge in stage.inputs}
     held: list[Any] = []
     found = list(snapshots)
     for saved in found:

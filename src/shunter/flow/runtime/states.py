@@ -13,10 +13,10 @@ import msgspec
 
 from shunter.errors import FlowError
 from shunter.flow.graph.stages import Stage
-from shunter.flow.runtime.codec import Codec
+from shunter.flow.runtime.codec import EventCodec
 from shunter.flow.runtime.zones import may_have_moments, zones_in
 
-_CODEC = Codec({})
+_CODEC = EventCodec({})
 
 _ZONED = 1
 """The code of a state in a checkpoint that has datetimes with zones of their own."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from shunter.errors import FlowError
 from shunter.flow.location import AnyPath
 from shunter.flow.sinks.formats import (
     LINE_COMPRESSIONS,
@@ -14,12 +15,16 @@ from shunter.flow.sinks.formats import (
 )
 from shunter.flow.sinks.line_sink import LineSink
 
+FORMULAS = ("keep", "escape")
+
 
 class WriteCsv(LineSink):
     """Writes each event as a row, exactly once; the file appears when all are written.
 
     `columns` are the fields to write; defaults to those of the first event. One writer makes a
-    file of it, many tasks a folder of part files, as `WriteJsonLines` does.
+    file of it, many tasks a folder of part files, as `WriteJsonLines` does. `formulas` is "keep",
+    or "escape" for files that people open in a spreadsheet: texts that begin as a formula does
+    (= + - @, tab, line break) get a ' before them.
     """
 
     def __init__(
@@ -32,13 +37,24 @@ class WriteCsv(LineSink):
         mode: str = "overwrite",
         files: int | None = None,
         compression: str | None = None,
+        formulas: str = "keep",
     ) -> None:
         self._compression = checked_compression(compression, LINE_COMPRESSIONS, "WriteCsv")
         self._columns = None if columns is None else tuple(columns)
         self._delimiter = delimiter
-        form = CsvFormat(str(path), self._columns, delimiter, compression)
+        self._formulas = formulas
+        form = CsvFormat(
+            str(path),
+            self._columns,
+            delimiter,
+            compression,
+            escapes_formulas=formulas == "escape",
+        )
         super().__init__(path, form, partition_by=partition_by, mode=mode, files=files)
         self._form, self._text = form, CsvText(form)
+        if formulas not in FORMULAS:
+            names = ", ".join(map(repr, FORMULAS))
+            raise FlowError(f"WriteCsv: formulas is {formulas!r}; say one of {names}")
 
     def _at(self, path: str) -> WriteCsv:
         return WriteCsv(
@@ -48,6 +64,7 @@ class WriteCsv(LineSink):
             partition_by=self.partition_by,
             mode=self.mode,
             compression=self._compression,
+            formulas=self._formulas,
         )
 
     def _begin(self, columns: Any) -> bytes:

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import csv
 import gzip
-import io
 from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any, BinaryIO, Protocol, cast
 
 import msgspec
@@ -204,6 +204,7 @@ class CsvFormat:
     columns: tuple[str, ...] | None = None
     delimiter: str = ","
     compression: str | None = None
+    escapes_formulas: bool = False
 
     @property
     def suffix(self) -> str:
@@ -262,9 +263,11 @@ class CsvText:
         return head + self._encoded(rows)
 
     def _encoded(self, rows: list[list[Any]]) -> bytes:
-        text = io.StringIO()
-        csv.writer(text, delimiter=self._format.delimiter, lineterminator="\n").writerows(rows)
-        return text.getvalue().encode()
+        if self._format.escapes_formulas:
+            rows = [[_harmless_cell(cell) for cell in row] for row in rows]
+        lines = _Lines()
+        csv.writer(lines, delimiter=self._format.delimiter, lineterminator="\r\n").writerows(rows)
+        return "".join(lines).encode()
 
     def _fault(self, fact: str) -> FlowError:
         columns = ", ".join(self.columns or [])
@@ -272,6 +275,26 @@ class CsvText:
             f"{self._format.path}: {fact}, and its columns are {columns}; name them with "
             "columns=…, and give each event all of them"
         )
+
+
+class _Lines(list[str]):
+    """Rows as text. Only what is in its own line ends does the library put into quotes, so it is
+    told of both, and the ends are then made short."""
+
+    def write(self, row: str) -> None:
+        self.append(f"{row[:-2]}\n")
+
+
+_FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
+_NUMBERS = (bool, int, float, Decimal, type(None))
+
+
+def _harmless_cell(cell: Any) -> Any:
+    """Return what a spreadsheet shows and does not compute: text that begins so, behind a '."""
+    if isinstance(cell, _NUMBERS):
+        return cell
+    text = str(cell)
+    return f"'{text}" if text.startswith(_FORMULA_STARTS) else cell
 
 
 _SUFFIXES = {None: "", "gzip": ".gz", "zstd": ".zst"}

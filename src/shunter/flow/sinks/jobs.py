@@ -10,6 +10,7 @@ from typing import Any
 
 from shunter.client.async_client import AsyncClient, JobOptions
 from shunter.client.sync_client import Client
+from shunter.codec import Codec
 from shunter.errors import FlowError, ShunterError, Unreachable
 from shunter.payload import payload_of
 
@@ -25,7 +26,7 @@ class SubmitJobs:
     `key` makes of an event what no other job has: a second one with the same key is not stored.
     `call` makes the job's arguments of an event; without it the event is what is passed on. A
     dict has named arguments, a tuple or list several, anything else is one. `options` are those
-    of a submission, such as `priority`.
+    of a submission, such as `priority`. `codec` is that of the app that does the jobs.
     """
 
     def __init__(
@@ -34,16 +35,22 @@ class SubmitJobs:
         *dispatchers: str,
         key: Callable[[Any], object],
         call: Callable[[Any], Any] = lambda event: event,
+        codec: Codec | None = None,
         **options: Any,
     ) -> None:
         self._type, self._dispatchers, self._options = type, dispatchers, options
-        self._key, self._call = key, call
+        self._key, self._call, self._codec = key, call, codec
         self._conversation: _Conversation | None = None
         JobOptions(**options)
 
     def part(self, index: int, count: int) -> SubmitJobs:
         return SubmitJobs(
-            self._type, *self._dispatchers, key=self._key, call=self._call, **self._options
+            self._type,
+            *self._dispatchers,
+            key=self._key,
+            call=self._call,
+            codec=self._codec,
+            **self._options,
         )
 
     def open(self, saved: None) -> None:
@@ -53,7 +60,8 @@ class SubmitJobs:
                 client.standing()
         except Unreachable as error:
             raise FlowError(str(error)) from error
-        self._conversation = _Conversation(self._dispatchers, {**self._options, "reply": False})
+        options = {**self._options, "reply": False}
+        self._conversation = _Conversation(self._dispatchers, options, self._codec)
 
     def write(self, events: Sequence[Any]) -> int:
         assert self._conversation is not None, "not open"
@@ -81,10 +89,12 @@ class SubmitJobs:
 class _Conversation:
     """An asynchronous client on a thread of its own, which submits some jobs while others come."""
 
-    def __init__(self, dispatchers: tuple[str, ...], options: dict[str, Any]) -> None:
+    def __init__(
+        self, dispatchers: tuple[str, ...], options: dict[str, Any], codec: Codec | None
+    ) -> None:
         self._runner = asyncio.Runner()
         self._thread = ThreadPoolExecutor(1, "shunter-sink")
-        client = AsyncClient(*dispatchers, timeout=ANSWER_SECONDS)
+        client = AsyncClient(*dispatchers, timeout=ANSWER_SECONDS, codec=codec)
         self._client = client.with_options(**options)
         self._under_way: Future[None] | None = None
 

@@ -12,6 +12,7 @@ import msgspec
 
 from shunter.client.async_client import AsyncClient
 from shunter.client.sync_client import Client
+from shunter.codec import Codec, is_sealed, label_of, shown_label, shown_sealed
 from shunter.errors import FlowError, Unreachable
 from shunter.flow.sources.job_harvest import LISTED_AT_ONCE, Ended, Harvest
 from shunter.flow.sources.reading_ahead import ReadingAhead
@@ -31,6 +32,7 @@ class FinishedJobs:
     An event is a dict with `id`, `type`, `status` (completed, failed or cancelled), `payload`,
     `result`, `error`, `attempts`, `created`, `started`, `ended`, `worker`, `workflow`, `run` and
     `unique_key`. It ends with those that had ended when it came to them, or with `follow` never.
+    `codec` is that of the app that did them; without it, what it sealed is told as encrypted.
     """
 
     def __init__(
@@ -39,11 +41,13 @@ class FinishedJobs:
         *dispatchers: str,
         statuses: Collection[str] = ("completed", "failed", "cancelled"),
         follow: bool = False,
+        codec: Codec | None = None,
     ) -> None:
         known = {status.word: status for status in FINAL}
         if unknown := [word for word in statuses if word not in known]:
             raise FlowError(f"no job ends as {unknown[0]!r}; choose of {', '.join(sorted(known))}")
         self._type, self._dispatchers, self._follow = type, dispatchers, follow
+        self._codec = codec
         self._statuses = frozenset(known[word] for word in statuses)
         self._ahead: ReadingAhead | None = None
         self._waiting: list[tuple[Ended, Any]] = []
@@ -88,7 +92,7 @@ class FinishedJobs:
         self, stopped: threading.Event, known: dict[str, Any]
     ) -> Generator[list[tuple[Ended, Any]], None, None]:
         with asyncio.Runner() as runner:
-            client = AsyncClient(*self._dispatchers, timeout=ANSWER_SECONDS)
+            client = AsyncClient(*self._dispatchers, timeout=ANSWER_SECONDS, codec=self._codec)
 
             def listing(status: Status | None, before: str | None) -> list[Job]:
                 query = {"type": self._type, "status": status, "before": before}
@@ -128,7 +132,9 @@ def _event_of(job: Job) -> dict[str, Any]:
         "status": job.status.word,
         "payload": _value(job.payload),
         "result": _value(job.result),
-        "error": None if error is None else {"kind": str(error.kind), "message": error.message},
+        "error": None
+        if error is None
+        else {"kind": str(error.kind), "message": shown_sealed(error.message)},
         "attempts": job.attempt,
         "created": job.created,
         "started": job.execution.started,
@@ -141,4 +147,6 @@ def _event_of(job: Job) -> dict[str, Any]:
 
 
 def _value(document: bytes | None) -> Any:
+    if document is not None and is_sealed(document):
+        return shown_label(label_of(document))
     return None if document is None else msgspec.msgpack.decode(document)

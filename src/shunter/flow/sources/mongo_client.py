@@ -11,6 +11,7 @@ from pymongo.database import Database
 from pymongo.errors import ConfigurationError, ConnectionFailure, PyMongoError
 
 from shunter.errors import FlowError
+from shunter.model.redaction import redacted_url, without_secrets_of
 
 ANSWER_SECONDS = 5.0
 
@@ -19,9 +20,12 @@ def connected(url: str) -> Database[dict[str, Any]]:
     """Return the database that the URL names, once the server has answered."""
     with mongo_faults(url):
         milliseconds = int(ANSWER_SECONDS * 1000)
-        client = MongoClient[dict[str, Any]](
-            url, tz_aware=True, serverSelectionTimeoutMS=milliseconds
-        )
+        try:
+            client = MongoClient[dict[str, Any]](
+                url, tz_aware=True, serverSelectionTimeoutMS=milliseconds
+            )
+        except (ValueError, OSError) as error:  # of an option, or a certificate's file
+            raise _bad_url(url, error) from None
         try:
             database = client.get_default_database()
             client.admin.command("ping")
@@ -37,18 +41,21 @@ def mongo_faults(url: str) -> Iterator[None]:
     try:
         yield
     except ConfigurationError as error:
-        raise FlowError(
-            f"{_shown(url)}: {error}; a URL is such as mongodb://host:27017/database"
-        ) from error
+        raise _bad_url(url, error) from None
     except ConnectionFailure as error:
         raise FlowError(
-            f"{_shown(url)}: the server does not answer ({error}); start it, or give another URL"
+            f"{redacted_url(url)}: the server does not answer ({error}); start it, or give "
+            "another URL"
         ) from error
     except PyMongoError as error:
-        raise FlowError(f"{_shown(url)}: {error}; check the server's rights and state") from error
+        raise FlowError(
+            f"{redacted_url(url)}: {error}; check the server's rights and state"
+        ) from error
 
 
-def _shown(url: str) -> str:
-    """The URL without its password."""
-    scheme, _, rest = url.rpartition("://")
-    return f"{scheme}://{rest.rpartition('@')[2]}"
+def _bad_url(url: str, error: Exception) -> FlowError:
+    """Say what is wrong with a URL; the error itself may have its password."""
+    fault = without_secrets_of(url, str(error))
+    return FlowError(
+        f"{redacted_url(url)}: {fault}; a URL is such as mongodb://host:27017/database"
+    )

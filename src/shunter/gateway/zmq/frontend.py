@@ -11,6 +11,8 @@ from collections import defaultdict
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, TypeVar
 
+from msgspec.structs import replace
+
 from shunter.dispatch.dispatcher import Dispatcher
 from shunter.errors import ProtocolError, StoreError
 from shunter.gateway.key_list import KeyList
@@ -18,6 +20,7 @@ from shunter.gateway.zmq.backend import PONG_IS_NO_JOB
 from shunter.gateway.zmq.undelivered_results import UndeliveredResults
 from shunter.model.job import DEFAULT_TYPE, Job, ReplyTo, Status
 from shunter.model.key import Action
+from shunter.model.redaction import redacted_callback
 from shunter.model.submission import Receipt, Submission
 from shunter.net.environment import REAL, Environment
 from shunter.net.parted import PART_KINDS, Body, PartedMessages, Release
@@ -356,7 +359,7 @@ class Frontend:
             before=asked.before,
             limit=max(1, min(asked.limit, MAX_LISTED)),
         )
-        found = tuple(await store.find(query))
+        found = tuple(_shown(job) for job in await store.find(query))
         return Kind.LIST, JobsListed(asked.request, found), asked.parts
 
     async def _in_full(self, job_ids: Sequence[str]) -> tuple[Job, ...]:
@@ -369,7 +372,7 @@ class Frontend:
         for job_id in job_ids[:MAX_LISTED]:
             for job in await self._dispatcher.store.get([job_id], payload=True):
                 if job is not None:
-                    shown.append(job)
+                    shown.append(_shown(job))
                     size += len(job.payload or b"") + len(job.result or b"") + len(job.log)
             if size >= BATCH_BYTES:
                 break
@@ -444,6 +447,13 @@ class Frontend:
         dropped = self._undelivered.try_again(self.socket.send, now=self._dispatcher.now())
         self._dispatcher.counters["results_undelivered"] += dropped
         self._parts.tick()
+
+
+def _shown(job: Job) -> Job:
+    """Return a job as it may be listed: whoever asks need not be the one whose callback it is."""
+    if job.callback is None:
+        return job
+    return replace(job, callback=replace(job.callback, url=redacted_callback(job.callback.url)))
 
 
 def _outcome(job: Job) -> Outcome:

@@ -18,6 +18,7 @@ from pymongo.uri_parser import parse_uri
 from pymongo.write_concern import WriteConcern
 
 from shunter.errors import StoreError
+from shunter.model.redaction import redacted_url, without_secrets_of
 from shunter.store.mongo import indexes
 from shunter.store.mongo.faults import Patience
 
@@ -48,8 +49,9 @@ class MongoConnection:
                 connectTimeoutMS=3000,
                 heartbeatFrequencyMS=2000,
             )
-        except (ConfigurationError, ValueError, TypeError) as error:
-            raise StoreError(f"store {self.name}: {error}; correct store.url") from error
+        except (ConfigurationError, ValueError, TypeError, OSError) as error:
+            fault = without_secrets_of(url, str(error))  # and not the error itself, which has them
+            raise StoreError(f"store {self.name}: {fault}; correct store.url") from None
         database = self.client.get_default_database(
             read_preference=ReadPreference.PRIMARY,
             write_concern=WriteConcern(w="majority", j=True),
@@ -163,12 +165,12 @@ def public_name(url: str) -> str:
     if scheme.lower() == "mongodb":
         try:
             parts = parse_uri(url, warn=False)
-        except (InvalidURI, ConfigurationError) as error:
-            raise ValueError(str(error)) from error
+        except (InvalidURI, ConfigurationError, OSError) as error:  # OSError: of a certificate
+            raise ValueError(without_secrets_of(url, str(error))) from None
         database = parts["database"]
     else:
-        database = rest.partition("/")[2].partition("?")[0]
+        database = rest.rpartition("@")[2].partition("/")[2].partition("?")[0]
     if not database:
         raise ValueError("it names no database; put one behind the hosts: mongodb://host/shunter")
-    hosts = rest.partition("/")[0].rpartition("@")[2]
+    hosts = redacted_url(url).partition("://")[2].rpartition("@")[2].partition("/")[0]
     return f"{scheme}://{hosts}/{database}"

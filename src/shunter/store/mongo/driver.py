@@ -6,11 +6,11 @@ import asyncio
 from collections.abc import AsyncIterator, Iterator
 
 from shunter.errors import StoreError
+from shunter.model.redaction import redacted_url
 from shunter.store.finding import Finding, State
 from shunter.store.mongo import indexes
 from shunter.store.mongo.connection import VERSION, MongoConnection, is_shunters, public_name
 from shunter.store.mongo.store import MongoStore
-from shunter.store.registry import without_password
 
 PATIENCE_SECONDS = 5.0
 START = "start the server, or correct store.url"
@@ -48,9 +48,9 @@ def glance(url: str) -> Finding:
     try:
         asyncio.run(open_and_close())
     except (StoreError, TimeoutError) as error:
-        fact = f"{without_password(url)} can't be opened: {str(error) or 'no answer'}"
+        fact = f"{redacted_url(url)} can't be opened: {str(error) or 'no answer'}"
         return Finding("store", State.MISSING, fact, START)
-    return Finding("store", State.OK, f"{without_password(url)} answers")
+    return Finding("store", State.OK, f"{redacted_url(url)} answers")
 
 
 def examine(url: str) -> Iterator[Finding]:

@@ -17,7 +17,6 @@ from shunter.app import App
 from shunter.context import enter_context
 from shunter.errors import AppError
 from shunter.model.job import ErrorKind, Failure
-from shunter.model.limits import MAX_NOTE_BYTES
 from shunter.payload import result_of
 from shunter.wire.messages import Assignment
 from shunter.worker.failures import failure_of
@@ -26,6 +25,7 @@ from shunter.worker.pool.interrupts import Interrupts
 from shunter.worker.pool.leftovers import fork_mark, leave_twin
 from shunter.worker.pool.run_log import RunLog
 from shunter.worker.pool.run_state import SharedRunState
+from shunter.worker.run_seal import RunSeal
 
 if TYPE_CHECKING:
     from shunter.worker.pool.coroutines import Coroutines
@@ -34,10 +34,10 @@ if TYPE_CHECKING:
 class RunContext:
     """The context of a run in a child process."""
 
-    __slots__ = ("_job", "_key", "_run_state", "noted")
+    __slots__ = ("_job", "_key", "_run_state", "_seal", "noted")
 
-    def __init__(self, run_state: SharedRunState, key: int, job: Assignment) -> None:
-        self._run_state, self._key, self._job = run_state, key, job
+    def __init__(self, run_state: SharedRunState, key: int, job: Assignment, seal: RunSeal) -> None:
+        self._run_state, self._key, self._job, self._seal = run_state, key, job, seal
         self.noted: tuple[float, float | None, bytes] | None = None
 
     @property
@@ -54,18 +54,12 @@ class RunContext:
 
     def progress(self, done: float, total: float | None = None, note: str = "") -> None:
         if self._run_state.key == self._key:
-            shortened = _shortened(note) if note else b""
-            self.noted = (float(done), None if total is None else float(total), shortened)
+            sealed = self._seal.note(note).encode() if note else b""
+            self.noted = (float(done), None if total is None else float(total), sealed)
             self._run_state.note_progress(*self.noted)
 
     def cancelled(self) -> bool:
         return self._run_state.key != self._key or self._run_state.is_asked_to_stop
-
-
-def _shortened(note: str) -> bytes:
-    """Return the beginning that fits on a shared state, of whole characters."""
-    kept = note.encode(errors="replace")[:MAX_NOTE_BYTES]
-    return kept.decode(errors="ignore").encode()
 
 
 class Executor:
@@ -88,12 +82,15 @@ class Executor:
 
     def run(self, key: int, job: Assignment, payload: bytes, started: float) -> bytes:
         """Run the job and return the frame to send."""
-        context = RunContext(self._run_state, key, job)
-        outcome = self._outcome(job, payload, context)
+        seal = RunSeal(self._app, job.job_id, job.type)
+        context = RunContext(self._run_state, key, job, seal)
+        outcome = self._outcome(job, payload, context, seal)
         if not self._is_original[0]:
             leave_twin()
         seconds = monotonic() - started
         log = self._log()
+        if log:
+            log = seal.log(log)
         if type(outcome) is bytes:
             frame = frames.result(key, seconds, outcome, log)
         else:
@@ -106,14 +103,22 @@ class Executor:
         if self._coroutines is not None:
             self._coroutines.close()
 
-    def _outcome(self, job: Assignment, payload: bytes, context: RunContext) -> bytes | Failure:
+    def _outcome(
+        self, job: Assignment, payload: bytes, context: RunContext, seal: RunSeal
+    ) -> bytes | Failure:
         interrupts = self._interrupts
         enter_context(context)  # and never left: the next job enters its own
         try:
             function = self._app.find(job.type)
-            args, kwargs = function.arguments(payload, context)
         except AppError as error:
             return Failure(ErrorKind.REFUSED, str(error))
+        opened = seal.opened(payload)
+        if isinstance(opened, Failure):
+            return opened
+        try:
+            args, kwargs = function.arguments(opened, context)
+        except AppError as error:
+            return seal.failure(Failure(ErrorKind.REFUSED, str(error)))
         try:
             # Two levels: SIGTERM may raise in the inner `finally` too, and must not get past here.
             try:
@@ -126,11 +131,13 @@ class Executor:
         except BaseException as error:
             if not self._is_original[0]:
                 leave_twin(error)
-            return failure_of(error)
+            return seal.failure(failure_of(error))
         try:
-            result = result_of(value)
+            result = seal.result(result_of(value))
         except AppError as error:
-            return Failure(ErrorKind.REFUSED, f"handler {job.type!r}: {error}")
+            return seal.failure(Failure(ErrorKind.REFUSED, f"handler {job.type!r}: {error}"))
+        if isinstance(result, Failure):
+            return result
         if len(result) > self._result_limit:
             message = (
                 f"handler {job.type!r}: returned {len(result)} bytes, allowed are "

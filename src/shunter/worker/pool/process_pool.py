@@ -35,6 +35,7 @@ from shunter.worker.pool.slot import ChildSettings, Slot
 from shunter.worker.pool.unaccounted_runs import UnaccountedRuns
 from shunter.worker.pool.watchdog_process import WatchdogProcess
 from shunter.worker.procfs import is_asleep
+from shunter.worker.run_seal import RunSeal
 
 TICK_SECONDS = 0.05
 GIVE_BACK_AFTER_SECONDS = 0.5
@@ -64,6 +65,7 @@ class ProcessPool:
         self, app_spec: str, app: App, settings: PoolSettings, *, on_output: Callable[[], None]
     ) -> None:
         self._spec, self._settings, self._on_output = app_spec, settings, on_output
+        self._app = app
         self._runs = Runs(app.handlers(), grace=settings.grace)
         self._unaccounted = UnaccountedRuns()
         self._window = JobWindow(
@@ -329,7 +331,9 @@ class ProcessPool:
         key = slot.run_state.key
         if key in self._runs.open:
             self._notice_progress(slot)
-            self._runs.die(key, cause, slot.run_log.take())
+            job, _ = self._runs.open[key]
+            seal = RunSeal(self._app, job.job_id, job.type)
+            self._runs.die(key, cause, seal.log(slot.run_log.take()))
         elif key == 0 and slot.is_ready and not slot.is_retired and self._runs.open:
             in_queue = set(self._sift(set())[1])
             unseen = self._runs.open.keys() - in_queue - self._running().keys()

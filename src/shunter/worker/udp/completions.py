@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from shunter.codec import is_sealed_text
 from shunter.model.document import NIL
 from shunter.model.job import ErrorKind, Failure
 from shunter.model.report import Report
@@ -58,6 +59,6 @@ def shown_failure(failure: Failure) -> str:
     if failure.ended_by:
         text += f" (ended by {failure.ended_by})"
     last = failure.traceback.rstrip().rpartition("\n")[2].strip()
-    if last and last not in failure.message:
+    if last and last not in failure.message and not is_sealed_text(last):
         text += f" [{last}]"
     return text

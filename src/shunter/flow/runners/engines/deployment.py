@@ -29,7 +29,7 @@ from shunter.flow.runners.engines.network import (
 )
 from shunter.flow.runners.engines.sockets import Complain, Context, InboxSocket, PeerSocket
 from shunter.flow.runtime.bad_events import users_traceback
-from shunter.flow.runtime.codec import Codec
+from shunter.flow.runtime.codec import EventCodec
 from shunter.flow.runtime.inbox import LIMIT, Inbox
 from shunter.flow.runtime.plan import EdgePlan, FlowPlan, WorkerPlan
 from shunter.flow.runtime.report import LiveReport, StageReport
@@ -71,7 +71,7 @@ class Deployment:
         self._hosts = own_addresses()
         self._host = preferred_address(network, self._hosts)
         sweep_inboxes(self._host)
-        self._codec = Codec(flow.types)
+        self._codec = EventCodec(flow.types)
         self._inboxes: dict[str, Inbox] = {}
         self._ports: dict[int, Inbox] = {}
         self._listening: list[InboxSocket] = []

@@ -12,7 +12,7 @@ import zmq
 from shunter.errors import FlowError
 from shunter.flow.runners.engines.links import Link, LinkEnd, LinkEnvelope, LinkReceipt
 from shunter.flow.runners.engines.network import InboxAddress, Way, ipc_endpoint
-from shunter.flow.runtime.codec import Codec
+from shunter.flow.runtime.codec import EventCodec
 from shunter.flow.runtime.inbox import Inbox
 from shunter.model.key import CurvePair
 from shunter.net.curve import connect_with, listen_with
@@ -36,7 +36,7 @@ class InboxSocket:
         self,
         context: Context,
         inbox: Inbox,
-        codec: Codec,
+        codec: EventCodec,
         host: str,
         *,
         token: bytes,
@@ -121,7 +121,7 @@ class PeerSocket:
         is_ipc = way is Way.IPC
         self.socket.connect(ipc_endpoint(address.host, address.port) if is_ipc else address.tcp)
 
-    def link(self, sender: str, granted: int, codec: Codec, *, mark: int) -> Link:
+    def link(self, sender: str, granted: int, codec: EventCodec, *, mark: int) -> Link:
         """Return the outbox of one sender."""
         link = self._links[sender] = Link(sender, granted, codec.encode, self._send, mark=mark)
         return link

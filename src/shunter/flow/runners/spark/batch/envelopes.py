@@ -17,7 +17,7 @@ import msgspec
 
 from shunter.flow.arrow import arrow, whole_array
 from shunter.flow.graph.instructions import CHECKPOINT, END_OF_STREAM, Instruction, least_far
-from shunter.flow.runtime.codec import Codec
+from shunter.flow.runtime.codec import EventCodec
 from shunter.flow.sources.port import Source
 
 COLUMNS = (
@@ -114,7 +114,7 @@ class EnvelopeOutbox:
     """One receiver behind one edge: packs what is for it. It always has room."""
 
     rows: Rows
-    codec: Codec
+    codec: EventCodec
     clock: CurrentEpoch
     sender: int
     edge: int
@@ -187,7 +187,7 @@ class EnvelopeInbox:
     def __init__(
         self,
         rows: Iterable[EnvelopeRow],
-        codec: Codec,
+        codec: EventCodec,
         clock: CurrentEpoch,
         *,
         last: Instruction = END,
@@ -238,7 +238,7 @@ class EnvelopeInbox:
         assert saved is None
 
 
-def instruction_in(row: EnvelopeRow, codec: Codec) -> tuple[Instruction, _Told]:
+def instruction_in(row: EnvelopeRow, codec: EventCodec) -> tuple[Instruction, _Told]:
     """Return the instruction that a row holds, and all that is told with it."""
     told = msgspec.msgpack.decode(row.body, type=_Told)
     data = codec.decode(told.kind, told.data)[0]

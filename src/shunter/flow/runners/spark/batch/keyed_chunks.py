@@ -32,7 +32,7 @@ from shunter.flow.runners.spark.batch.envelopes import (
 )
 from shunter.flow.runners.spark.batch.key_buckets import bucket_indexes, buckets_for, number_indexes
 from shunter.flow.runtime.bad_events import blamed_on
-from shunter.flow.runtime.codec import Codec
+from shunter.flow.runtime.codec import EventCodec
 from shunter.flow.runtime.key_runs import KeyRuns
 from shunter.flow.runtime.sending import Bad
 from shunter.flow.sources.arrow_rows import events_of
@@ -93,7 +93,7 @@ class KeyedOutbox:
         self,
         edge: KeyedEdge,
         rows: Rows,
-        codec: Codec,
+        codec: EventCodec,
         sender: int,
         *,
         bad: Callable[[], Bad],
@@ -224,7 +224,7 @@ class KeyedInbox(EnvelopeInbox):
     def __init__(
         self,
         rows: Iterable[EnvelopeRow],
-        codec: Codec,
+        codec: EventCodec,
         clock: CurrentEpoch,
         *,
         edges: Mapping[int, KeyedEdge],

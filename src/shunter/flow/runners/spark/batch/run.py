@@ -32,7 +32,7 @@ from shunter.flow.runners.spark.session.run_watch import RunWatch
 from shunter.flow.runners.spark.session.slots import nodes_of
 from shunter.flow.runners.spark.session.spark_session import spark_session
 from shunter.flow.runners.spark.shipping.shipped_code import send_package
-from shunter.flow.runtime.codec import Codec
+from shunter.flow.runtime.codec import EventCodec
 from shunter.flow.runtime.plan import FlowPlan, dead_letters_stage
 from shunter.flow.runtime.report import StageReport
 from shunter.flow.sinks.file_sink import FileSink, StagedOutput, new_run
@@ -147,7 +147,7 @@ class SinkFeed:
     def __init__(self, flow: FlowGraph, chain: Chain) -> None:
         self.chain = chain
         self.tallies: Tallies = {}
-        self._codec = Codec(flow.types)
+        self._codec = EventCodec(flow.types)
         self._inboxes: dict[str, Any] = {}
         self._clock = CurrentEpoch()
         for worker in chain.workers:

@@ -43,7 +43,7 @@ from shunter.flow.runners.spark.dataframe_source import DataFrameSource, FrameRo
 from shunter.flow.runners.spark.session.faults import marked_faults
 from shunter.flow.runners.spark.shipping.shipped_code import ShippedCode, shipped
 from shunter.flow.runtime.bounded_instances import BoundedKeyed
-from shunter.flow.runtime.codec import Codec
+from shunter.flow.runtime.codec import EventCodec
 from shunter.flow.runtime.key_runs import KeyByKey
 from shunter.flow.runtime.operators import OperatedBy
 from shunter.flow.runtime.plan import EdgePlan, FlowPlan, WorkerPlan
@@ -151,7 +151,7 @@ class ChainWorker:
         self._work = work
         self._plan = work.workers[index]
         self._sender = work.ranks[index]
-        self._codec = Codec(work.types)
+        self._codec = EventCodec(work.types)
         self._clock = CurrentEpoch()
         self._rows = Rows() if work.columns is None else ColumnRows(work.columns)
         self._inbox: EnvelopeInbox | None = None

@@ -15,7 +15,7 @@ from shunter.flow.graph.source_line import SourceLine
 from shunter.flow.runners.spark.batch.envelopes import CurrentEpoch, EnvelopeInbox, Tallies, rows_in
 from shunter.flow.runners.spark.session.faults import marked_faults
 from shunter.flow.runners.spark.shipping.shipped_code import ShippedCode
-from shunter.flow.runtime.codec import Codec
+from shunter.flow.runtime.codec import EventCodec
 from shunter.flow.runtime.sending import Bad
 from shunter.flow.sinks.records import records_of
 
@@ -129,7 +129,7 @@ class EnvelopesToColumns:
         with marked_faults(self.name):
             types, sink = self.shipped.opened()
             rows = joined.from_iterable(map(rows_in, batches))
-            inbox = EnvelopeInbox(rows, Codec(types), CurrentEpoch())
+            inbox = EnvelopeInbox(rows, EventCodec(types), CurrentEpoch())
             while True:
                 events = inbox.take(0)
                 if not isinstance(events, Instruction):

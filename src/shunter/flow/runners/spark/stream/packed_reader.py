@@ -21,7 +21,7 @@ from shunter.flow.runners.local import IDLE_SECONDS
 from shunter.flow.runners.spark.batch.envelopes import CurrentEpoch, EnvelopeOutbox, Rows, epoch_of
 from shunter.flow.runners.spark.shipping.shipped_code import ShippedCode
 from shunter.flow.runtime.bad_events import blamed_on
-from shunter.flow.runtime.codec import Codec
+from shunter.flow.runtime.codec import EventCodec
 from shunter.flow.runtime.stage_worker import BATCH
 from shunter.flow.sources.port import Source
 from shunter.flow.sources.wrapping import as_source
@@ -156,7 +156,7 @@ class PackedReader:
         return rows.batch(), end
 
     def _outbox(self, rows: Rows, clock: CurrentEpoch) -> EnvelopeOutbox:
-        codec = Codec(self._work.types)
+        codec = EventCodec(self._work.types)
         return EnvelopeOutbox(rows, codec, clock, self._rank, self._edge, self._index)
 
     @property

@@ -21,7 +21,7 @@ from shunter.flow.runners.spark.batch.envelopes import (
 )
 from shunter.flow.runners.spark.stream.ledger import Commit
 from shunter.flow.runners.spark.stream.tasks import MicroBatch
-from shunter.flow.runtime.codec import Codec
+from shunter.flow.runtime.codec import EventCodec
 from shunter.flow.runtime.plan import FlowPlan
 from shunter.flow.runtime.stage_worker import StageWorker
 from shunter.flow.sinks.port import Sink
@@ -58,7 +58,7 @@ class StreamSinkFeed:
         self, flow: FlowGraph, chain: Chain, last: Commit | None, check: Callable[[], None]
     ) -> None:
         self.name, self._check = chain.stages[0].name, check
-        self._codec, self._clock = Codec(flow.types), CurrentEpoch()
+        self._codec, self._clock = EventCodec(flow.types), CurrentEpoch()
         self._indexes = {worker.id: worker.index for worker in chain.workers}
         self._positions: dict[str, Any] = {}
         self.tallies: Tallies = {}

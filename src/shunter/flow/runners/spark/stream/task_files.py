@@ -35,7 +35,7 @@ from shunter.flow.runners.spark.session.faults import marked_faults
 from shunter.flow.runners.spark.shipping.shipped_code import ShippedCode
 from shunter.flow.runners.spark.stream.ledger import Commit
 from shunter.flow.runners.spark.stream.tasks import MicroBatch
-from shunter.flow.runtime.codec import Codec
+from shunter.flow.runtime.codec import EventCodec
 from shunter.flow.sinks.file_sink import FileSink, StagedOutput, new_run
 from shunter.flow.sinks.parts import PartFile
 from shunter.flow.sinks.task_files import TaskFiles
@@ -64,7 +64,7 @@ class WriteEvents:
 
     def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
         with marked_faults(self.name):
-            codec = Codec(self.shipped.opened())
+            codec = EventCodec(self.shipped.opened())
             number, attempt = this_task()
             writer = self.files.writer(number, f"{self.batch}-{attempt}-{secrets.token_hex(4)}")
             rows, taken = Rows(), 0
@@ -94,7 +94,7 @@ class StreamFilesFeed:
         stage = chain.stages[0]
         self.name, self._sink = stage.name, stage.what
         self._worker = f"{stage.name}.files"
-        self._codec = Codec(types)
+        self._codec = EventCodec(types)
         self.tallies: Tallies = {}
         self.states: States = {}
         saved = None if last is None else last.position(self._worker)

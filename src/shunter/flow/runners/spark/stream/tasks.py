@@ -39,7 +39,7 @@ from shunter.flow.runners.spark.stream.identity import BY_KEY, WHOLE, keeps
 from shunter.flow.runners.spark.stream.states import Heads, StateFiles
 from shunter.flow.runners.spark.stream.worker_states import WorkerStates
 from shunter.flow.runtime.aggregator import joined_snapshots
-from shunter.flow.runtime.codec import Codec
+from shunter.flow.runtime.codec import EventCodec
 from shunter.flow.runtime.ordered import joined_held
 from shunter.flow.runtime.plan import WorkerPlan
 from shunter.flow.runtime.stage_worker import BATCH
@@ -215,7 +215,7 @@ class RawEvents:
     def __init__(
         self,
         rows: Iterator[EnvelopeRow],
-        codec: Codec,
+        codec: EventCodec,
         clock: CurrentEpoch,
         count: Callable[[int], None],
         ask: Callable[[], None] | None,
@@ -263,7 +263,7 @@ class FramePacking:
             frame: FrameRows = plan.stages[0].what
             sender = work.ranks[0] + FRAME_SENDERS * (1 + partition_number())
             rows, clock = Rows(), CurrentEpoch(work.ranks[0] + work.sources)
-            outbox = EnvelopeOutbox(rows, Codec(work.types), clock, sender, self.edge, 0)
+            outbox = EnvelopeOutbox(rows, EventCodec(work.types), clock, sender, self.edge, 0)
             source, number = frame.of(batches), 0
             while (events := source.read(BATCH)) is not None:
                 outbox.enqueue("", number, events)
