@@ -77,13 +77,17 @@ class Key(Struct, frozen=True, kw_only=True, omit_defaults=True):
         """True if a worker with this key may be given jobs of a type."""
         return self.role is Role.WORKER and (not self.types or job_type in self.types)
 
-    def sees(self, namespace: str) -> bool:
-        """True if jobs of a namespace are for this key to see.
+    @property
+    def sees_all(self) -> bool:
+        """True if jobs of any namespace are for this key to see.
 
-        Operators and readers without a namespace of their own see all.
+        Operators and readers without a namespace of their own do.
         """
-        sees_all = self.role in (Role.OPERATOR, Role.READER) and not self.namespace
-        return sees_all or self.namespace == namespace
+        return self.role in (Role.OPERATOR, Role.READER) and not self.namespace
+
+    def sees(self, namespace: str) -> bool:
+        """True if jobs of a namespace are for this key to see."""
+        return self.sees_all or self.namespace == namespace
 
 
 class KeyRing:

@@ -120,7 +120,7 @@ class Sandbox:
         job_id = timed_id(self.clock(), self._random.getrandbits(80))
         wish = Submission(job_id, job_type, payload_of(*args, **kwargs), **options)
         receipts: list[Receipt] = []
-        self.dispatcher.submit([wish], None, receipts.extend)
+        self.dispatcher.submit([wish], receipts.extend)
         finish(self.dispatcher.turn())
         (receipt,) = receipts
         if receipt.reason:

@@ -8,6 +8,7 @@ Pure. Spec: docs/spec/http.md.
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, UnsetType
@@ -166,6 +167,7 @@ class JobsWish(Document, frozen=True, kw_only=True):
     status: StatusName | None = None
     type: Name | None = None
     worker_id: Name | None = None
+    namespace: Text | None = None
     before: Name | None = None
     limit: Limit = 50
 
@@ -219,6 +221,7 @@ class JobDocument(Document, frozen=True, kw_only=True):
     place_within: float | None
     place_by: float | None
     unique_key: str | None
+    namespace: str
     retry: RetryPolicy | None
     error: Failure | None
     progress: Progress | None
@@ -240,17 +243,9 @@ def job_document(job: Job, *, in_full: bool = True) -> JobDocument:
     """Write a job that was read with its payload and result, or without them for a list."""
     run, callback = job.execution, job.callback
     return JobDocument(
-        id=job.id,
-        workflow=job.workflow,
-        run=job.run,
-        type=job.type,
         payload=tagged_document(job.payload) if in_full else UNSET,
-        priority=job.priority,
-        created=job.created,
-        updated=job.updated,
-        status=job.status,
         result=tagged_document(job.result) if in_full else UNSET,
-        dispatcher=job.dispatcher,
+        log=job.log if in_full else UNSET,
         execution=ExecutionDocument(
             worker_id=run.worker_id,
             started=run.started,
@@ -259,22 +254,19 @@ def job_document(job: Job, *, in_full: bool = True) -> JobDocument:
             timeout=None if run.timeout is None else _milliseconds(run.timeout),
         ),
         callback=None if callback is None else _callback_document(callback),
-        attempt=job.attempt,
-        revision=job.revision,
-        not_before=job.not_before,
-        wait_until=job.wait_until,
-        place_within=job.place_within,
-        place_by=job.place_by,
-        unique_key=job.unique_key,
         retry=None if job.retry is None else RetryPolicy(**asdict(job.retry)),
-        error=job.error,
-        progress=job.progress,
-        losses=job.losses,
-        failures=job.failures,
-        cancel_requested=job.cancel_requested,
-        history=job.history,
-        log=job.log if in_full else UNSET,
+        **dict(zip(_AS_IT_IS, _as_it_is(job), strict=True)),
     )
+
+
+_AS_IT_IS = tuple(
+    name
+    for name in JobDocument.__struct_fields__
+    if name not in ("payload", "result", "log", "execution", "callback", "retry")
+)
+"""What stands in a document as it stands in the record."""
+
+_as_it_is = attrgetter(*_AS_IT_IS)
 
 
 def _callback_document(callback: Callback) -> CallbackDocument:

@@ -226,6 +226,7 @@ class JobsAsked(Message, frozen=True):
     before: str | None = None
     limit: int = 50
     parts: bool = False
+    namespace: str | None = None
 
 
 class JobsListed(Message, frozen=True):

@@ -53,7 +53,7 @@ class Line:
 
     def asks(self, name: str) -> None:
         wish = Submission(name, "default", msgspec.msgpack.encode(name.encode()))
-        self.scene.dispatcher.submit([wish], None, lambda receipts: None)
+        self.scene.dispatcher.submit([wish], lambda receipts: None)
 
 
 @pytest.fixture

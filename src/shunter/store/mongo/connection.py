@@ -21,8 +21,11 @@ from shunter.errors import StoreError
 from shunter.store.mongo import indexes
 from shunter.store.mongo.faults import Patience
 
-VERSION = 1
-"""Of the schema: collections, indexes, and what documents mean."""
+VERSION = 2
+"""Of the schema: collections, indexes, and what documents mean.
+
+2: jobs have a namespace, which older versions would lose, and keys are unique within it.
+"""
 
 OLDEST_SERVER = (6, 0)
 
@@ -128,8 +131,12 @@ class MongoConnection:
             )
 
     async def _ensure_indexes(self) -> None:
+        """Make what is missing; only then is a database of an older version one of this."""
         await indexes.ensure(self.jobs, indexes.OF_JOBS, store=self.name)
         await indexes.ensure(self.blobs, indexes.OF_BLOBS, store=self.name)
+        await indexes.retire(self.jobs, indexes.RETIRED_OF_JOBS)
+        older = {"_id": "shunter", "version": {"$lt": VERSION}}
+        await self._schema.update_one(older, {"$set": {"version": VERSION}})
 
     async def _ensure_wakes(self) -> None:
         name = self.wakes.name
