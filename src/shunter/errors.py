@@ -200,6 +200,19 @@ class StaleAttempt(JobError):
         self.reported, self.current = reported, current
 
 
+class RunNotProven(StaleAttempt):
+    """A report without the secret of the run that it speaks of: anybody may have sent it."""
+
+    def __init__(self, job_id: str, attempt: int) -> None:
+        JobError.__init__(
+            self,
+            job_id,
+            f"a report on attempt {attempt} is refused, it does not show the secret that came with "
+            "that run; drop it, the worker that has the run will report its own",
+        )
+        self.reported = self.current = attempt
+
+
 class LeaseLost(JobError):
     """A worker reported on a job that another worker holds."""
 

@@ -191,6 +191,11 @@ class Dispatcher:
         self._inbox.reported.extend(Reported(worker_id, report) for report in reports)
         self._wake.set()
 
+    def refuse(self, worker_id: str, error: JobError) -> None:
+        """Count and note what a gateway did not believe."""
+        self.counters["reports_refused"] += 1
+        self._on_refused(worker_id, error)
+
     def report_unattributed(
         self, unattributed: UnattributedResult, *, batch: int | None = None
     ) -> None:

@@ -31,6 +31,7 @@ from shunter.model.health import HealthRules
 from shunter.model.key import Role
 from shunter.model.presence import Skews
 from shunter.model.retry import Retry
+from shunter.model.run_secrets import RunSecrets
 from shunter.net.environment import REAL, Environment
 from shunter.net.exposure import check_exposure
 from shunter.net.transport import ZmqContext
@@ -83,6 +84,7 @@ class Service:
             on_store_error=self._store_failed,
         )
         self._keys = key_list_of(settings)
+        self._run_secrets = RunSecrets(are_required=self._keys.is_on)
         self._observed = self.dispatcher.store_health.observed
         self._alarm_clock = AlarmClock()
         self._refusals = RefusalLog(self.dispatcher.counters)
@@ -92,6 +94,7 @@ class Service:
             worker_expire_seconds=settings.zmq.worker_expire_seconds,
             max_result_bytes=settings.zmq.max_message_bytes,
             store=store_mark(settings.store.url),
+            run_secrets=self._run_secrets,
             environment=environment,
         )
         self._frontend = Frontend(
@@ -108,6 +111,7 @@ class Service:
         self._http_workers = HttpWorkers(
             self.dispatcher,
             health_rules_of(settings),
+            run_secrets=self._run_secrets,
             hosts=allowed_hosts(settings.dispatcher.workers.allowed_hosts, WORKER_HOSTS),
             environment=environment,
         )
@@ -122,6 +126,7 @@ class Service:
         self._environment.tune_interpreter()
         await self._store.open()
         await self._keys.open(self._store, self._environment.token_bytes(SECRET_BYTES))
+        self._run_secrets.use(self._keys.secret)
         context = self._environment.zmq_context()
         try:
             if self._settings.zmq.enabled:
@@ -190,6 +195,7 @@ class Service:
             self.dispatcher,
             self._http_workers,
             self._refusals,
+            run_secrets=self._run_secrets,
             is_ready=self.ready.is_set,
             new_id=self._new_id,
             hosts=allowed_hosts([*http.allowed_hosts, http.host], "http.allowed_hosts"),

@@ -122,9 +122,3 @@ def token_hash(token: str) -> str:
 def udp_key(token: str) -> bytes:
     """Return what both sides sign packets with."""
     return hashlib.sha256(b"udp:" + token.encode()).digest()
-
-
-def run_secret(system_secret: bytes, job_id: str, attempt: int) -> bytes:
-    """Return the bytes that come with a run, and that only its worker can show with its reports."""
-    run = f"{job_id}/{attempt}".encode()
-    return hashlib.blake2b(run, key=system_secret, digest_size=16).digest()

@@ -12,6 +12,7 @@ import pytest
 from shunter.dispatch import sweep
 from shunter.gateway.zmq.backend import Backend
 from shunter.model.job import Status
+from shunter.model.run_secrets import RunSecrets
 from shunter.model.submission import Submission
 from shunter.refusal_log import RefusalLog
 from shunter.testing.finish import finish
@@ -40,6 +41,7 @@ class Line:
             RefusalLog(scene.dispatcher.counters),
             worker_expire_seconds=3.0,
             store="store",
+            run_secrets=RunSecrets(),
             max_result_bytes=1024,
         )
         self.backend.socket = self.wire

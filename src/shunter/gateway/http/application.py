@@ -17,6 +17,7 @@ from shunter.gateway.http.probes import Probes
 from shunter.gateway.http.worker_calls import HttpWorkers
 from shunter.gateway.http.workers import WorkerRoutes
 from shunter.model.allowed_hosts import AllowedHosts
+from shunter.model.run_secrets import RunSecrets
 from shunter.net.web.answering import Handler, application, max_body_bytes
 from shunter.net.web.guard import RequestGuard
 from shunter.net.web.refusals import HttpRefusal, JsonAnswer
@@ -28,13 +29,14 @@ def http_app(
     http_workers: HttpWorkers,
     refusals: RefusalLog,
     *,
+    run_secrets: RunSecrets,
     is_ready: Callable[[], bool],
     new_id: Callable[[], str],
     hosts: AllowedHosts,
 ) -> ASGIApp:
     """Build the application, for whoever knows this server as one of these `hosts`."""
     limit = max_body_bytes(dispatcher.rules.intake.max_payload_bytes)
-    jobs = JobRoutes(dispatcher, new_id=new_id, max_body_bytes=limit)
+    jobs = JobRoutes(dispatcher, run_secrets=run_secrets, new_id=new_id, max_body_bytes=limit)
     workers = WorkerRoutes(dispatcher, http_workers, max_body_bytes=limit)
     probes = Probes(dispatcher, is_ready)
     described = msgspec.json.encode(openapi_document(version("shunter")))

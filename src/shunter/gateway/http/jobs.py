@@ -25,6 +25,7 @@ from shunter.model.document import DOCUMENT_BYTES
 from shunter.model.identity import is_name
 from shunter.model.job import Job
 from shunter.model.report import Report
+from shunter.model.run_secrets import RunSecrets
 from shunter.model.scope import EVERYTHING, JobScope
 from shunter.model.submission import Receipt
 from shunter.net.web.bodies import aside, read_body
@@ -63,9 +64,15 @@ class JobRoutes:
     """What HTTP clients may do with jobs."""
 
     def __init__(
-        self, dispatcher: Dispatcher, *, new_id: Callable[[], str], max_body_bytes: int
+        self,
+        dispatcher: Dispatcher,
+        *,
+        run_secrets: RunSecrets,
+        new_id: Callable[[], str],
+        max_body_bytes: int,
     ) -> None:
         self._dispatcher = dispatcher
+        self._run_secrets = run_secrets
         self._reading = Reading(dispatcher.store)
         self._new_id = new_id
         self._max_body_bytes = max_body_bytes
@@ -138,10 +145,13 @@ class JobRoutes:
         """POST of a result: 200 once it is committed as this run's."""
         job_id = _job_id(request)
         body = await read_body(request, self._max_body_bytes)
-        worker_id, report = await aside(len(body), lambda: report_of(parsed(body), job_id=job_id))
+        came = await aside(len(body), lambda: report_of(parsed(body), job_id=job_id))
+        worker_id, report = came.worker_id, came.report
         self._check_size("result", report.result or b"")
         try:
-            reports.check(await self._job(job_id), worker_id, report)
+            job = await self._job(job_id)
+            self._run_secrets.check(job_id, report.attempt, came.secret)
+            reports.check(job, worker_id, report)
             job = await self._reported(worker_id, report)
             reports.check_outcome(job, worker_id, report)
         except JobError as error:

@@ -29,12 +29,13 @@ from shunter.model.allowed_hosts import AllowedHosts
 from shunter.model.health import HealthRules
 from shunter.model.job import Job
 from shunter.model.report import Held
+from shunter.model.run_secrets import RunSecrets
 from shunter.model.watch import Watch
 from shunter.model.worker import Worker
 from shunter.net.calling import Answer, CallFailed
 from shunter.net.environment import REAL, Environment
 from shunter.net.web.bodies import aside
-from shunter.wire.documents import job_document
+from shunter.wire.documents import posted_job
 
 CALL_SECONDS = 5.0
 """How long a worker may take to answer."""
@@ -65,11 +66,13 @@ class HttpWorkers:
         dispatcher: Dispatcher,
         rules: HealthRules,
         *,
+        run_secrets: RunSecrets,
         hosts: AllowedHosts,
         environment: Environment = REAL,
     ) -> None:
         self._dispatcher = dispatcher
         self._rules = rules
+        self._run_secrets = run_secrets
         self._log = structlog.get_logger("shunter.dispatcher")
         self._caller = environment.caller(at_once=CALLS_AT_ONCE, may_call=hosts.may_call)
         self.hosts = hosts
@@ -120,7 +123,8 @@ class HttpWorkers:
                 raise CallFailed("its worker left before it could be sent", was_sent=False)
             size = len(job.payload or b"")
             with self._unsent(size):
-                body = await aside(size, lambda: msgspec.json.encode(job_document(job)))
+                secret = self._run_secrets.of(job.id, job.attempt)
+                body = await aside(size, lambda: msgspec.json.encode(posted_job(job, secret)))
                 answer = await self._call("POST", worker, "/jobs/", body)
         except CallFailed as error:
             self._offered.discard(held)
