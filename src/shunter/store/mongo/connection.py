@@ -77,6 +77,7 @@ class MongoConnection:
             await connection.patiently(connection._check_server)
             await connection.patiently(connection._check_schema)
             await connection.patiently(connection._ensure_indexes, attempt=None)
+            await connection.patiently(connection._migrate, attempt=None)
             await connection.patiently(connection._ensure_wakes, attempt=None)
         except BaseException:
             await connection.close()
@@ -131,12 +132,15 @@ class MongoConnection:
             )
 
     async def _ensure_indexes(self) -> None:
-        """Make what is missing; only then is a database of an older version one of this."""
         await indexes.ensure(self.jobs, indexes.OF_JOBS, store=self.name)
         await indexes.ensure(self.blobs, indexes.OF_BLOBS, store=self.name)
-        await indexes.retire(self.jobs, indexes.RETIRED_OF_JOBS)
+
+    async def _migrate(self) -> None:
+        """Make a database of an older version one of this; what is missing has been made."""
         older = {"_id": "shunter", "version": {"$lt": VERSION}}
-        await self._schema.update_one(older, {"$set": {"version": VERSION}})
+        if await self._schema.find_one(older):
+            await indexes.retire(self.jobs, indexes.RETIRED_OF_JOBS)
+            await self._schema.update_one(older, {"$set": {"version": VERSION}})
 
     async def _ensure_wakes(self) -> None:
         name = self.wakes.name
