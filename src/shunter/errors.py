@@ -163,15 +163,19 @@ class JobRefused(JobError):
 
 
 class UniqueKeyTaken(JobRefused):
-    """The unique key, or the id, already belongs to a job with other contents."""
+    """The unique key, or the id, already belongs to a job with other contents.
 
-    def __init__(self, job_id: str, field: str, key: str, holder: str) -> None:
-        super().__init__(
-            job_id,
-            field,
-            f"{key!r} belongs to job {holder}, whose type or payload differs; "
-            "send the same contents, or another key",
-        )
+    `holder` is empty where that job is none of the client's business.
+    """
+
+    def __init__(self, job_id: str, field: str, key: str, holder: str = "") -> None:
+        fault = f"{key!r} is taken; send another one"
+        if holder:
+            fault = (
+                f"{key!r} belongs to job {holder}, whose type or payload differs; "
+                "send the same contents, or another key"
+            )
+        super().__init__(job_id, field, fault)
         self.key, self.holder = key, holder
 
     @staticmethod
@@ -221,6 +225,19 @@ class StaleAttempt(JobError):
             "drop the result, the current attempt will report its own",
         )
         self.reported, self.current = reported, current
+
+
+class RunNotProven(StaleAttempt):
+    """A report without the secret of the run that it speaks of: anybody may have sent it."""
+
+    def __init__(self, job_id: str, attempt: int) -> None:
+        JobError.__init__(
+            self,
+            job_id,
+            f"a report on attempt {attempt} is refused, it does not show the secret that came with "
+            "that run; drop it, the worker that has the run will report its own",
+        )
+        self.reported = self.current = attempt
 
 
 class LeaseLost(JobError):

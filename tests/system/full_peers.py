@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import zmq
 
-from shunter.model.report import Held, Report
+from shunter.model.report import Advance, Held, Report
 from shunter.model.worker import Handler
 from shunter.wire import messages
 from shunter.wire.messages import Assignments, Beat, Hello, Kind, Message, Refusal, Reports
@@ -20,18 +20,23 @@ from system.yard import PATIENCE
 class FullWorker(Peer):
     """A worker that says what it is told to."""
 
-    def __init__(self, context: zmq.Context[Any], backend: str, worker_id: str) -> None:
-        super().__init__(context, zmq.DEALER, backend, b"raw-" + worker_id.encode())
+    def __init__(
+        self, context: zmq.Context[Any], backend: str, worker_id: str, name: bytes = b""
+    ) -> None:
+        super().__init__(context, zmq.DEALER, backend, name or b"raw-" + worker_id.encode())
         self.worker_id = worker_id
+        self.secrets: dict[tuple[str, int], bytes] = {}
         self._beats = 0
 
     def tell(self, kind: Kind, body: Message | bytes) -> None:
         packed = body if isinstance(body, bytes) else msgspec.msgpack.encode(body)
         self.send(b"", kind.value.encode(), packed)
 
-    def introduces_itself(self, *types: str, max_jobs: int = 1) -> FullWorker:
+    def introduces_itself(
+        self, *types: str, max_jobs: int = 1, held: tuple[Held, ...] = ()
+    ) -> FullWorker:
         handlers = tuple(Handler(name) for name in types)
-        self.tell(Kind.READY, Hello(self.worker_id, 1, handlers, max_jobs, 1))
+        self.tell(Kind.READY, Hello(self.worker_id, 1, handlers, max_jobs, 1, held=held))
         self.hears_kind(Kind.PONG)
         return self
 
@@ -40,10 +45,17 @@ class FullWorker(Peer):
         self.tell(Kind.PING, Beat(self._beats, 1, window, held))
 
     def takes_jobs(self) -> tuple[messages.Assignment, ...]:
-        return messages.decode(self.hears_kind(Kind.JOBS), Assignments).jobs
+        took = messages.decode(self.hears_kind(Kind.JOBS), Assignments)
+        for job, secret in zip(took.jobs, took.secrets, strict=True):
+            self.secrets[job.job_id, job.attempt] = secret
+        return took.jobs
+
+    def shows(self, *said: Report | Held | Advance) -> tuple[bytes, ...]:
+        """Return the secrets of these runs, as far as it has them."""
+        return tuple(self.secrets.get((it.job_id, it.attempt), b"") for it in said)
 
     def reports(self, *reports: Report, batch: int = 1, window: int = 1) -> None:
-        self.tell(Kind.RESULTS, Reports(batch, window, reports))
+        self.tell(Kind.RESULTS, Reports(batch, window, reports, self.shows(*reports)))
 
     def is_refused(self) -> str:
         """Return the reason of the next refusal."""
@@ -67,8 +79,9 @@ class FullPeers:
         self._context: zmq.Context[Any] = zmq.Context()
         self._made: list[FullWorker] = []
 
-    def worker(self, worker_id: str) -> FullWorker:
-        self._made.append(FullWorker(self._context, self._backend, worker_id))
+    def worker(self, worker_id: str, name: bytes = b"") -> FullWorker:
+        """Make one; `name` is that of its connection."""
+        self._made.append(FullWorker(self._context, self._backend, worker_id, name))
         return self._made[-1]
 
     def close(self) -> None:

@@ -171,6 +171,7 @@ FORBIDDEN = {
     "worker.pool.starts": IMPURE,
     "worker.pool.unaccounted_runs": IMPURE,
     "worker.zmq.shares": IMPURE,
+    "worker.zmq.shown_secrets": IMPURE,
     "worker.udp.completions": IMPURE,
     "worker.udp.seat": IMPURE,
     "worker.udp.seating": IMPURE,

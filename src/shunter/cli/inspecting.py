@@ -47,6 +47,7 @@ def jobs(
     status: str | None,
     job_type: str | None,
     worker_id: str | None,
+    namespace: str | None,
     limit: int,
     before: str | None,
     as_json: bool,
@@ -59,6 +60,7 @@ def jobs(
             status=_status(status),
             type=job_type,
             worker_id=worker_id,
+            namespace=namespace,
             limit=limit,
             before=before,
         )
@@ -176,6 +178,8 @@ def _story(job: Job) -> Table:
         rows.append(("waits until", _when(job.wait_until, now)))
     if job.unique_key:
         rows.append(("unique key", job.unique_key))
+    if job.namespace:
+        rows.append(("namespace", job.namespace))
     if job.dispatcher:
         rows.append(("dispatcher", f"{job.dispatcher.id}, {_when(job.dispatcher.date, now)}"))
     if run.worker_id:

@@ -277,7 +277,7 @@ class AsyncClient:
         return found[0]
 
     async def jobs(self, **query: Any) -> list[Job]:
-        """List jobs, newest first: by status, type, worker_id, before, limit; or by job_ids.
+        """List jobs, newest first, by status, type, worker_id, namespace, before, limit or job_ids.
 
         Those asked for by id come in that order and in full; one that is not there is left out.
         """

@@ -150,7 +150,7 @@ class Client:
         return self._do(self._async.job(job_id))
 
     def jobs(self, **query: Any) -> list[Job]:
-        """List jobs, newest first: by status, type, worker_id, before, limit; or by job_ids."""
+        """List jobs, newest first, as the asynchronous client does."""
         return self._do(self._async.jobs(**query))
 
     def workers(self) -> list[Worker]:

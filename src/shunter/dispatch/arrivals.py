@@ -11,6 +11,7 @@ from msgspec import Struct
 from shunter.model.job import Callback, Failure, Job, ReplyTo
 from shunter.model.presence import Company
 from shunter.model.report import Advance, Held, Report
+from shunter.model.scope import EVERYTHING, JobScope
 from shunter.model.submission import Receipt, Submission
 from shunter.model.worker import Worker
 
@@ -57,18 +58,32 @@ class Stored(Struct, frozen=True):
 OnStored = Callable[[list[Stored]], None]
 
 
-class Submitted(Struct, frozen=True):
-    """Jobs to be stored, each with the client that wants to hear of it.
+class Submitter(Struct, frozen=True):
+    """Where a submission comes from, as its gateway knows; a client has no say in it.
 
-    `on_stored` is for who wants them back as they are stored. `notices` are callbacks that the
-    gateway makes itself, one for each job: they need no leave, as those that clients ask for do.
+    `reply_to` is who wants to hear of the job. `notice` is a callback that the gateway makes
+    itself: it needs no leave, as one that a client asks for does. `namespace` is that of the
+    client's key.
+    """
+
+    reply_to: ReplyTo | None = None
+    notice: Callback | None = None
+    namespace: str = ""
+
+
+NOBODY = Submitter()
+
+
+class Submitted(Struct, frozen=True):
+    """Jobs to be stored, each with its submitter.
+
+    `on_stored` is for who wants them back as they are stored.
     """
 
     submissions: Sequence[Submission]
-    replies: Sequence[ReplyTo | None]
+    submitters: Sequence[Submitter]
     answer: Receipts
     on_stored: OnStored | None = None
-    notices: Sequence[Callback] = ()
 
 
 class WorkerRegistered(Struct, frozen=True):
@@ -122,11 +137,15 @@ class Answers:
 
 
 class CancelRequested(Struct, frozen=True):
-    """Somebody wants a job stopped; the receipt goes to its `place` in the answers."""
+    """Somebody wants a job stopped, and sees what is in `scope`.
+
+    The receipt goes to its `place` in the answers.
+    """
 
     job_id: str
     place: int
     answers: Answers
+    scope: JobScope = EVERYTHING
     tries: int = 0
 
 

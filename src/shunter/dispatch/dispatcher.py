@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 from msgspec.structs import replace
 
 from shunter.dispatch.arrivals import (
+    NOBODY,
     Answers,
     Arrivals,
     CallbackAttempted,
@@ -28,6 +29,7 @@ from shunter.dispatch.arrivals import (
     Reported,
     StoredJobs,
     Submitted,
+    Submitter,
     Survey,
     UnattributedResult,
     WorkerLeft,
@@ -55,9 +57,10 @@ from shunter.dispatch.store_health import StoreHealth
 from shunter.dispatch.turn import Reads, reads, settle, turn
 from shunter.dispatch.view import DispatcherView
 from shunter.errors import JobError, StoreError
-from shunter.model.job import Callback, Job, ReplyTo
+from shunter.model.job import Job
 from shunter.model.presence import Company
 from shunter.model.report import Advance, Held, Report
+from shunter.model.scope import EVERYTHING, JobScope
 from shunter.model.submission import Submission
 from shunter.store.port import Batch, Committed, Store
 
@@ -133,24 +136,22 @@ class Dispatcher:
     def submit(
         self,
         submissions: Sequence[Submission],
-        reply_to: ReplyTo | None,
         answer: Receipts,
         on_stored: OnStored | None = None,
+        submitter: Submitter = NOBODY,
     ) -> None:
         """Take jobs in; the answers come after the commit, `on_stored` before `answer`."""
-        self.submit_for_many(submissions, [reply_to] * len(submissions), answer, on_stored)
+        self.submit_for_many(submissions, [submitter] * len(submissions), answer, on_stored)
 
     def submit_for_many(
         self,
         submissions: Sequence[Submission],
-        replies: Sequence[ReplyTo | None],
+        submitters: Sequence[Submitter],
         answer: Receipts,
         on_stored: OnStored | None = None,
-        notices: Sequence[Callback] = (),
     ) -> None:
-        """Take jobs in, of each of which another client may want to hear."""
-        arrival = Submitted(submissions, replies, answer, on_stored, notices)
-        self._inbox.submitted.append(arrival)
+        """Take jobs in, each of which may come from another client."""
+        self._inbox.submitted.append(Submitted(submissions, submitters, answer, on_stored))
         self._submissions_waiting += len(submissions)
         self._wake.set()
 
@@ -190,6 +191,11 @@ class Dispatcher:
         self._inbox.reported.extend(Reported(worker_id, report) for report in reports)
         self._wake.set()
 
+    def refuse(self, worker_id: str, error: JobError) -> None:
+        """Count and note what a gateway did not believe."""
+        self.counters["reports_refused"] += 1
+        self._on_refused(worker_id, error)
+
     def report_unattributed(
         self, unattributed: UnattributedResult, *, batch: int | None = None
     ) -> None:
@@ -228,10 +234,13 @@ class Dispatcher:
         self._inbox.resigned.append(worker_id)
         self._wake.set()
 
-    def cancel(self, job_ids: Sequence[str], answer: Receipts) -> None:
+    def cancel(
+        self, job_ids: Sequence[str], answer: Receipts, scope: JobScope = EVERYTHING
+    ) -> None:
+        """Stop jobs for somebody who sees what is in `scope`; the answers come after the commit."""
         answers = Answers(len(job_ids), answer)
         self._inbox.cancel_requests.extend(
-            CancelRequested(job_id, place, answers) for place, job_id in enumerate(job_ids)
+            CancelRequested(job_id, place, answers, scope) for place, job_id in enumerate(job_ids)
         )
         self._wake.set()
 

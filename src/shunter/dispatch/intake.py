@@ -9,11 +9,12 @@ from typing import NoReturn
 
 from msgspec import Struct
 
+from shunter.dispatch.arrivals import Submitter
 from shunter.errors import JobRefused
 from shunter.model.allowed_hosts import AllowedHosts, allowed_hosts
 from shunter.model.document import DOCUMENT_BYTES, is_document
 from shunter.model.identity import NAME_RULE, is_name
-from shunter.model.job import Callback, Execution, Job, ReplyTo
+from shunter.model.job import Callback, Execution, Job
 from shunter.model.limits import MAX_KEY_LENGTH, MAX_SECONDS, moment_fault, option_faults
 from shunter.model.submission import Submission
 from shunter.model.worker import Handler
@@ -29,17 +30,16 @@ class IntakeRules(Struct, frozen=True, kw_only=True):
 
 def admit(
     submission: Submission,
+    submitter: Submitter,
     *,
     rules: IntakeRules,
     handler: Handler | None,
     known_types: set[str],
-    reply_to: ReplyTo | None,
     now: float,
-    notice: Callback | None = None,
 ) -> Job:
     """Turn a submission into a queued job, or raise JobRefused.
 
-    `notice` is a callback that its gateway makes, in place of one that the client asks for.
+    A notice of the submitter's gateway takes the place of a callback that the client asks for.
     """
     _check(submission, rules)
     if rules.refuse_unknown_types and submission.type not in known_types:
@@ -65,7 +65,7 @@ def admit(
         workflow=submission.workflow,
         run=submission.run,
         execution=Execution(timeout=timeout),
-        callback=notice or _callback(submission),
+        callback=submitter.notice or _callback(submission),
         not_before=not_before,
         place_within=submission.place_within,
         place_by=None
@@ -73,12 +73,13 @@ def admit(
         else (not_before or now) + submission.place_within,
         wait_until=not_before if not_before is not None and not_before > now else None,
         unique_key=submission.unique_key,
+        namespace=submitter.namespace,
         retry=submission.retry
         if submission.retry is not None
         else handler.retry
         if handler
         else None,
-        reply_to=reply_to if submission.reply else None,
+        reply_to=submitter.reply_to if submission.reply else None,
     )
 
 

@@ -8,15 +8,15 @@ dispatchers that take the same place one is refused by the store, and looks for 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
-from shunter.dispatch.arrivals import StoredJobs, Submitted
+from shunter.dispatch.arrivals import StoredJobs, Submitted, Submitter
 from shunter.dispatch.intake import admit
 from shunter.dispatch.plan import Change, Insertion, Plan
 from shunter.dispatch.state import DispatcherState
 from shunter.errors import JobRefused
 from shunter.model import lifecycle
-from shunter.model.job import Callback, Job, ReplyTo
+from shunter.model.job import Job
 from shunter.model.lifecycle import WorkerSlot
 from shunter.model.submission import Receipt, Submission
 from shunter.store.port import CLAIM_BYTES, Claim
@@ -65,11 +65,9 @@ class Placement:
     def insert(self, submitted: Submitted, plan: Plan) -> None:
         """Admit what was submitted, and start it at once where there is room."""
         insertion = Insertion([], [], submitted.answer, submitted.on_stored)
-        submissions, replies = submitted.submissions, submitted.replies
-        notices: Sequence[Callback | None] = submitted.notices or [None] * len(submissions)
-        for submission, reply_to, notice in zip(submissions, replies, notices, strict=True):
+        for submission, submitter in zip(submitted.submissions, submitted.submitters, strict=True):
             try:
-                job = self._admit(submission, reply_to, notice, plan.now)
+                job = self._admit(submission, submitter, plan.now)
             except JobRefused as refusal:
                 self._counters["submissions_refused"] += 1
                 insertion.receipts.append(Receipt(submission.id, refusal.field, str(refusal)))
@@ -78,22 +76,15 @@ class Placement:
                 insertion.receipts.append(None)
         plan.insertions.append(insertion)
 
-    def _admit(
-        self,
-        submission: Submission,
-        reply_to: ReplyTo | None,
-        notice: Callback | None,
-        now: float,
-    ) -> Job:
+    def _admit(self, submission: Submission, submitter: Submitter, now: float) -> Job:
         roster = self._state.roster
         job = admit(
             submission,
+            submitter,
             rules=self._rules.intake,
             handler=roster.handler(submission.type),
             known_types=roster.types() if self._rules.intake.refuse_unknown_types else set(),
-            reply_to=reply_to,
             now=now,
-            notice=notice,
         )
         if job.wait_until is not None or job.type in self._state.waiting:
             return job

@@ -223,7 +223,8 @@ class Planner:
         job = self._known(ask.job_id, stored)
         receipt = Receipt(ask.job_id)
         try:
-            if job is None:
+            if job is None or not ask.scope.shows(job):
+                job = None
                 raise JobNotFound(ask.job_id)
             if ask.job_id in plan.changes:
                 raise JobRefused(ask.job_id, "status", "it is changing right now; ask again")

@@ -32,6 +32,7 @@ from shunter.model.key import Role
 from shunter.model.presence import Skews
 from shunter.model.redaction import redacted_url
 from shunter.model.retry import Retry
+from shunter.model.run_secrets import RunSecrets
 from shunter.net.curve import CurveGate, CurveListener
 from shunter.net.environment import REAL, Environment
 from shunter.net.exposure import check_exposure
@@ -88,6 +89,7 @@ class Service:
         )
         self._keys = key_list_of(settings)
         self._keys_read_at = 0.0
+        self._run_secrets = RunSecrets(are_required=self._keys.is_on)
         self._observed = self.dispatcher.store_health.observed
         self._alarm_clock = AlarmClock()
         self._refusals = RefusalLog(self.dispatcher.counters)
@@ -98,6 +100,7 @@ class Service:
             max_result_bytes=settings.zmq.max_message_bytes,
             store=store_mark(settings.store.url),
             keys=self._keys,
+            run_secrets=self._run_secrets,
             environment=environment,
         )
         self._frontend = Frontend(
@@ -118,6 +121,7 @@ class Service:
         self._http_workers = HttpWorkers(
             self.dispatcher,
             health_rules_of(settings),
+            run_secrets=self._run_secrets,
             hosts=allowed_hosts(settings.dispatcher.workers.allowed_hosts, WORKER_HOSTS),
             keys=self._keys,
             tls=caller_files_of(settings.auth),
@@ -136,6 +140,7 @@ class Service:
         self._environment.tune_interpreter()
         await self._store.open()
         await self._keys.open(self._store, self._environment.token_bytes(SECRET_BYTES))
+        self._run_secrets.use(self._keys.secret)
         context = self._environment.zmq_context()
         try:
             if self._settings.zmq.enabled:
@@ -205,6 +210,7 @@ class Service:
             self.dispatcher,
             self._http_workers,
             self._refusals,
+            run_secrets=self._run_secrets,
             is_ready=self.ready.is_set,
             new_id=self._new_id,
             hosts=allowed_hosts([*http.allowed_hosts, http.host], "http.allowed_hosts"),

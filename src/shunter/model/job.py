@@ -136,6 +136,7 @@ class Job(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     `payload` is None where the record was read without it. A job with `place_by` fails if it is
     still in the queue then; `place_within` is the span that it gets again after each loss.
+    `namespace` is that of the submitter's key, and says who may see the job (`scope.py`).
     """
 
     id: str
@@ -155,6 +156,7 @@ class Job(Struct, frozen=True, kw_only=True, omit_defaults=True):
     callback: Callback | None = None
     not_before: float | None = None
     unique_key: str | None = None
+    namespace: str = ""
     retry: Retry | None = None
     error: Failure | None = None
     progress: Progress | None = None

@@ -88,13 +88,17 @@ class Key(Struct, frozen=True, kw_only=True, omit_defaults=True):
         may = ", ".join(role for role in Role if action in RIGHTS[role])
         return f"key {self.name!r} is a {self.role}'s and may not {action}; use the key of a {may}"
 
-    def sees(self, namespace: str) -> bool:
-        """True if jobs of a namespace are for this key to see.
+    @property
+    def sees_all(self) -> bool:
+        """True if jobs of any namespace are for this key to see.
 
-        Operators and readers without a namespace of their own see all.
+        Operators and readers without a namespace of their own do.
         """
-        sees_all = self.role in (Role.OPERATOR, Role.READER) and not self.namespace
-        return sees_all or self.namespace == namespace
+        return self.role in (Role.OPERATOR, Role.READER) and not self.namespace
+
+    def sees(self, namespace: str) -> bool:
+        """True if jobs of a namespace are for this key to see."""
+        return self.sees_all or self.namespace == namespace
 
 
 class CurvePair(Struct, frozen=True):
@@ -140,9 +144,3 @@ def token_hash(token: str) -> str:
 def udp_key(token: str) -> bytes:
     """Return what both sides sign packets with."""
     return hashlib.sha256(b"udp:" + token.encode()).digest()
-
-
-def run_secret(system_secret: bytes, job_id: str, attempt: int) -> bytes:
-    """Return the bytes that come with a run, and that only its worker can show with its reports."""
-    run = f"{job_id}/{attempt}".encode()
-    return hashlib.blake2b(run, key=system_secret, digest_size=16).digest()

@@ -20,6 +20,7 @@ from shunter.model.lifecycle import started_at_once
 from shunter.model.presence import KEPT_SECONDS, Presence
 from shunter.model.queueing import Head, alarm, deadline, favoured, place, rank
 from shunter.model.record import Record, RecordKind
+from shunter.model.uniqueness import NamedKey, answer_to, named_key
 from shunter.model.worker import Worker
 from shunter.store.port import Backlog, Batch, Claim, Committed, JobQuery
 
@@ -33,7 +34,7 @@ class MemoryStore:
         self._seq: dict[str, int] = {}
         self._last_seq = 0
         self._payloads: dict[str, bytes | None] = {}
-        self._keys: dict[str, str] = {}
+        self._keys: dict[NamedKey, str] = {}
         self._places: dict[str, str] = {}
         self._ready: dict[str, list[tuple[int, int, str]]] = {}  # by type: rank, seq, id
         self._workers: dict[str, Worker] = {}
@@ -106,7 +107,11 @@ class MemoryStore:
 
     async def find(self, query: JobQuery) -> list[Job]:
         self._check_open()
-        below = self._last_seq + 1 if query.before is None else self._seq.get(query.before, 0)
+        below = self._last_seq + 1
+        if query.before is not None:
+            last = self._jobs.get(query.before)
+            is_there = last is not None and query.namespace in (None, last.namespace)
+            below = self._seq[query.before] if is_there else 0
         matching = (
             replace(job, result=None)
             for job in reversed(self._jobs.values())
@@ -114,6 +119,7 @@ class MemoryStore:
             and query.status in (None, job.status)
             and query.type in (None, job.type)
             and query.worker_id in (None, job.execution.worker_id)
+            and query.namespace in (None, job.namespace)
         )
         return [job for _, job in zip(range(query.limit), matching, strict=False)]
 
@@ -175,8 +181,8 @@ class MemoryStore:
         for _, job_id in doomed:
             job = self._jobs.pop(job_id)
             del self._seq[job_id], self._payloads[job_id]
-            if job.unique_key is not None:
-                del self._keys[job.unique_key]
+            if (key := named_key(job)) is not None:
+                del self._keys[key]
         return len(doomed)
 
     async def put_workers(self, workers: Sequence[Worker]) -> None:
@@ -261,21 +267,17 @@ class MemoryStore:
             raise StoreError("the memory store is not open; call open() first, close() last")
 
     def _insert(self, job: Job) -> Job | UniqueKeyTaken:
-        field, key, holder = "id", job.id, job.id if job.id in self._jobs else None
-        if holder is None and job.unique_key is not None:
-            field, key, holder = "unique_key", job.unique_key, self._keys.get(job.unique_key)
+        key = named_key(job)
+        holder = job.id if job.id in self._jobs else self._keys.get(key) if key else None
         if holder is None:
             self._last_seq += 1
             self._seq[job.id] = self._last_seq
             self._payloads[job.id] = job.payload
-            if job.unique_key is not None:
-                self._keys[job.unique_key] = job.id
+            if key is not None:
+                self._keys[key] = job.id
             self._write(job)
             return job
-        earlier = self._with_payload(self._jobs[holder])
-        if (earlier.type, earlier.payload) != (job.type, job.payload):
-            return UniqueKeyTaken(job.id, field, key, holder)
-        return earlier
+        return answer_to(job, self._with_payload(self._jobs[holder]))
 
     def _replace(self, job: Job) -> bool:
         stored = self._jobs.get(job.id)

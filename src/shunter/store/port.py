@@ -42,11 +42,15 @@ class Claim(Struct, frozen=True, kw_only=True):
 
 
 class JobQuery(Struct, frozen=True, kw_only=True):
-    """Which jobs to list; newest first. `before` is the id of the last one already seen."""
+    """Which jobs to list; newest first. `before` is the id of the last one already seen.
+
+    With a `namespace` a job of another one is as good as not there, also as `before`.
+    """
 
     status: Status | None = None
     type: str | None = None
     worker_id: str | None = None
+    namespace: str | None = None
     before: str | None = None
     limit: int = 50
 
@@ -102,8 +106,9 @@ class Store(Protocol):
     async def insert(self, jobs: Sequence[Job]) -> list[Job | UniqueKeyTaken]:
         """Commit new jobs; where id or unique key exist already, nothing is written.
 
-        The answer to each is the job now stored (itself, or the earlier one with the same type
-        and payload), or the refusal where the earlier one differs.
+        Unique keys are so within their namespace. The answer to each is the job now stored
+        (itself, or the earlier one with the same namespace, type and payload), or the refusal
+        where the earlier one differs (`model.uniqueness.answer_to`).
         """
 
     async def claim(self, claim: Claim) -> list[Job]:

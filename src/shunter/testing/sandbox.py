@@ -130,7 +130,7 @@ class Sandbox:
         payload = sealed_payload(self.codec, payload_of(*args, **kwargs), job_id, job_type)
         wish = Submission(job_id, job_type, payload, **options)
         receipts: list[Receipt] = []
-        self.dispatcher.submit([wish], None, receipts.extend)
+        self.dispatcher.submit([wish], receipts.extend)
         finish(self.dispatcher.turn())
         (receipt,) = receipts
         if receipt.reason and (holder := self._same_job(wish, receipt)) is not None:

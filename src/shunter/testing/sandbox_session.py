@@ -52,7 +52,7 @@ class SandboxSession:
         match body(self._last):
             case Submit() as submit:
                 receipts: list[Receipt] = []
-                self._dispatcher.submit(submit.jobs, None, receipts.extend)
+                self._dispatcher.submit(submit.jobs, receipts.extend)
                 finish(self._dispatcher.turn())
                 return Accepted(submit.request, tuple(receipts))
             case Cancel() as cancel:
@@ -77,6 +77,7 @@ class SandboxSession:
                     status=asked.status,
                     type=asked.type,
                     worker_id=asked.worker_id,
+                    namespace=asked.namespace,
                     before=asked.before,
                     limit=asked.limit,
                 )

@@ -8,9 +8,10 @@ Pure. Spec: docs/spec/http.md.
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import Annotated, Any, Literal
 
-from msgspec import UNSET, Meta, UnsetType
+from msgspec import UNSET, Meta, Struct, UnsetType
 from msgspec.structs import asdict
 
 from shunter.model.job import (
@@ -80,6 +81,13 @@ Url = Annotated[
         pattern=r"^https?://[!-~]+\Z",
         max_length=2048,
         description="an http:// or https:// address of at most 2048 characters",
+    ),
+]
+RunSecret = Annotated[
+    str,
+    Meta(
+        pattern=r"^([0-9a-f]{32})?\Z",
+        description="the secret that came with the job, 32 hexadecimal digits",
     ),
 ]
 StatusName = Annotated[
@@ -152,11 +160,15 @@ class FailureWish(Document, frozen=True, kw_only=True):
 
 
 class ResultWish(Document, frozen=True, kw_only=True):
-    """How a run ended. `result` belongs to a completed one, `error` to a failed one."""
+    """How a run ended. `result` belongs to a completed one, `error` to a failed one.
+
+    `secret` is what came with the job for this run.
+    """
 
     status: EndName
     attempt: Attempt
     worker_id: Name
+    secret: RunSecret = ""
     result: Value = None
     error: FailureWish | Message | None = None
 
@@ -167,6 +179,7 @@ class JobsWish(Document, frozen=True, kw_only=True):
     status: StatusName | None = None
     type: Name | None = None
     worker_id: Name | None = None
+    namespace: Text | None = None
     before: Name | None = None
     limit: Limit = 50
 
@@ -221,6 +234,7 @@ class JobDocument(Document, frozen=True, kw_only=True):
     place_within: float | None
     place_by: float | None
     unique_key: str | None
+    namespace: str
     retry: RetryPolicy | None
     error: Failure | None
     progress: Progress | None
@@ -229,6 +243,12 @@ class JobDocument(Document, frozen=True, kw_only=True):
     cancel_requested: bool
     history: tuple[PastAttempt, ...]
     log: str | UnsetType = UNSET
+
+
+class PostedJob(JobDocument, frozen=True, kw_only=True):
+    """A job as it is posted to the worker that is to do it: with the secret of that run."""
+
+    secret: str
 
 
 class JobPage(Document, frozen=True, kw_only=True):
@@ -242,17 +262,9 @@ def job_document(job: Job, *, in_full: bool = True) -> JobDocument:
     """Write a job that was read with its payload and result, or without them for a list."""
     run, callback = job.execution, job.callback
     return JobDocument(
-        id=job.id,
-        workflow=job.workflow,
-        run=job.run,
-        type=job.type,
         payload=tagged_document(job.payload) if in_full else UNSET,
-        priority=job.priority,
-        created=job.created,
-        updated=job.updated,
-        status=job.status,
         result=tagged_document(job.result) if in_full else UNSET,
-        dispatcher=job.dispatcher,
+        log=job.log if in_full else UNSET,
         execution=ExecutionDocument(
             worker_id=run.worker_id,
             started=run.started,
@@ -261,22 +273,26 @@ def job_document(job: Job, *, in_full: bool = True) -> JobDocument:
             timeout=None if run.timeout is None else _milliseconds(run.timeout),
         ),
         callback=None if callback is None else _callback_document(callback),
-        attempt=job.attempt,
-        revision=job.revision,
-        not_before=job.not_before,
-        wait_until=job.wait_until,
-        place_within=job.place_within,
-        place_by=job.place_by,
-        unique_key=job.unique_key,
         retry=None if job.retry is None else RetryPolicy(**asdict(job.retry)),
-        error=job.error,
-        progress=job.progress,
-        losses=job.losses,
-        failures=job.failures,
-        cancel_requested=job.cancel_requested,
-        history=job.history,
-        log=job.log if in_full else UNSET,
+        **dict(zip(_AS_IT_IS, _as_it_is(job), strict=True)),
     )
+
+
+_AS_IT_IS = tuple(
+    name
+    for name in JobDocument.__struct_fields__
+    if name not in ("payload", "result", "log", "execution", "callback", "retry")
+)
+"""What stands in a document as it stands in the record."""
+
+_as_it_is = attrgetter(*_AS_IT_IS)
+
+
+def posted_job(job: Job, secret: bytes) -> PostedJob:
+    """Write a job for the worker that is to do it."""
+    document = job_document(job)
+    fields = {name: getattr(document, name) for name in document.__struct_fields__}
+    return PostedJob(**fields, secret=secret.hex())
 
 
 def _callback_document(callback: Callback) -> CallbackDocument:
@@ -318,21 +334,33 @@ def submission_of(document: Any, *, new_id: str) -> Submission:
     )
 
 
-def report_of(document: Any, *, job_id: str) -> tuple[str, Report]:
-    """Read how a run ended, and on which worker."""
+class HttpReport(Struct, frozen=True):
+    """How a run ended, by the words of which worker, and what it shows for it."""
+
+    worker_id: str
+    report: Report
+    secret: bytes = b""
+
+
+def report_of(document: Any, *, job_id: str) -> HttpReport:
+    """Read how a run ended."""
     wish = checked(document, ResultWish)
+    return HttpReport(wish.worker_id, _report(wish, job_id), bytes.fromhex(wish.secret))
+
+
+def _report(wish: ResultWish, job_id: str) -> Report:
     if status_named(wish.status) is Status.COMPLETED:
         if wish.error is not None:
             raise BadDocument("error", "found beside status c; leave it out, or send status f")
         result = document_of(wish.result, "result")
-        return wish.worker_id, Report(job_id, wish.attempt, result=result)
+        return Report(job_id, wish.attempt, result=result)
     if wish.result is not None:
         raise BadDocument("result", "found beside status f; leave it out, or send status c")
     error = wish.error or "its worker gave no reason"
     if isinstance(error, str):
         error = FailureWish(message=error)
     failure = Failure(error.kind, error.message, error.traceback)
-    return wish.worker_id, Report(job_id, wish.attempt, error=failure)
+    return Report(job_id, wish.attempt, error=failure)
 
 
 def status_named(name: str) -> Status:

@@ -18,7 +18,8 @@ from shunter.model.report import Advance, Held, Report
 from shunter.model.submission import Receipt, Submission
 from shunter.model.worker import Handler, Worker
 
-PROTOCOL_VERSION = 1
+PROTOCOL_VERSION = 2
+"""2: workers show the secrets of their runs."""
 
 
 class Kind(StrEnum):
@@ -105,20 +106,26 @@ class Assignment(Message, frozen=True):
 
 
 class Assignments(Message, frozen=True):
-    """JOBS: all that waits for this worker, in one message."""
+    """JOBS: all that waits for this worker, in one message.
+
+    `secrets` has one for each run; a worker shows it with all that it says of the run.
+    """
 
     jobs: tuple[Assignment, ...]
+    secrets: tuple[bytes, ...]
 
 
 class Reports(Message, frozen=True):
     """RESULTS: a worker says how runs ended, and keeps that until TAKEN names its `batch`.
 
-    `window` is how many jobs the worker may have from this dispatcher from now on.
+    `window` is how many jobs the worker may have from this dispatcher from now on. `secrets` are
+    those of the runs, in the same order.
     """
 
     batch: int
     window: int
     reports: tuple[Report, ...]
+    secrets: tuple[bytes, ...]
 
 
 class Taken(Message, frozen=True):
@@ -128,11 +135,12 @@ class Taken(Message, frozen=True):
 
 
 class Returned(Message, frozen=True):
-    """RETURN: jobs the worker has not done and gives back."""
+    """RETURN: jobs the worker has not done and gives back, with the secrets of the runs."""
 
     window: int
     jobs: tuple[Held, ...]
     reason: str
+    secrets: tuple[bytes, ...]
 
 
 class Farewell(Message, frozen=True):
@@ -142,9 +150,10 @@ class Farewell(Message, frozen=True):
 
 
 class Advances(Message, frozen=True):
-    """PROGRESS: all that is new."""
+    """PROGRESS: all that is new, with the secrets of the runs."""
 
     advances: tuple[Advance, ...]
+    secrets: tuple[bytes, ...]
 
 
 class CancelOrders(Message, frozen=True):
@@ -226,6 +235,7 @@ class JobsAsked(Message, frozen=True):
     before: str | None = None
     limit: int = 50
     parts: bool = False
+    namespace: str | None = None
 
 
 class JobsListed(Message, frozen=True):

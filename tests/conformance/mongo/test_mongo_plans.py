@@ -91,7 +91,7 @@ def test_taking_and_replacing_find_each_job_by_its_id(run, full):
         ({"alarm": {"$lte": NOW + 9}, "status": {"$in": ["c", "f", "x"]}}, "alarm", "alarm"),
         ({"alarm": {"$gte": reads.EVER}}, "alarm", "alarm"),
         ({"ended": {"$lt": NOW + 9}, "alarm": {"$exists": False}}, "ended", "ended"),
-        ({"unique_key": {"$in": ["k", "l"]}}, None, "unique_key"),
+        ({"unique_key": {"$in": ["k", "l"]}}, None, "named_key"),
         ({"held": True, "execution.worker_id": {"$in": ["w-1"]}, "status": "i"}, None, "held"),
         ({}, "seq", "seq"),
     ],
@@ -128,3 +128,14 @@ def test_a_claim_of_a_thousand_types_gets_the_first_of_all(run, full):
     taken = run(full.claim(claim("long", *names, "sum", limit=4)))
 
     assert [it.id for it in taken] == ["long-0", "short-0", "keyed", "long-1"]
+
+
+def test_listing_a_namespace_reads_no_job_of_another(run, full):
+    run(full.insert(jobs(5, "theirs", namespace="team")))
+    run(full.insert(jobs(50, "mixed")))
+    query = {"filter": {"namespace": "team"}, "sort": {"seq": -1}, "limit": 10}
+
+    stats = explained(run, full, **query)
+
+    assert set(stages(stats)) <= {"namespace", "FETCH", "LIMIT"}
+    assert stats["totalDocsExamined"] == 5

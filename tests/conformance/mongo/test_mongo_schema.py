@@ -49,6 +49,21 @@ def test_a_database_of_a_newer_version_is_refused_and_left_alone(run, url, datab
     assert run(database.list_collection_names()) == ["schema"]
 
 
+def test_a_database_of_an_older_version_becomes_one_of_this(run, opened, database):
+    opened()
+    run(database.jobs.drop_index("named_key"))
+    run(database.jobs.create_index("unique_key", name="unique_key", unique=True))
+    run(database.schema.update_one({}, {"$set": {"version": 1}}))
+
+    store = opened()
+
+    assert run(database.schema.find_one())["version"] == VERSION
+    names = set(run(database.jobs.index_information()))
+    assert names == {"_id_", *(it.document["name"] for it in indexes.OF_JOBS)}
+    both = [job("a", unique_key="k"), job("b", unique_key="k", namespace="team")]
+    assert run(store.insert(both)) == both
+
+
 def test_a_database_with_another_programs_jobs_is_refused_and_left_alone(run, url, database):
     run(database.jobs.insert_one({"title": "baker"}))
 

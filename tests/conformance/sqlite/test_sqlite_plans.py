@@ -116,6 +116,18 @@ def test_listing_jobs_in_progress_looks_only_at_those(run, store):
     }
 
 
+@pytest.mark.parametrize("before", [None, "last"])
+def test_listing_a_namespace_reads_its_index_newest_first_and_sorts_nothing(run, store, before):
+    where, parameters = statements.matching(JobQuery(namespace="team", before=before))
+    text = statements.read_jobs(where, "jobs.seq DESC")
+
+    plan = steps(run, store, text, (*parameters, 50))
+
+    assert any("SEARCH jobs USING INDEX namespaces" in step for step in plan), plan
+    assert not any("ORDER BY" in step for step in plan), plan
+    assert not any(step.startswith("SCAN jobs") for step in plan), plan
+
+
 def test_a_claim_costs_no_more_in_a_long_queue_than_in_a_short_one(run, store):
     def instructions_of_a_claim():
         """How many instructions SQLite's machine executes: a cost that no noise can touch."""

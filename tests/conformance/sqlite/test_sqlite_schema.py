@@ -46,6 +46,19 @@ def test_a_file_of_version_1_is_migrated_with_all_that_is_in_it(run, path, conne
     assert value(connection, "PRAGMA user_version") == 2
 
 
+def test_keys_of_an_older_file_go_on_being_unique_and_its_jobs_have_no_namespace(path, connection):
+    migrate(connection, path, migrations()[:4])
+    columns = "id, revision, status, type, rank, unique_key, doc"
+    insert = f"INSERT INTO jobs ({columns}) VALUES (?, 0, 'q', 't', 1, 'k', '')"
+    connection.execute(insert, ("a",))
+
+    migrate(connection, path, migrations())
+
+    assert value(connection, "SELECT namespace FROM jobs") == ""
+    with pytest.raises(sqlite3.IntegrityError, match="unique_key"):
+        connection.execute(insert, ("b",))
+
+
 def test_a_migration_that_fails_changes_nothing(path, connection):
     migrate(connection, path, migrations())
 

@@ -145,10 +145,12 @@ def test_a_worker_that_claims_anothers_job_is_refused(
     job = client.submit("mine", 1)
     [given] = holder.takes_jobs()
 
+    thief.secrets = holder.secrets  # it has overheard them
     thief.reports(Report(job.id, given.attempt, result=b"\x01"))
     until(lambda: count("reports_refused") == 1)
-    thief.tell(Kind.RETURN, Returned(1, (Held(job.id, given.attempt),), "mine now"))
-    thief.tell(Kind.PROGRESS, Advances((Advance(job.id, given.attempt, 99.0, 100.0),)))
+    run, advance = Held(job.id, given.attempt), Advance(job.id, given.attempt, 99.0, 100.0)
+    thief.tell(Kind.RETURN, Returned(1, (run,), "mine now", thief.shows(run)))
+    thief.tell(Kind.PROGRESS, Advances((advance,), thief.shows(advance)))
     until(lambda: count("reports_refused") == 2)
     holder.reports(Report(job.id, given.attempt, result=b"\x2a"))
 

@@ -49,7 +49,8 @@ def test_progress_that_is_no_number_does_no_harm(
     job = client.submit("progress", 1)
     given = _own(worker.takes_jobs(), job.id)
 
-    worker.tell(Kind.PROGRESS, Advances((Advance(job.id, given.attempt, *advance),)))
+    said = Advance(job.id, given.attempt, *advance)
+    worker.tell(Kind.PROGRESS, Advances((said,), worker.shows(said)))
     worker.beats(Held(job.id, given.attempt))
     worker.hears_kind(Kind.PONG)
     assert client.job(job.id).status is Status.IN_PROGRESS

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from shunter.dispatch import sweep
-from shunter.dispatch.arrivals import HeartbeatReceived, WorkerRegistered
+from shunter.dispatch.arrivals import HeartbeatReceived, Submitter, WorkerRegistered
 from shunter.dispatch.dispatcher import Dispatcher
 from shunter.dispatch.rules import Rules
 from shunter.errors import JobError
@@ -19,7 +19,7 @@ from shunter.model.worker import Handler, Worker, WorkerKind
 from shunter.testing import MemoryStore, VirtualClock
 from shunter.testing.finish import finish
 
-CLIENT = ReplyTo("test", b"client")
+CLIENT = Submitter(ReplyTo("test", b"client"))
 
 
 class Recorder:
@@ -104,7 +104,7 @@ class Scene:
     def submit(self, *ids: str, at: Dispatcher | None = None, **wish: Any) -> list[Receipt]:
         receipts: list[Receipt] = []
         wishes = [Submission(job_id, **{"type": "t", "payload": b"\x01", **wish}) for job_id in ids]
-        (at or self.dispatcher).submit(wishes, CLIENT, receipts.extend)
+        (at or self.dispatcher).submit(wishes, receipts.extend, submitter=CLIENT)
         self.turns(at)
         return receipts
 

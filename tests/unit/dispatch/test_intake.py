@@ -7,6 +7,7 @@ import math
 import pytest
 from msgspec.structs import replace
 
+from shunter.dispatch.arrivals import Submitter
 from shunter.dispatch.intake import IntakeRules, admit
 from shunter.errors import JobRefused
 from shunter.model.job import Job, ReplyTo
@@ -21,10 +22,10 @@ CLIENT = ReplyTo("zmq", b"c")
 def taken(wish: Submission, handler: Handler | None = None, **rules: object) -> Job:
     return admit(
         wish,
+        Submitter(CLIENT, namespace="team"),
         rules=IntakeRules(**rules),  # type: ignore[arg-type]
         handler=handler,
         known_types={"add"},
-        reply_to=CLIENT,
         now=100.0,
     )
 
@@ -91,3 +92,7 @@ def test_an_unknown_type_waits_by_default_and_is_refused_where_that_is_set() -> 
 def test_who_wants_no_reply_gets_none() -> None:
     assert taken(WISH).reply_to == CLIENT
     assert taken(replace(WISH, reply=False)).reply_to is None
+
+
+def test_a_job_gets_the_namespace_of_its_submitter():
+    assert taken(WISH).namespace == "team"

@@ -13,6 +13,7 @@ from shunter.dispatch import sweep
 from shunter.gateway.key_list import KeyList
 from shunter.gateway.zmq.backend import Backend
 from shunter.model.job import Status
+from shunter.model.run_secrets import RunSecrets
 from shunter.model.submission import Submission
 from shunter.refusal_log import RefusalLog
 from shunter.testing.finish import finish
@@ -42,6 +43,7 @@ class Line:
             worker_expire_seconds=3.0,
             store="store",
             keys=KeyList(None),
+            run_secrets=RunSecrets(),
             max_result_bytes=1024,
         )
         self.backend.socket = self.wire
@@ -55,7 +57,7 @@ class Line:
 
     def asks(self, name: str) -> None:
         wish = Submission(name, "default", msgspec.msgpack.encode(name.encode()))
-        self.scene.dispatcher.submit([wish], None, lambda receipts: None)
+        self.scene.dispatcher.submit([wish], lambda receipts: None)
 
 
 @pytest.fixture

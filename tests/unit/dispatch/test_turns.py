@@ -6,8 +6,10 @@ from typing import Any
 
 from shunter.dispatch import sweep
 from shunter.dispatch.arrivals import UnattributedResult
+from shunter.errors import JobNotFound
 from shunter.model.job import ErrorKind, Failure, Status
 from shunter.model.report import Advance, Held, Report
+from shunter.model.scope import JobScope
 from shunter.model.submission import Receipt
 from shunter.model.worker import WorkerKind
 from shunter.testing.finish import finish
@@ -171,6 +173,22 @@ def test_a_queued_job_is_cancelled_at_once_and_never_starts(scene: Any) -> None:
     assert receipts[0] == Receipt("j-1")
     assert "not found" in receipts[1].reason
     assert scene.runs() == []
+
+
+def test_a_job_out_of_scope_is_cancelled_no_more_than_one_that_is_not_there(
+    scene: Any,
+) -> None:
+    scene.submit("j-1")
+    receipts: list[Receipt] = []
+
+    scene.dispatcher.cancel(["j-1"], receipts.extend, JobScope("team"))
+    scene.turns()
+
+    assert receipts == [Receipt("j-1", "id", str(JobNotFound("j-1")))]
+    assert scene.job("j-1").status is Status.QUEUED
+    scene.dispatcher.cancel(["j-1"], lambda _: None, JobScope(""))
+    scene.turns()
+    assert scene.job("j-1").status is Status.CANCELLED
 
 
 def test_a_running_job_is_cancelled_when_its_worker_says_how_it_ended(scene: Any) -> None:

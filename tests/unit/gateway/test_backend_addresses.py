@@ -8,6 +8,7 @@ from shunter.dispatch.dispatcher import Dispatcher
 from shunter.dispatch.rules import Rules
 from shunter.gateway.key_list import KeyList
 from shunter.gateway.zmq.backend import Backend
+from shunter.model.run_secrets import RunSecrets
 from shunter.model.worker import Handler
 from shunter.refusal_log import RefusalLog
 from shunter.testing import MemoryStore, VirtualClock
@@ -35,6 +36,7 @@ def test_a_worker_is_forgotten_when_it_has_been_silent_for_long() -> None:
         max_result_bytes=1024,
         store="s",
         keys=KeyList(None),
+        run_secrets=RunSecrets(),
     )
     backend.socket = Deaf()  # type: ignore[assignment]
     hello = Hello("w-1", 1, (Handler("t"),), 1, 1)

@@ -33,6 +33,7 @@ from shunter.model.submission import Submission
 from shunter.wire import documents
 from shunter.wire.checking import Document, NotJson, parsed, rules_of
 from shunter.wire.documents import (
+    HttpReport,
     JobRequest,
     JobsWish,
     ResultWish,
@@ -306,10 +307,10 @@ RUN = {"attempt": 2, "worker_id": "w-1"}
 
 
 def test_a_result_is_read() -> None:
-    worker_id, report = report_of({**RUN, "status": "c", "result": {"$bytes": "AA=="}}, job_id="j")
+    came = report_of({**RUN, "status": "c", "result": {"$bytes": "AA=="}}, job_id="j")
 
-    assert (worker_id, report) == ("w-1", Report("j", 2, result=b"\xc4\x01\0"))
-    assert report_of({**RUN, "status": "completed"}, job_id="j")[1].result == b"\xc0"
+    assert came == HttpReport("w-1", Report("j", 2, result=b"\xc4\x01\0"))
+    assert report_of({**RUN, "status": "completed"}, job_id="j").report.result == b"\xc0"
 
 
 @pytest.mark.parametrize(
@@ -322,9 +323,9 @@ def test_a_result_is_read() -> None:
     ],
 )
 def test_a_failure_is_read(error: Any, failure: Failure) -> None:
-    _, report = report_of({**RUN, "status": "f", "error": error}, job_id="j")
+    came = report_of({**RUN, "status": "f", "error": error}, job_id="j")
 
-    assert report == Report("j", 2, error=failure)
+    assert came.report == Report("j", 2, error=failure)
 
 
 @pytest.mark.parametrize(
@@ -335,6 +336,7 @@ def test_a_failure_is_read(error: Any, failure: Failure) -> None:
         ({"status": "f", "result": 1}, "result"),
         ({"status": "c", "attempt": "2"}, "attempt"),
         ({"status": "c", "worker_id": None}, "worker_id"),
+        ({"status": "c", "secret": "guess"}, "secret"),
         ({"status": "c", "result": [{"$bytes": 1}]}, "result.0.$bytes"),
         ({"status": "f", "error": {"kind": "lost"}}, "error.message"),
         ({"status": "f", "error": {"message": "m", "kind": "odd"}}, "error.kind"),

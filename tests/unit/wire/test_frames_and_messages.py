@@ -95,4 +95,4 @@ def test_a_document_is_one_value_and_nothing_besides() -> None:
 
 
 def test_reports_carry_their_batch() -> None:
-    assert decode(messages.encode(Reports(7, 2, ())), Reports).batch == 7
+    assert decode(messages.encode(Reports(7, 2, (), ())), Reports).batch == 7

@@ -36,7 +36,8 @@ ACCESS: dict[str, Opening] = {
     "readyz": None,
 }
 
-_KEY = "shunter.key"
+KEY = "shunter.key"
+"""Where in a request's ASGI scope the key stands that it was let in with."""
 
 
 class AccessControl:
@@ -60,7 +61,7 @@ class AccessControl:
         if key is None:
             raise unauthorized("a key's token, from a file that `shunter key new` wrote")
         check_key(key, opening)
-        request.scope[_KEY] = key
+        request.scope[KEY] = key
 
 
 def check_key(key: Key, opening: tuple[Action, ...]) -> None:
@@ -77,6 +78,6 @@ def forbidden(key: Key, action: Action) -> HttpRefusal:
 
 def key_of(request: Request) -> Key | None:
     """Return the key that a request was let in with; None where nobody is asked for one."""
-    key = request.scope.get(_KEY)
+    key = request.scope.get(KEY)
     assert key is None or isinstance(key, Key)
     return key

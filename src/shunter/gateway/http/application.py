@@ -20,6 +20,7 @@ from shunter.gateway.http.worker_calls import HttpWorkers
 from shunter.gateway.http.workers import WorkerRoutes
 from shunter.gateway.key_list import KeyList
 from shunter.model.allowed_hosts import AllowedHosts
+from shunter.model.run_secrets import RunSecrets
 from shunter.net.web.answering import Handler, application, max_body_bytes
 from shunter.net.web.guard import RequestGuard
 from shunter.net.web.refusals import HttpRefusal, JsonAnswer
@@ -31,6 +32,7 @@ def http_app(
     http_workers: HttpWorkers,
     refusals: RefusalLog,
     *,
+    run_secrets: RunSecrets,
     is_ready: Callable[[], bool],
     new_id: Callable[[], str],
     hosts: AllowedHosts,
@@ -39,7 +41,9 @@ def http_app(
     """Build the application, for whoever knows this server as one of these `hosts`."""
     limit = max_body_bytes(dispatcher.rules.intake.max_payload_bytes)
     access, audit = AccessControl(keys), AuditLog(dispatcher, new_id=new_id)
-    jobs = JobRoutes(dispatcher, audit, new_id=new_id, max_body_bytes=limit)
+    jobs = JobRoutes(
+        dispatcher, audit, run_secrets=run_secrets, new_id=new_id, max_body_bytes=limit
+    )
     workers = WorkerRoutes(dispatcher, http_workers, access, audit, max_body_bytes=limit)
     probes = Probes(dispatcher, is_ready)
     described = msgspec.json.encode(openapi_document(version("shunter"), has_keys=keys.is_on))

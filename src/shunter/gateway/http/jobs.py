@@ -15,10 +15,11 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
-from shunter.dispatch.arrivals import Receipts, Stored
+from shunter.dispatch.arrivals import Receipts, Stored, Submitter
 from shunter.dispatch.dispatcher import Dispatcher
 from shunter.errors import JobError, JobFinal
 from shunter.gateway.http import reports
+from shunter.gateway.http.access import key_of
 from shunter.gateway.http.audit import AuditLog
 from shunter.gateway.http.queries import query_of
 from shunter.gateway.http.reading import Reading
@@ -26,6 +27,8 @@ from shunter.model.document import DOCUMENT_BYTES
 from shunter.model.identity import is_name
 from shunter.model.job import Job
 from shunter.model.report import Report
+from shunter.model.run_secrets import RunSecrets
+from shunter.model.scope import EVERYTHING, JobScope, scope_of
 from shunter.model.submission import Receipt
 from shunter.net.web.bodies import aside, read_body
 from shunter.net.web.refusals import (
@@ -63,11 +66,13 @@ class JobRoutes:
         dispatcher: Dispatcher,
         audit: AuditLog,
         *,
+        run_secrets: RunSecrets,
         new_id: Callable[[], str],
         max_body_bytes: int,
     ) -> None:
         self._dispatcher = dispatcher
         self._audit = audit
+        self._run_secrets = run_secrets
         self._reading = Reading(dispatcher.store)
         self._new_id = new_id
         self._max_body_bytes = max_body_bytes
@@ -80,9 +85,10 @@ class JobRoutes:
         self._check_size("payload", wish.payload)
         if self._dispatcher.is_full:
             raise unavailable("too many jobs are waiting to be stored; send it again in a second")
+        submitter = Submitter(namespace=job_scope(request).namespace)
         stored: list[Stored] = []
         (receipt,) = await self._answered(
-            lambda answer: self._dispatcher.submit([wish], None, answer, stored.extend),
+            lambda answer: self._dispatcher.submit([wish], answer, stored.extend, submitter),
             f"job {wish.id} may or may not be stored; send it again under that id",
         )
         if receipt.reason:
@@ -99,15 +105,17 @@ class JobRoutes:
 
     async def browse(self, request: Request) -> Response:
         """GET of all: some jobs, newest first."""
-        wish = query_of(request, JobsWish)
+        wish, scope = query_of(request, JobsWish), job_scope(request)
         query = JobQuery(
             status=None if wish.status is None else status_named(wish.status),
             type=wish.type,
             worker_id=wish.worker_id,
+            namespace=scope.listed(wish.namespace),
             before=wish.before,
             limit=wish.limit + 1,
         )
-        found = await self._dispatcher.store.find(query)
+        is_seen = scope.covers(wish.namespace)
+        found = await self._dispatcher.store.find(query) if is_seen else []
         jobs = found[: wish.limit]
         following = jobs[-1].id if len(found) > len(jobs) else None
         documents = tuple(job_document(job, in_full=False) for job in jobs)
@@ -115,19 +123,19 @@ class JobRoutes:
 
     async def show(self, request: Request) -> Response:
         """GET of one."""
-        return await self._document(_job_id(request))
+        return await self._written(await self._job(_job_id(request), job_scope(request)))
 
     async def cancel(self, request: Request) -> Response:
         """DELETE: stop the job, or begin to."""
-        job_id = _job_id(request)
+        job_id, scope = _job_id(request), job_scope(request)
         await self._audit.note(request, "cancel job", job_id)
         (receipt,) = await self._answered(
-            lambda answer: self._dispatcher.cancel([job_id], answer),
+            lambda answer: self._dispatcher.cancel([job_id], answer, scope),
             f"job {job_id} may or may not be cancelled; look at it, or ask again",
         )
         if receipt.reason and receipt.field == "id":
             raise not_found(job_id)
-        job = await self._job(job_id)
+        job = await self._job(job_id, scope)
         is_over = job.status.is_final
         if receipt.reason:
             code = CONFLICTS[JobFinal] if is_over else ""
@@ -138,10 +146,13 @@ class JobRoutes:
         """POST of a result: 200 once it is committed as this run's."""
         job_id = _job_id(request)
         body = await read_body(request, self._max_body_bytes)
-        worker_id, report = await aside(len(body), lambda: report_of(parsed(body), job_id=job_id))
+        came = await aside(len(body), lambda: report_of(parsed(body), job_id=job_id))
+        worker_id, report = came.worker_id, came.report
         self._check_size("result", report.result or b"")
         try:
-            reports.check(await self._job(job_id), worker_id, report)
+            job = await self._job(job_id)
+            self._run_secrets.check(job_id, report.attempt, came.secret)
+            reports.check(job, worker_id, report)
             job = await self._reported(worker_id, report)
             reports.check_outcome(job, worker_id, report)
         except JobError as error:
@@ -158,7 +169,7 @@ class JobRoutes:
         self._dispatcher.report(worker_id, [report])
         while True:
             await self._answered(
-                lambda answer: self._dispatcher.submit([], None, answer),
+                lambda answer: self._dispatcher.submit([], answer),
                 f"job {report.job_id} may or may not have the result; look at it, or ask again",
             )
             job = await self._job(report.job_id)
@@ -189,16 +200,11 @@ class JobRoutes:
         if fault := self._dispatcher.store_health.fault():
             raise unavailable(f"{fault}; {otherwise}")
 
-    async def _job(self, job_id: str) -> Job:
+    async def _job(self, job_id: str, scope: JobScope = EVERYTHING) -> Job:
         job = await self._reading.job(job_id)
-        if job is None:
+        if job is None or not scope.shows(job):
             raise not_found(job_id)
         return job
-
-    async def _document(
-        self, job_id: str, status: int = HTTPStatus.OK, headers: dict[str, str] | None = None
-    ) -> Response:
-        return await self._written(await self._job(job_id), status, headers)
 
     async def _written(
         self, job: Job, status: int = HTTPStatus.OK, headers: dict[str, str] | None = None
@@ -216,6 +222,11 @@ class JobRoutes:
                 "(zmq.max_message_bytes), or store the data elsewhere and send its address",
                 field=field,
             )
+
+
+def job_scope(request: Request) -> JobScope:
+    """Return what the caller submits and sees: all, where nobody is asked for a key."""
+    return scope_of(key_of(request))
 
 
 def _job_id(request: Request) -> str:

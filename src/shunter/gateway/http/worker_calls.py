@@ -30,6 +30,7 @@ from shunter.model.allowed_hosts import AllowedHosts
 from shunter.model.health import HealthRules
 from shunter.model.job import Job
 from shunter.model.report import Held
+from shunter.model.run_secrets import RunSecrets
 from shunter.model.watch import Watch
 from shunter.model.worker import Worker
 from shunter.net.calling import Answer, CallFailed
@@ -37,7 +38,7 @@ from shunter.net.environment import REAL, Environment
 from shunter.net.tls import CallerFiles
 from shunter.net.web.bearer import bearing
 from shunter.net.web.bodies import aside
-from shunter.wire.documents import job_document
+from shunter.wire.documents import posted_job
 
 CALL_SECONDS = 5.0
 """How long a worker may take to answer."""
@@ -68,6 +69,7 @@ class HttpWorkers:
         dispatcher: Dispatcher,
         rules: HealthRules,
         *,
+        run_secrets: RunSecrets,
         hosts: AllowedHosts,
         keys: KeyList,
         tls: CallerFiles | None = None,
@@ -76,6 +78,7 @@ class HttpWorkers:
         self._keys = keys
         self._dispatcher = dispatcher
         self._rules = rules
+        self._run_secrets = run_secrets
         self._log = structlog.get_logger("shunter.dispatcher")
         self._caller = environment.caller(at_once=CALLS_AT_ONCE, may_call=hosts.may_call, tls=tls)
         self.hosts = hosts
@@ -126,7 +129,8 @@ class HttpWorkers:
                 raise CallFailed("its worker left before it could be sent", was_sent=False)
             size = len(job.payload or b"")
             with self._unsent(size):
-                body = await aside(size, lambda: msgspec.json.encode(job_document(job)))
+                secret = self._run_secrets.of(job.id, job.attempt)
+                body = await aside(size, lambda: msgspec.json.encode(posted_job(job, secret)))
                 answer = await self._call("POST", worker, "/jobs/", body)
         except CallFailed as error:
             self._offered.discard(held)

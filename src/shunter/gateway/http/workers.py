@@ -119,7 +119,7 @@ class WorkerRoutes:
         self._dispatcher.leave(worker_id)
         self._dispatcher.give_back(worker_id, held, f"worker {worker_id} resigned")
         committed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._dispatcher.submit([], None, lambda _: committed.set_result(None))
+        self._dispatcher.submit([], lambda _: committed.set_result(None))
         await committed
 
     async def _worker(self, worker_id: str) -> Worker:

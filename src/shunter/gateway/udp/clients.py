@@ -9,12 +9,12 @@ from functools import partial
 from msgspec import Struct
 from msgspec.structs import replace
 
-from shunter.dispatch.arrivals import CallbackAttempted
+from shunter.dispatch.arrivals import CallbackAttempted, Submitter
 from shunter.dispatch.dispatcher import Dispatcher
 from shunter.gateway.udp.exchange import Exchange, PendingRequest
 from shunter.gateway.udp.quota import Quota
 from shunter.model.document import NIL
-from shunter.model.job import DEFAULT_TYPE, Callback, ErrorKind, Job, ReplyTo, Status
+from shunter.model.job import DEFAULT_TYPE, ErrorKind, Job, Status
 from shunter.model.submission import Receipt, Submission
 from shunter.wire.udp import naming, packets
 from shunter.wire.udp.calculators import TaskId
@@ -35,8 +35,7 @@ class _Addition(Struct, frozen=True):
     """A task that is to be stored, and the packet that it came in."""
 
     submission: Submission
-    reply_to: ReplyTo
-    notice: Callback
+    submitter: Submitter
     command: Command
     peer: Peer
     size: int
@@ -62,7 +61,14 @@ class UdpClients:
         self._added: list[_Addition] = []
         self._heard: list[CallbackAttempted] = []
 
-    def add(self, params: AddTask, command: Command, peer: Peer, size: int) -> None:
+    def add(
+        self,
+        params: AddTask,
+        command: Command,
+        peer: Peer,
+        size: int,
+        namespace: str = "",
+    ) -> None:
         """Take a task, to be stored with the others of its batch of packets."""
         unique_key = naming.unique_key(peer, params.task_id)
         if fault := self._dispatcher.store_health.fault():
@@ -81,9 +87,12 @@ class UdpClients:
             place_within=self._place_within,
         )
         self._quota.asked(peer)
-        reply_to = naming.reply_to(peer, params.task_id, self._exchange.number())
-        notice = naming.notice(peer, params.task_id)
-        self._added.append(_Addition(submission, reply_to, notice, command, peer, size))
+        submitter = Submitter(
+            naming.reply_to(peer, params.task_id, self._exchange.number()),
+            naming.notice(peer, params.task_id),
+            namespace,
+        )
+        self._added.append(_Addition(submission, submitter, command, peer, size))
 
     def store_added(self) -> None:
         """Have the tasks stored that came; each is confirmed once it is committed."""
@@ -91,9 +100,8 @@ class UdpClients:
             added, self._added = self._added, []
             self._dispatcher.submit_for_many(
                 [each.submission for each in added],
-                [each.reply_to for each in added],
+                [each.submitter for each in added],
                 partial(self._stored, added),
-                notices=[each.notice for each in added],
             )
 
     def _stored(self, added: Sequence[_Addition], receipts: Sequence[Receipt]) -> None:

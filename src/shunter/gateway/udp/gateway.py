@@ -148,7 +148,9 @@ class UdpGateway:
     # ---- what is done for a command
 
     def _add(self, command: Command, peer: Peer, size: int) -> None:
-        self.clients.add(cast(AddTask, command.params), command, peer, size)
+        key = self._keys(peer.key) if self._keys and isinstance(peer, KeyedPeer) else None
+        namespace = "" if key is None else key.namespace
+        self.clients.add(cast(AddTask, command.params), command, peer, size, namespace)
 
     def _complete(self, command: Command, peer: Peer, _: int) -> None:
         self._workers.complete(cast(CompletedTask, command.params), command, peer)

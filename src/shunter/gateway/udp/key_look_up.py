@@ -29,4 +29,5 @@ def _udp_key(key: Key) -> UdpKey:
         may_add=key.permits(Action.SUBMIT),
         may_perform=key.permits(Action.WORK),
         types=frozenset(key.types) or None,
+        namespace=key.namespace,
     )

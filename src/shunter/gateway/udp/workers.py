@@ -104,7 +104,7 @@ class UdpWorkers:
             may_be_of = partial(_may_be_of, params)
             unattributed = UnattributedResult(worker_id, result, error, may_be_of)
             self._dispatcher.report_unattributed(unattributed)
-            self._dispatcher.submit([], None, lambda _: self._confirm(number))
+            self._dispatcher.submit([], lambda _: self._confirm(number))
         self._follow(others)
 
     # ---- WorkerLink

@@ -16,6 +16,7 @@ from shunter.gateway.zmq.large_messages import LargeMessages
 from shunter.model.job import DEFAULT_TYPE, ErrorKind, Failure, Job
 from shunter.model.key import Action
 from shunter.model.report import Held, Report
+from shunter.model.run_secrets import Of, RunSecrets
 from shunter.model.worker import PLAIN_PREFIX, Handler, Worker, WorkerKind
 from shunter.net.environment import REAL, Environment
 from shunter.net.parted import PART_KINDS, Body
@@ -69,10 +70,12 @@ class Backend:
         max_result_bytes: int,
         store: str,
         keys: KeyList,
+        run_secrets: RunSecrets,
         environment: Environment = REAL,
     ) -> None:
         self._store = store
         self._keys = keys
+        self._run_secrets = run_secrets
         self._max_result_bytes = max_result_bytes
         self._dispatcher = dispatcher
         self._refusals = refusals
@@ -85,6 +88,7 @@ class Backend:
             dispatcher,
             lambda identity, message: self.socket.send([identity, *message]),
             self._workers.get,
+            self._take_reports,
             max_bytes=2 * max_result_bytes + 1024 * 1024,
             environment=environment,
         )
@@ -230,17 +234,41 @@ class Backend:
 
     def _reports(self, worker_id: str, body: Body) -> None:
         reports = decode(body, Reports)
-        self._large.reported(worker_id, reports)
-        self._dispatcher.report(worker_id, reports.reports, batch=reports.batch)
+        self._take_reports(worker_id, reports)
         self._dispatcher.resize(worker_id, max(0, reports.window))
+
+    def _take_reports(self, worker_id: str, reports: Reports) -> None:
+        """Pass on what is proven. All is confirmed: what was refused need not come again.
+
+        Where there is nothing to commit, that is done at once, while it is known who said it: in
+        the name of a worker that comes back meanwhile, its own batch would be taken for confirmed.
+        """
+        believed = self._believed(worker_id, reports.reports, reports.secrets)
+        self._large.reported(worker_id, believed)
+        if believed:
+            self._dispatcher.report(worker_id, believed, batch=reports.batch)
+        else:
+            self.send_taken(worker_id, [reports.batch])
 
     def _returned(self, worker_id: str, body: Body) -> None:
         returned = decode(body, Returned)
-        self._dispatcher.give_back(worker_id, returned.jobs, returned.reason)
+        believed = self._believed(worker_id, returned.jobs, returned.secrets)
+        self._dispatcher.give_back(worker_id, believed, returned.reason)
         self._dispatcher.resize(worker_id, max(0, returned.window))
 
     def _advances(self, worker_id: str, body: Body) -> None:
-        self._dispatcher.advance(worker_id, decode(body, Advances).advances)
+        advances = decode(body, Advances)
+        believed = self._believed(worker_id, advances.advances, advances.secrets)
+        self._dispatcher.advance(worker_id, believed)
+
+    def _believed(
+        self, worker_id: str, said: Sequence[Of], secrets: Sequence[bytes]
+    ) -> Sequence[Of]:
+        """Return what a worker says of runs that it was given itself."""
+        believed, refused = self._run_secrets.sifted(said, secrets)
+        for error in refused:
+            self._dispatcher.refuse(worker_id, error)
+        return believed
 
     def _resign(self, worker_id: str, body: Body) -> None:
         decode(body, Farewell)
@@ -314,8 +342,9 @@ class Backend:
             return
         identity = self._identities.get(worker_id, b"")
         for batch in batches(jobs, lambda job: len(job.payload or b"")):
-            message = Assignments(tuple(_assignment(job) for job in batch))
             held = tuple(Held(job.id, job.attempt) for job in batch)
+            secrets = tuple([self._run_secrets.of(job.id, job.attempt) for job in batch])
+            message = Assignments(tuple([_assignment(job) for job in batch]), secrets)
             if not self._large.send_jobs(worker_id, identity, message, held):
                 self._dispatcher.give_back(worker_id, held, "its worker could not be reached")
                 self._dispatcher.shut(worker_id)

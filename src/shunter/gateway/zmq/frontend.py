@@ -11,8 +11,10 @@ from collections import defaultdict
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, TypeVar
 
+from msgspec import Struct
 from msgspec.structs import replace
 
+from shunter.dispatch.arrivals import Submitter
 from shunter.dispatch.dispatcher import Dispatcher
 from shunter.errors import ProtocolError, StoreError
 from shunter.gateway.key_list import KeyList
@@ -21,6 +23,7 @@ from shunter.gateway.zmq.undelivered_results import UndeliveredResults
 from shunter.model.job import DEFAULT_TYPE, Job, ReplyTo, Status
 from shunter.model.key import Action
 from shunter.model.redaction import redacted_callback
+from shunter.model.scope import EVERYTHING, JobScope, scope_of
 from shunter.model.submission import Receipt, Submission
 from shunter.net.environment import REAL, Environment
 from shunter.net.parted import PART_KINDS, Body, PartedMessages, Release
@@ -87,6 +90,15 @@ Answer = tuple[Kind, Message, bool]
 """What is answered, and whether it may go in parts."""
 
 
+class _Question(Struct, frozen=True):
+    """What a client asks of the store, and what of it the client may see."""
+
+    identity: bytes
+    scope: JobScope
+    kind: Kind
+    body: bytes
+
+
 class Frontend:
     """All clients that are connected by ZeroMQ. It is their ClientLink."""
 
@@ -103,10 +115,11 @@ class Frontend:
         self._dispatcher = dispatcher
         self._refusals = refusals
         self._new_id = new_id
-        self._questions: asyncio.Queue[tuple[bytes, Kind, bytes]] = asyncio.Queue(MAX_QUESTIONS)
+        self._questions: asyncio.Queue[_Question] = asyncio.Queue(MAX_QUESTIONS)
         self._question_bytes = 0
         self._whole_bytes = 0
         self._is_choked = False
+        self._part_scope = EVERYTHING
         self._parts = PartedMessages(
             self._send_frames,
             self._receive_parted,
@@ -118,7 +131,7 @@ class Frontend:
             on_undelivered=self._count_undelivered,
             environment=environment,
         )
-        self._answers: dict[Kind, Callable[[bytes], Coroutine[Any, Any, Answer]]] = {
+        self._answers: dict[Kind, Callable[[bytes, JobScope], Coroutine[Any, Any, Answer]]] = {
             Kind.FETCH: self._fetch,
             Kind.LIST: self._list,
             Kind.WORKERS: self._workers,
@@ -134,14 +147,15 @@ class Frontend:
 
     def receive(self, batch: list[list[bytes]]) -> None:
         for identity, *message in batch:
+            scope = scope_of(self._keys.of(identity))
             try:
                 match frames.read(message):
                     case Plain(body):
                         self._check_plain(identity)
-                        self._submit_plain(identity, body)
+                        self._submit_plain(identity, scope, body)
                     case Full(kind, body):
                         if self._may(identity, kind, body):
-                            self._receive_full(identity, kind, body)
+                            self._receive_full(identity, scope, kind, body)
             except ProtocolError as error:
                 self._refusals.note(peer_name(identity), "frames", str(error))
                 self.socket.send([identity, *plain_error(str(error))])
@@ -203,7 +217,8 @@ class Frontend:
 
     def _receive_parted(self, identity: bytes, _: Kind, body: Body, release: Release) -> None:
         try:
-            self._unless_store_fails(self._submit, identity, decode(body, Submit), release)
+            submit = decode(body, Submit)
+            self._unless_store_fails(self._submit, identity, self._part_scope, submit, release)
         except ProtocolError as error:
             release()
             self._refusals.note(peer_name(identity), "message", str(error))
@@ -212,7 +227,7 @@ class Frontend:
     def _count_undelivered(self, _: bytes, key: object, __: str) -> None:
         self._dispatcher.counters["results_undelivered"] += 1
 
-    def _submit_plain(self, identity: bytes, body: bytes) -> None:
+    def _submit_plain(self, identity: bytes, scope: JobScope, body: bytes) -> None:
         if body == frames.PONG:
             raise ProtocolError(PONG_IS_NO_JOB)
         if fault := self._dispatcher.store_health.fault():
@@ -228,24 +243,24 @@ class Frontend:
                     self._refusals.note(peer_name(identity), "job", receipt.reason)
                     self.socket.send([identity, *plain_error(receipt.reason)])
 
-        self._dispatcher.submit([submission], self._reply_to(PLAIN_GATEWAY, identity), answer)
+        submitter = self._submitter(PLAIN_GATEWAY, identity, scope)
+        self._dispatcher.submit([submission], answer, submitter=submitter)
 
-    def _receive_full(self, identity: bytes, kind: Kind, body: bytes) -> None:
+    def _receive_full(self, identity: bytes, scope: JobScope, kind: Kind, body: bytes) -> None:
         try:
             if kind is Kind.SUBMIT:
-                self._unless_store_fails(
-                    self._submit, identity, decode(body, Submit), self._hold(len(body))
-                )
+                submit, release = decode(body, Submit), self._hold(len(body))
+                self._unless_store_fails(self._submit, identity, scope, submit, release)
             elif kind in PART_KINDS:
+                self._part_scope = scope  # of the message that this part may complete
                 self._parts.take(kind, body, peer=identity)
             elif kind is Kind.CANCEL:
-                self._unless_store_fails(
-                    self._cancel, identity, decode(body, Cancel), self._hold(len(body))
-                )
+                cancel, release = decode(body, Cancel), self._hold(len(body))
+                self._unless_store_fails(self._cancel, identity, scope, cancel, release)
             elif kind in self._answers:
                 if self._question_bytes + len(body) > MAX_QUESTION_BYTES:
                     raise asyncio.QueueFull
-                self._questions.put_nowait((identity, kind, body))
+                self._questions.put_nowait(_Question(identity, scope, kind, body))
                 self._question_bytes += len(body)
             else:
                 raise ProtocolError(f"{kind} is not for a client to send")
@@ -256,7 +271,12 @@ class Frontend:
             self._refuse(identity, 0, str(error))
 
     def _unless_store_fails(
-        self, act: Callable[[bytes, M, Release], None], identity: bytes, order: M, release: Release
+        self,
+        act: Callable[[bytes, JobScope, M, Release], None],
+        identity: bytes,
+        scope: JobScope,
+        order: M,
+        release: Release,
     ) -> None:
         """Do what needs a commit, or say why there can be none; the client may send it again."""
         self._unanswered.add((identity, order.request))
@@ -264,7 +284,7 @@ class Frontend:
             release()
             self._tell_fault()
         else:
-            act(identity, order, release)
+            act(identity, scope, order, release)
 
     def _tell_fault(self) -> None:
         """Tell those who wait for a commit that there can be none; they may get it all the same."""
@@ -273,7 +293,7 @@ class Frontend:
             for identity, request in unanswered:
                 self._refuse(identity, request, fault, RefusalCode.STORE_FAILS)
 
-    def _submit(self, identity: bytes, submit: Submit, release: Release) -> None:
+    def _submit(self, identity: bytes, scope: JobScope, submit: Submit, release: Release) -> None:
         served = self._dispatcher.view.served_types()
         unserved = tuple(sorted({submission.type for submission in submit.jobs} - served))
 
@@ -283,10 +303,10 @@ class Frontend:
             self._unanswered.discard((identity, submit.request))
             self.socket.send([identity, *full(Kind.ACCEPTED, accepted)])
 
-        reply_to = self._reply_to(FULL_GATEWAY, identity)
-        self._dispatcher.submit(submit.jobs, reply_to, answer)
+        submitter = self._submitter(FULL_GATEWAY, identity, scope)
+        self._dispatcher.submit(submit.jobs, answer, submitter=submitter)
 
-    def _cancel(self, identity: bytes, cancel: Cancel, release: Release) -> None:
+    def _cancel(self, identity: bytes, scope: JobScope, cancel: Cancel, release: Release) -> None:
         def answer(receipts: list[Receipt]) -> None:
             release()
             accepted = Accepted(cancel.request, tuple(receipts))
@@ -294,24 +314,26 @@ class Frontend:
             self.socket.send([identity, *full(Kind.ACCEPTED, accepted)])
 
         if cancel.job_ids:
-            self._dispatcher.cancel(cancel.job_ids, answer)
+            self._dispatcher.cancel(cancel.job_ids, answer, scope)
         else:
             answer([])
 
-    def _reply_to(self, gateway: str, identity: bytes) -> ReplyTo:
+    def _submitter(self, gateway: str, identity: bytes, scope: JobScope) -> Submitter:
         """Name the client; an identity that ZeroMQ made up holds for this run of ours only."""
         own = self._dispatcher.id if identity[:1] == b"\0" else None
-        return ReplyTo(gateway, bytes(identity), own)
+        return Submitter(ReplyTo(gateway, bytes(identity), own), namespace=scope.namespace)
 
     # ---- questions, answered from the store one after the other
 
     async def answer_questions(self) -> None:
         """Answer for ever."""
         while True:
-            identity, kind, body = await self._questions.get()
+            question = await self._questions.get()
+            identity, body = question.identity, question.body
             self._question_bytes -= len(body)
             try:
-                answer_kind, answer, in_parts = await self._answers[kind](body)
+                ask = self._answers[question.kind]
+                answer_kind, answer, in_parts = await ask(body, question.scope)
             except ProtocolError as error:
                 self._refusals.note(peer_name(identity), "message", str(error))
                 self._refuse(identity, 0, str(error))
@@ -323,7 +345,7 @@ class Frontend:
                     busy_kind, busy, _ = self._busy(request_of(body))
                     self._send_frames(identity, full(busy_kind, busy))
 
-    async def _fetch(self, body: bytes) -> Answer:
+    async def _fetch(self, body: bytes, scope: JobScope) -> Answer:
         fetch = decode(body, Fetch)
         if fetch.parts and self._parts.is_clogged:
             return self._busy(fetch.request)
@@ -331,7 +353,8 @@ class Frontend:
         ids = fetch.job_ids[:MAX_LISTED]
         for start in range(0, len(ids), FETCHED_AT_ONCE):
             some = ids[start : start + FETCHED_AT_ONCE]
-            for job_id, job in zip(some, await self._dispatcher.store.get(some), strict=True):
+            found = scope.shown(await self._dispatcher.store.get(some))
+            for job_id, job in zip(some, found, strict=True):
                 if job is None:
                     unknown.append(job_id)
                 elif job.status.is_final:
@@ -341,28 +364,26 @@ class Frontend:
                 break
         return Kind.FETCH, Fetched(fetch.request, tuple(outcomes), tuple(unknown)), fetch.parts
 
-    async def _list(self, body: bytes) -> Answer:
+    async def _list(self, body: bytes, scope: JobScope) -> Answer:
         asked = decode(body, JobsAsked)
         if asked.parts and self._parts.is_clogged:
             return self._busy(asked.request)
         store = self._dispatcher.store
         if asked.job_ids:
-            return (
-                Kind.LIST,
-                JobsListed(asked.request, await self._in_full(asked.job_ids)),
-                asked.parts,
-            )
+            shown = await self._in_full(asked.job_ids, scope)
+            return Kind.LIST, JobsListed(asked.request, shown), asked.parts
         query = JobQuery(
             status=asked.status,
             type=asked.type,
             worker_id=asked.worker_id,
+            namespace=scope.listed(asked.namespace),
             before=asked.before,
             limit=max(1, min(asked.limit, MAX_LISTED)),
         )
-        found = tuple(_shown(job) for job in await store.find(query))
-        return Kind.LIST, JobsListed(asked.request, found), asked.parts
+        found = await store.find(query) if scope.covers(asked.namespace) else ()
+        return Kind.LIST, JobsListed(asked.request, tuple(map(_shown, found))), asked.parts
 
-    async def _in_full(self, job_ids: Sequence[str]) -> tuple[Job, ...]:
+    async def _in_full(self, job_ids: Sequence[str], scope: JobScope) -> tuple[Job, ...]:
         """Show jobs in this order; where they are too large for one answer, only the first.
 
         They are read one by one, since each may be large.
@@ -371,7 +392,7 @@ class Frontend:
         size = 0
         for job_id in job_ids[:MAX_LISTED]:
             for job in await self._dispatcher.store.get([job_id], payload=True):
-                if job is not None:
+                if job is not None and scope.shows(job):
                     shown.append(_shown(job))
                     size += len(job.payload or b"") + len(job.result or b"") + len(job.log)
             if size >= BATCH_BYTES:
@@ -382,12 +403,12 @@ class Frontend:
         reason = f"results that wait for clients take all their memory; ask in {BUSY_SECONDS:g} s"
         return Kind.BUSY, Busy(request, reason, BUSY_SECONDS), False
 
-    async def _workers(self, body: bytes) -> Answer:
+    async def _workers(self, body: bytes, _: JobScope) -> Answer:
         asked = decode(body, Asked)
         workers = await self._dispatcher.store.workers()
         return Kind.WORKERS, WorkersListed(asked.request, tuple(it.shown for it in workers)), False
 
-    async def _status(self, body: bytes) -> Answer:
+    async def _status(self, body: bytes, _: JobScope) -> Answer:
         asked = decode(body, Asked)
         backlog = await self._dispatcher.store.backlog()
         standing = Standing(

@@ -12,7 +12,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from shunter.dispatch.dispatcher import Dispatcher
 from shunter.dispatch.rules import UNSENT_BYTES
 from shunter.errors import ProtocolError
-from shunter.model.report import Held
+from shunter.model.report import Held, Report
 from shunter.net.environment import REAL, Environment
 from shunter.net.parted import Body, PartedMessages, Release
 from shunter.wire.frames import DELIMITER
@@ -36,6 +36,7 @@ class LargeMessages:
         dispatcher: Dispatcher,
         send: Callable[[bytes, Sequence[bytes]], bool],
         worker_of: Callable[[bytes], str | None],
+        take_reports: Callable[[str, Reports], None],
         *,
         max_bytes: int,
         environment: Environment = REAL,
@@ -43,6 +44,7 @@ class LargeMessages:
         self._dispatcher = dispatcher
         self._send = send
         self._worker_of = worker_of
+        self._take_reports = take_reports
         self._takes_parts: set[bytes] = set()
         self._is_clogged = False
         self._landing: dict[str, dict[Held, float]] = {}
@@ -134,10 +136,10 @@ class LargeMessages:
             self._is_clogged = is_clogged
             self._dispatcher.clog(GATEWAY, is_clogged)
 
-    def reported(self, worker_id: str, reports: Reports) -> None:
+    def reported(self, worker_id: str, reports: Sequence[Report]) -> None:
         """Note that jobs have ended: they must have arrived."""
         if landing := self._landing.get(worker_id):
-            for report in reports.reports:
+            for report in reports:
                 landing.pop(Held(report.job_id, report.attempt), None)
 
     def taken(self, worker_id: str, batches: Sequence[int]) -> None:
@@ -159,8 +161,7 @@ class LargeMessages:
         self._release((worker_id, reports.batch))
         # The turn that is under way does not have them any more, the next one does.
         self._uncommitted[worker_id, reports.batch] = (self._dispatcher.turns + 2, release)
-        self.reported(worker_id, reports)
-        self._dispatcher.report(worker_id, reports.reports, batch=reports.batch)
+        self._take_reports(worker_id, reports)
 
     def _release(self, name: tuple[str, int]) -> None:
         if committed := self._uncommitted.pop(name, None):

@@ -22,8 +22,11 @@ from shunter.model.redaction import redacted_url, without_secrets_of
 from shunter.store.mongo import indexes
 from shunter.store.mongo.faults import Patience
 
-VERSION = 1
-"""Of the schema: collections, indexes, and what documents mean."""
+VERSION = 2
+"""Of the schema: collections, indexes, and what documents mean.
+
+2: jobs have a namespace, which older versions would lose, and keys are unique within it.
+"""
 
 OLDEST_SERVER = (6, 0)
 
@@ -76,6 +79,7 @@ class MongoConnection:
             await connection.patiently(connection._check_server)
             await connection.patiently(connection._check_schema)
             await connection.patiently(connection._ensure_indexes, attempt=None)
+            await connection.patiently(connection._migrate, attempt=None)
             await connection.patiently(connection._ensure_wakes, attempt=None)
         except BaseException:
             await connection.close()
@@ -132,6 +136,13 @@ class MongoConnection:
     async def _ensure_indexes(self) -> None:
         await indexes.ensure(self.jobs, indexes.OF_JOBS, store=self.name)
         await indexes.ensure(self.blobs, indexes.OF_BLOBS, store=self.name)
+
+    async def _migrate(self) -> None:
+        """Make a database of an older version one of this; what is missing has been made."""
+        older = {"_id": "shunter", "version": {"$lt": VERSION}}
+        if await self._schema.find_one(older):
+            await indexes.retire(self.jobs, indexes.RETIRED_OF_JOBS)
+            await self._schema.update_one(older, {"$set": {"version": VERSION}})
 
     async def _ensure_wakes(self) -> None:
         name = self.wakes.name

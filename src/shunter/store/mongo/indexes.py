@@ -17,6 +17,7 @@ from pymongo.errors import OperationFailure
 from shunter.errors import StoreError
 
 _DUPLICATES = 11000
+_NOT_FOUND = 27
 _CONFLICTS = frozenset({85, 86, _DUPLICATES})
 
 
@@ -40,13 +41,17 @@ OF_JOBS = [
         unique=True,
         partialFilterExpression={"place": _THERE},
     ),
+    _index("namespace", "namespace", "seq", only={"namespace": _THERE}),
     IndexModel(
-        [("unique_key", ASCENDING)],
-        name="unique_key",
+        [("unique_key", ASCENDING), ("namespace", ASCENDING)],
+        name="named_key",
         unique=True,
         partialFilterExpression={"unique_key": _THERE},
     ),
 ]
+
+RETIRED_OF_JOBS = ("unique_key",)
+"""What older versions made, and now stands in the way: there keys were unique in all namespaces."""
 
 OF_BLOBS = [_index("loose", "loose", only={"loose": _THERE})]
 
@@ -64,6 +69,16 @@ async def ensure(
             raise _refusal(collection.name, indexes[0].document["name"], store, error) from error
         for index in indexes:  # one by one, to learn which it is
             await ensure(collection, [index], store=store)
+
+
+async def retire(collection: AsyncCollection[dict[str, Any]], names: tuple[str, ...]) -> None:
+    """Drop what is needed no more; it may be gone already."""
+    for name in names:
+        try:
+            await collection.drop_index(name)
+        except OperationFailure as error:
+            if error.code != _NOT_FOUND:
+                raise
 
 
 def _refusal(collection: str, name: str, store: str, error: OperationFailure) -> StoreError:

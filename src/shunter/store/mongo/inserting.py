@@ -13,8 +13,9 @@ from functools import partial
 from bson.raw_bson import RawBSONDocument
 from pymongo.errors import BulkWriteError
 
-from shunter.errors import StoreError, UniqueKeyTaken
+from shunter.errors import StoreError
 from shunter.model.job import Job
+from shunter.model.uniqueness import Answer, answer_to, named_key
 from shunter.store.mongo.blobs import Cutter, jobs_of
 from shunter.store.mongo.connection import MongoConnection
 from shunter.store.mongo.documents import Document, inserted
@@ -25,8 +26,6 @@ MOST_ROUNDS = 10
 
 MOST_BYTES = 16 << 20
 """What is offered at once, so that it does not take long."""
-
-Answer = Job | UniqueKeyTaken
 
 
 class Insertions:
@@ -110,22 +109,15 @@ class Insertions:
         stamps = {document["_id"]: document["stamp"] for document in documents}
         stored = await jobs_of(connection, documents)
         by_id = {job.id: job for job in stored}
-        by_key = {job.unique_key: job for job in stored}
+        by_key = {key: job for job in stored if (key := named_key(job)) is not None}
         answers: dict[int, Answer] = {}
         for place, job in zip(refused, jobs, strict=True):
-            earlier = by_id.get(job.id)
-            field, key = "id", job.id
-            if earlier is None and job.unique_key is not None:
-                earlier = by_key.get(job.unique_key)
-                field, key = "unique_key", job.unique_key
+            key = named_key(job)
+            earlier = by_id.get(job.id) or (by_key.get(key) if key else None)
             if earlier is None:
                 continue
-            if stamps[earlier.id] == self._stamp_of(place):
-                answers[place] = job
-            elif (earlier.type, earlier.payload) == (job.type, job.payload):
-                answers[place] = earlier
-            else:
-                answers[place] = UniqueKeyTaken(job.id, field, key, earlier.id)
+            is_ours = stamps[earlier.id] == self._stamp_of(place)
+            answers[place] = job if is_ours else answer_to(job, earlier)
         return answers
 
     async def _discard_refused(self, connection: MongoConnection) -> None:

@@ -56,10 +56,11 @@ async def find(connection: MongoConnection, query: JobQuery) -> list[Job]:
         wanted["type"] = query.type
     if query.worker_id is not None:
         wanted["execution.worker_id"] = query.worker_id
+    if query.namespace is not None:
+        wanted["namespace"] = query.namespace or None  # null finds what is not there
     if query.before is not None:
-        last = await connection.patiently(
-            lambda: connection.jobs.find_one({"_id": query.before}, {"seq": True})
-        )
+        named = {"_id": query.before} | {k: wanted[k] for k in wanted if k == "namespace"}
+        last = await connection.patiently(lambda: connection.jobs.find_one(named, {"seq": True}))
         if last is None:
             return []
         wanted["seq"] = {"$lt": last["seq"]}

@@ -76,6 +76,7 @@ def inserted(job: Job) -> Parameters:
         alarm(job),
         job.execution.worker_id,
         job.unique_key,
+        job.namespace,
         _ended(job),
         _document(job),
         job.result,

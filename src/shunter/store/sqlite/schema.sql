@@ -78,3 +78,12 @@ CREATE TABLE records (
     doc TEXT NOT NULL,
     PRIMARY KEY (kind, name)
 ) STRICT, WITHOUT ROWID;
+
+-- version 5
+
+-- Whose job it is; '' is nobody's in particular. Keys are unique within a namespace. Jobs that
+-- have one are listed by it, newest first; a job without one costs that index nothing.
+ALTER TABLE jobs ADD COLUMN namespace TEXT NOT NULL DEFAULT '';
+DROP INDEX keyed;
+CREATE UNIQUE INDEX keyed ON jobs (unique_key, namespace) WHERE unique_key IS NOT NULL;
+CREATE INDEX namespaces ON jobs (namespace) WHERE namespace <> '';

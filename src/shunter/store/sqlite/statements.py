@@ -91,10 +91,10 @@ REVISIONS = f"SELECT json_group_object(id, revision) FROM jobs WHERE id IN {LIST
 @cache
 def insert_jobs(rows: int) -> str:
     """Each row is stamped with its place in the statement."""
-    places = ", ".join(f"({at}, {', '.join('?' * 12)})" for at in range(rows))
+    places = ", ".join(f"({at}, {', '.join('?' * 13)})" for at in range(rows))
     return f"""
         INSERT INTO jobs (stamp, id, revision, status, type, rank, alarm, worker_id, unique_key,
-                          ended, doc, result, deadline)
+                          namespace, ended, doc, result, deadline)
         VALUES {places} ON CONFLICT DO NOTHING"""
 
 
@@ -180,16 +180,26 @@ def matching(query: JobQuery) -> tuple[str, Parameters]:
     if query.status in (Status.DISPATCHING, Status.IN_PROGRESS):
         held = f"SELECT seq FROM jobs INDEXED BY held WHERE status = '{query.status}'"
         terms.append(f"jobs.seq IN ({held})")
+    before: tuple[str, ...] = () if query.before is None else (query.before,)
+    last = "SELECT seq FROM jobs WHERE id = ?"
+    if query.namespace is not None:
+        terms.append("namespace = ?")
+        parameters.append(query.namespace)
+        if query.namespace:
+            terms.append("namespace <> ''")  # what the index holds, in words that let it answer
+        if before:
+            last, before = f"{last} AND namespace = ?", (*before, query.namespace)
     for term, value in (
         ("status = ?", query.status),
         ("type = ?", query.type),
         ("worker_id = ?", query.worker_id),
-        ("jobs.seq < (SELECT seq FROM jobs WHERE id = ?)", query.before),
     ):
         if value is not None:
             terms.append(term)
             parameters.append(str(value))
-    return " AND ".join(terms), tuple(parameters)
+    if before:
+        terms.append(f"jobs.seq < ({last})")
+    return " AND ".join(terms), (*parameters, *before)
 
 
 @cache

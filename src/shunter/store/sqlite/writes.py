@@ -19,6 +19,7 @@ from shunter.model.job import Dispatch, Job
 from shunter.model.lifecycle import started_at_once
 from shunter.model.presence import KEPT_SECONDS, Presence
 from shunter.model.queueing import Head, favoured
+from shunter.model.uniqueness import answer_to, named_key
 from shunter.store.port import Claim
 from shunter.store.sqlite import reads, statements
 from shunter.store.sqlite.rows import JobRow, Parameters, as_json, replaced
@@ -170,17 +171,12 @@ def _answers(
     refused = [job for at, job in enumerate(offered) if at not in new]
     by_id = {job.id: job for job in _earlier(connection, "id", [job.id for job in refused])}
     keys = [job.unique_key for job in refused if job.unique_key is not None]
-    by_key = {job.unique_key: job for job in _earlier(connection, "unique_key", keys)}
+    by_key = {named_key(job): job for job in _earlier(connection, "unique_key", keys)}
     for at, job in enumerate(offered):
         if at in new:
             yield job
-            continue
-        field, key = ("id", job.id) if job.id in by_id else ("unique_key", job.unique_key or "")
-        holder = by_id.get(job.id) or by_key[job.unique_key]
-        if (holder.type, holder.payload) == (job.type, job.payload):
-            yield holder
         else:
-            yield UniqueKeyTaken(job.id, field, key, holder.id)
+            yield answer_to(job, by_id.get(job.id) or by_key[named_key(job)])
 
 
 def _earlier(connection: sqlite3.Connection, column: str, keys: list[str]) -> list[Job]:

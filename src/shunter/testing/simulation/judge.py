@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from shunter.model.job import Job, Status
 from shunter.model.lifecycle import TRANSITIONS, Event
+from shunter.model.uniqueness import NamedKey, named_key
 from shunter.model.worker import UDP_PREFIX
 from shunter.testing.simulation.pool import Answered
 from shunter.testing.simulation.processes import EPOCH
@@ -63,7 +64,7 @@ class Judge:
         """By how much clocks have been set wrong so far, all together."""
         self._now, self._stored, self._under_way, self._tell = now, stored, under_way, tell
         self._beats: dict[str, float] = {}
-        self._keys: dict[str, str] = {}
+        self._keys: dict[NamedKey, str] = {}
         self._starts: dict[tuple[str, int], float] = {}
 
     def accuse(self, rule: str, detail: str, job_id: str = "") -> None:
@@ -120,8 +121,8 @@ class Judge:
             self.accuse("each write raises the revision", detail, after.id)
 
     def _check_key(self, before: Job | None, after: Job) -> None:
-        if before is None and after.unique_key is not None:
-            holder = self._keys.setdefault(after.unique_key, after.id)
+        if before is None and (key := named_key(after)) is not None:
+            holder = self._keys.setdefault(key, after.id)
             if holder != after.id:
                 detail = f"{holder} and {after.id} have the key {after.unique_key!r}"
                 self.accuse("a unique key belongs to one job", detail, after.id)

@@ -71,7 +71,7 @@ class Truth(MemoryStore):
 
     def keyed(self, unique_key: str) -> Job | None:
         """Return the job that has a unique key."""
-        return self._jobs.get(self._keys.get(unique_key, ""))
+        return self._jobs.get(self._keys.get(("", unique_key), ""))
 
     def jobs(self) -> list[Job]:
         return list(self._jobs.values())

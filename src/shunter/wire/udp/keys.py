@@ -48,6 +48,8 @@ class UdpKey(Struct, frozen=True):
     may_perform: bool = True
     types: frozenset[str] | None = None
     """What it may perform; None: all types."""
+    namespace: str = ""
+    """Of the tasks that it adds."""
 
     def may_perform_all(self, types: Iterable[str]) -> bool:
         """True if a calculator with this key may do tasks of all these types."""

@@ -40,6 +40,7 @@ class RunOffer(Struct, frozen=True, kw_only=True):
     attempt: int
     type: str
     worker_id: str
+    secret: str = ""
 
     @property
     def run(self) -> Held:

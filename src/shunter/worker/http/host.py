@@ -208,7 +208,7 @@ class HttpHost(WorkerHost):
         """Hand all new reports on; of progress this protocol says nothing."""
         for report in reports:
             if offer := self._holdings.ended(Held(report.job_id, report.attempt)):
-                self._reporter.add(report, offer.worker_id)
+                self._reporter.add(report, offer.worker_id, offer.secret)
 
     # ---- leaving
 

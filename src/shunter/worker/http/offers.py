@@ -15,7 +15,7 @@ from msgspec import Struct
 from shunter.model.job import ErrorKind
 from shunter.model.report import Report
 from shunter.wire.checking import Document, Name, Text, checked
-from shunter.wire.documents import Attempt, Milliseconds, Value
+from shunter.wire.documents import Attempt, Milliseconds, RunSecret, Value
 from shunter.wire.messages import Assignment
 from shunter.wire.tagging import document_of, tagged_document
 from shunter.worker.http.holdings import RunOffer
@@ -40,6 +40,7 @@ class OfferedJob(Document, frozen=True, kw_only=True, forbid_unknown_fields=Fals
     execution: OfferedRun
     payload: Value = None
     run: Text | None = None
+    secret: RunSecret = ""
 
 
 class Health(Struct, frozen=True, kw_only=True):
@@ -88,6 +89,7 @@ class _Result(Struct, frozen=True, kw_only=True, omit_defaults=True):
     status: str
     attempt: int
     worker_id: str
+    secret: str = ""
     result: Any = None
     error: _Failed | None = None
 
@@ -105,21 +107,35 @@ def offer_of(document: Any) -> tuple[RunOffer, Assignment]:
         job.run,
     )
     offer = RunOffer(
-        job_id=job.id, attempt=job.attempt, type=job.type, worker_id=job.execution.worker_id
+        job_id=job.id,
+        attempt=job.attempt,
+        type=job.type,
+        worker_id=job.execution.worker_id,
+        secret=job.secret,
     )
     return offer, assignment
 
 
-def result_document(report: Report, worker_id: str) -> bytes:
-    """Write how a run ended."""
+def result_document(report: Report, worker_id: str, secret: str = "") -> bytes:
+    """Write how a run ended, and show its secret."""
     error = report.error
     if error is None:
-        result = tagged_document(report.result)
-        document = _Result(status="c", attempt=report.attempt, worker_id=worker_id, result=result)
+        document = _Result(
+            status="c",
+            attempt=report.attempt,
+            worker_id=worker_id,
+            secret=secret,
+            result=tagged_document(report.result),
+        )
     else:
         message = error.message[:MESSAGE_CHARACTERS]
         if error.ended_by:
             message = f"{message} (ended by {error.ended_by})"
-        failed = _Failed(error.kind, message, error.traceback[:MESSAGE_CHARACTERS])
-        document = _Result(status="f", attempt=report.attempt, worker_id=worker_id, error=failed)
+        document = _Result(
+            status="f",
+            attempt=report.attempt,
+            worker_id=worker_id,
+            secret=secret,
+            error=_Failed(error.kind, message, error.traceback[:MESSAGE_CHARACTERS]),
+        )
     return msgspec.json.encode(document)

@@ -20,6 +20,7 @@ class PendingReport(Struct, eq=False):
 
     report: Report
     worker_id: str
+    secret: str
     due: float
     failures: int = 0
     is_out: bool = False
@@ -39,8 +40,8 @@ class PendingReports:
     def __len__(self) -> int:
         return len(self._letters)
 
-    def add(self, report: Report, worker_id: str, *, now: float) -> None:
-        letter = PendingReport(report, worker_id, now)
+    def add(self, report: Report, worker_id: str, secret: str = "", *, now: float) -> None:
+        letter = PendingReport(report, worker_id, secret, now)
         self._letters[letter.run] = letter
 
     def take(self, *, now: float) -> PendingReport | None:

@@ -60,9 +60,9 @@ class Reporter:
     def __len__(self) -> int:
         return len(self._postbag)
 
-    def add(self, report: Report, worker_id: str) -> None:
+    def add(self, report: Report, worker_id: str, secret: str) -> None:
         """See to it that a dispatcher hears of this."""
-        self._postbag.add(report, worker_id, now=self._now())
+        self._postbag.add(report, worker_id, secret, now=self._now())
         self._news.set()
 
     def clear(self) -> None:
@@ -92,7 +92,9 @@ class Reporter:
         place, report = self._circle.current, letter.report
         if not letter.written:
             size = len(report.result or b"")
-            letter.written = await aside(size, lambda: result_document(report, letter.worker_id))
+            letter.written = await aside(
+                size, lambda: result_document(report, letter.worker_id, letter.secret)
+            )
         url = f"{place}/dispatcher/jobs/{quote(report.job_id, safe='')}/result"
         seconds = ANSWER_SECONDS + len(letter.written) / BYTES_PER_SECOND
         try:

@@ -19,7 +19,6 @@ from shunter.model.report import Advance, Held, Report
 from shunter.net.environment import REAL, Environment
 from shunter.wire.messages import (
     Advances,
-    Assignment,
     Assignments,
     Beat,
     CancelOrders,
@@ -42,6 +41,7 @@ from shunter.worker.zmq.connection import Connection
 from shunter.worker.zmq.credits import Credits
 from shunter.worker.zmq.origins import Origins
 from shunter.worker.zmq.outbox import Outbox, within_limit
+from shunter.worker.zmq.shown_secrets import ShownSecrets
 
 Of = TypeVar("Of", Advance, Held, Report)
 """What is about one job."""
@@ -85,6 +85,7 @@ class ZmqWorker(WorkerHost):
         self._slots_told = 0
         self._outbox = Outbox()
         self._origins = Origins()
+        self._secrets = ShownSecrets()
         self._credits = Credits(
             len(settings.dispatchers),
             heartbeat=settings.lease.heartbeat,
@@ -163,6 +164,7 @@ class ZmqWorker(WorkerHost):
             )
         self._outbox.clear()
         self._origins.clear()
+        self._secrets.clear()
         self._lease.restart(now=self._environment.lease_clock())
         for connection in self._connections:
             connection.close()
@@ -244,12 +246,13 @@ class ZmqWorker(WorkerHost):
     def _send_reports(
         self, connection: Connection, batch: int, reports: tuple[Report, ...]
     ) -> None:
-        connection.send(Kind.RESULTS, Reports(batch, self._window(connection), reports))
+        window, secrets = self._window(connection), self._secrets.of(reports)
+        connection.send(Kind.RESULTS, Reports(batch, window, reports, secrets))
 
     def _send(self, reports: Sequence[Report], advances: Sequence[Advance]) -> None:
         """Send all that is new, one message of each kind to each dispatcher."""
         for connection, news in self._by_home(advances):
-            connection.send(Kind.PROGRESS, Advances(tuple(news)))
+            connection.send(Kind.PROGRESS, Advances(tuple(news), self._secrets.of(news)))
         for connection, ended in self._by_home(reports):
             self._origins.reported(report.job_id for report in ended)
             sendable = [within_limit(report, self._max_result_bytes) for report in ended]
@@ -280,19 +283,29 @@ class ZmqWorker(WorkerHost):
             ids = (held.job_id for held in mine)
             self._origins.returned(ids, connection.account, after=self._last_beat)
 
-    def _return(self, connection: Connection, jobs: Sequence[Held], reason: str) -> None:
-        returned = Returned(self._window(connection), tuple(jobs), reason)
+    def _return(
+        self,
+        connection: Connection,
+        jobs: Sequence[Held],
+        reason: str,
+        window: int | None = None,
+    ) -> None:
+        """Give back jobs, and say for the last time that they were ours."""
+        window = self._window(connection) if window is None else window
+        returned = Returned(window, tuple(jobs), reason, self._secrets.of(jobs))
         connection.send(Kind.RETURN, returned)
+        self._secrets.done_with(jobs)
 
     # ---- from dispatchers
 
     def _receive(self, connection: Connection, kind: Kind, body: bytes | bytearray) -> None:
         match kind:
             case Kind.JOBS:
-                self._take_jobs(connection, decode(body, Assignments).jobs)
+                self._take_jobs(connection, decode(body, Assignments))
             case Kind.TAKEN:
                 reports = self._outbox.confirmed(decode(body, Taken).batches)
                 self._origins.confirmed(report.job_id for report in reports)
+                self._secrets.done_with(reports)
                 if self._credits.is_blocked:
                     self._share_out(self._environment.monotonic())
             case Kind.CANCEL:
@@ -320,9 +333,10 @@ class ZmqWorker(WorkerHost):
         ):
             self._share_out(now)
 
-    def _take_jobs(self, connection: Connection, jobs: Sequence[Assignment]) -> None:
+    def _take_jobs(self, connection: Connection, assignments: Assignments) -> None:
         """Take jobs, unless they come too late: others may have them by now."""
-        reason = ""
+        jobs, reason = assignments.jobs, ""
+        self._secrets.took(jobs, assignments.secrets)
         if self._is_leaving:
             reason = "its worker is resigning"
         elif self._lease.is_over(now=self._environment.lease_clock(), stores=[connection.store]):
@@ -337,8 +351,8 @@ class ZmqWorker(WorkerHost):
         if surplus := new[room:]:
             # Its dispatcher has lost count; the next beat tells it what is here, and the window.
             window = self._credits.window(account, limit=0)
-            held = tuple(Held(job.job_id, job.attempt) for job in surplus)
-            connection.send(Kind.RETURN, Returned(window, held, "its worker had no room for it"))
+            held = [Held(job.job_id, job.attempt) for job in surplus]
+            self._return(connection, held, "its worker had no room for it", window)
             new = new[:room]
         self._credits.took(account, len(new))
         self._origins.took((job.job_id for job in new), account)

@@ -10,7 +10,7 @@ import pytest
 from shunter.model.job import ErrorKind, Execution, Failure, Job, Status
 from shunter.model.report import Report
 from shunter.payload import result_of
-from shunter.wire.documents import job_document, report_of
+from shunter.wire.documents import HttpReport, job_document, posted_job, report_of
 from shunter.wire.messages import Assignment
 from shunter.wire.tagging import BadDocument
 from shunter.worker.http.holdings import RunOffer
@@ -91,9 +91,25 @@ def test_a_field_that_is_wrong_is_named(changes: dict[str, Any], field: str) -> 
 def test_a_result_is_read_by_a_dispatcher_as_it_was() -> None:
     report = Report("j", 3, result=result_of({"data": b"\x00", "n": [1, None]}))
 
-    worker_id, read = report_of(msgspec.json.decode(result_document(report, "w")), job_id="j")
+    document = msgspec.json.decode(result_document(report, "w"))
 
-    assert (worker_id, read) == ("w", report)
+    assert report_of(document, job_id="j") == HttpReport("w", report)
+
+
+def test_the_secret_of_a_run_comes_with_its_job_and_goes_with_its_report() -> None:
+    secret = bytes(range(16))
+    job = Job(id="j", type="add", created=0, updated=0, execution=Execution(worker_id="w"))
+
+    posted = msgspec.json.decode(msgspec.json.encode(posted_job(job, secret)))
+    offer, assignment = offer_of(posted)
+    report = Report("j", 3, error=Failure(ErrorKind.LOST, "gone"))
+    document = msgspec.json.decode(result_document(report, "w", offer.secret))
+
+    assert report_of(document, job_id="j") == HttpReport("w", report, secret)
+    assert secret.hex() not in repr(assignment)
+    assert {**posted, "secret": None}.keys() - msgspec.to_builtins(job_document(job)).keys() == {
+        "secret"
+    }
 
 
 def test_a_result_of_none_is_a_result() -> None:
@@ -101,7 +117,7 @@ def test_a_result_of_none_is_a_result() -> None:
 
     document = msgspec.json.decode(result_document(report, "w"))
 
-    assert report_of(document, job_id="j") == ("w", report)
+    assert report_of(document, job_id="j") == HttpReport("w", report)
 
 
 @pytest.mark.parametrize("kind", ErrorKind)
@@ -110,7 +126,7 @@ def test_a_failure_is_read_by_a_dispatcher_as_it_was(kind: ErrorKind) -> None:
 
     document = msgspec.json.decode(result_document(report, "w"))
 
-    assert report_of(document, job_id="j") == ("w", report)
+    assert report_of(document, job_id="j") == HttpReport("w", report)
 
 
 def test_what_it_took_to_end_a_run_is_in_the_message() -> None:
