@@ -78,7 +78,7 @@ def submitted_by(codec: Any, sandbox: Sandbox, payload: bytes) -> SandboxJob:
     """Submit a job of the type echo as a client with another codec would, and let it end."""
     payload = sealed_payload(codec, payload, "theirs", "echo")
     receipts: list[Any] = []
-    sandbox.dispatcher.submit([Submission("theirs", "echo", payload)], None, receipts.extend)
+    sandbox.dispatcher.submit([Submission("theirs", "echo", payload)], receipts.extend)
     finish(sandbox.dispatcher.turn())
     sandbox.settle()
     return SandboxJob(sandbox, "theirs")

@@ -12,7 +12,9 @@ from starlette.requests import Request
 
 from shunter.dispatch.dispatcher import Dispatcher
 from shunter.dispatch.rules import Rules
+from shunter.gateway.http.audit import AuditLog
 from shunter.gateway.http.jobs import JobRoutes
+from shunter.gateway.key_list import KeyList
 from shunter.gateway.zmq.backend import Backend
 from shunter.model.job import Job, Status
 from shunter.model.report import Advance, Held, Report
@@ -63,6 +65,7 @@ class Scene:
             worker_expire_seconds=3.0,
             max_result_bytes=1024,
             store="s",
+            keys=KeyList(None),
             run_secrets=SECRETS,
         )
         self.backend.socket = self  # type: ignore[assignment]
@@ -172,6 +175,7 @@ def test_over_http_a_missing_secret_is_waived_unless_keys_are_asked_for(
     """One that is believed is refused here for another reason: the worker is another."""
     routes = JobRoutes(
         scene.dispatcher,
+        AuditLog(scene.dispatcher, new_id=str),
         run_secrets=RunSecrets(b"s" * 32, are_required=are_required),
         new_id=str,
         max_body_bytes=1000,

@@ -12,7 +12,6 @@ from shunter.model.key import (
     Key,
     KeyRing,
     Role,
-    run_secret,
     token_hash,
     udp_key,
 )
@@ -86,15 +85,3 @@ def test_a_ring_finds_keys_by_what_they_are_shown_as_and_forgets_the_revoked() -
 def test_what_is_kept_of_a_token_is_neither_the_token_nor_what_signs_packets() -> None:
     assert "token" not in token_hash("token")
     assert token_hash("token") != udp_key("token").hex()
-
-
-def test_a_runs_secret_is_its_own() -> None:
-    secrets = {
-        run_secret(system, job, attempt)
-        for system in (b"a" * 32, b"b" * 32)
-        for job in ("j", "k", "j/1")
-        for attempt in (1, 2)
-    }
-
-    assert len(secrets) == 12
-    assert run_secret(b"a" * 32, "j", 1) == run_secret(b"a" * 32, "j", 1)
