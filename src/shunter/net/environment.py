@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 import zmq
 
 from shunter.net.calling import Caller
+from shunter.net.connections import MAX_CONNECTIONS
 from shunter.net.datagrams import PACKETS_AT_ONCE, Batch, DatagramSocket
 from shunter.net.transport import LoopSocket, Receive, ZmqContext, bound_router, connected_dealer
 from shunter.wire.udp.transmissions import Peer
@@ -98,6 +99,7 @@ class Environment:
         *,
         max_message_bytes: int,
         high_water_mark: int,
+        max_connections: int = MAX_CONNECTIONS,
     ) -> LoopSocket:
         """Listen at `address`, or raise a ZMQError."""
         return bound_router(
@@ -106,13 +108,22 @@ class Environment:
             receive,
             max_message_bytes=max_message_bytes,
             high_water_mark=high_water_mark,
+            max_connections=max_connections,
         )
 
     def connected_dealer(
-        self, context: ZmqContext, address: str, receive: Receive, *, identity: bytes
+        self,
+        context: ZmqContext,
+        address: str,
+        receive: Receive,
+        *,
+        identity: bytes,
+        max_message_bytes: int,
     ) -> LoopSocket:
         """Connect to `address`, now and again whenever the connection breaks."""
-        return connected_dealer(context, address, receive, identity=identity)
+        return connected_dealer(
+            context, address, receive, identity=identity, max_message_bytes=max_message_bytes
+        )
 
     def datagram_socket(
         self,

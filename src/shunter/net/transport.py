@@ -11,16 +11,34 @@ from collections.abc import Callable, Sequence
 
 import zmq
 
+from shunter.net.connections import MAX_CONNECTIONS, Connections
+
 MESSAGES_AT_ONCE = 512
 BYTES_AT_ONCE = 8 * 1024 * 1024
 
+FRAMES_AT_MOST = 16
+"""More than any message of ours has; what a peer sends beyond is thrown away."""
+
+FRAMES_AT_ONCE = 10_000
+"""How many of those are thrown away before others have a turn."""
+
 TRACKED_BYTES = 16 * 1024
-"""Frames of this size and above are counted until ZeroMQ has handed them to the system."""
+"""Frames of this size and above are counted until ZeroMQ has handed them to the system, and so is
+a smaller one for all before it whenever these have as many bytes together."""
+
+MESSAGE_BYTES = 256
+"""What ZeroMQ needs for a message besides its bytes."""
 
 UNSENT_BYTES_PER_PEER = 32 * 1024 * 1024
 UNSENT_WHOLE_BYTES = 64 * 1024 * 1024
 """So much of them may wait for one peer; and so much for all, of those that came in one piece.
 One always may: no peer waits because others don't read, unless it wants as much as they do."""
+
+UNSENT_BYTES = 256 * 1024 * 1024
+"""So much may wait for all peers; beyond, only for those for whom nothing waits."""
+
+KNOWN_PEERS = 16_384
+"""For so many peers the small frames are counted."""
 
 WHOLE_BYTES = 128 * 1024
 """Above this a frame is a large message in one piece, and neither a part nor many small ones."""
@@ -28,9 +46,16 @@ WHOLE_BYTES = 128 * 1024
 RECEIVED_AHEAD = 4
 """How many messages of one peer ZeroMQ reads before we take them; the rest waits at the peer."""
 
+LOOK_SECONDS = 0.25
+"""How often it is looked at what peers have brought and not finished."""
+
+HANDSHAKE_MILLISECONDS = 5_000
+"""How long a peer may take to say that it speaks ZeroMQ."""
+
 # As plain numbers: pyzmq's own are enumerations, whose `|` and `&` cost more than a send.
 _NOBLOCK, _MORE = int(zmq.NOBLOCK), int(zmq.NOBLOCK | zmq.SNDMORE)
 _EVENTS, _POLLIN = int(zmq.EVENTS), int(zmq.POLLIN)
+_RCVMORE = int(zmq.RCVMORE)
 
 ZmqContext = zmq.Context[zmq.Socket[bytes]]
 Receive = Callable[[list[list[bytes]]], None]
@@ -39,32 +64,36 @@ Receive = Callable[[list[list[bytes]]], None]
 class LoopSocket:
     """One socket. `receive` is called with all messages that were waiting."""
 
-    def __init__(self, socket: zmq.Socket[bytes], receive: Receive) -> None:
+    def __init__(
+        self, socket: zmq.Socket[bytes], receive: Receive, connections: Connections
+    ) -> None:
         self._socket = socket
-        self._socket.copy_threshold = TRACKED_BYTES
+        self._socket.copy_threshold = 0  # else small frames would not be tracked
+        self._connections = connections
         self._receive = receive
         self._loop = asyncio.get_running_loop()
         self._is_paused = False
         self._will_drain = False
+        self._is_discarding = False
         self._unsent = UnsentBytes()
-        fd = socket.getsockopt(zmq.FD)
-        assert isinstance(fd, int)
-        self._fd = fd
-        self._loop.add_reader(fd, self._drain)
+        self._fd, self._events_fd = _descriptor(socket), _descriptor(connections.events)
+        self._loop.add_reader(self._fd, self._drain)
+        self._loop.add_reader(self._events_fd, connections.take_events)
         self._look_again()
+        self._watch()
 
     def send(self, frames: Sequence[bytes]) -> bool:
         """Send a message; False where the peer is gone or takes no more."""
         send, last = self._socket.send, frames[-1]
-        is_large = len(last) >= TRACKED_BYTES
-        if is_large and not self._unsent.has_room(frames[0], len(last)):
+        size = self._unsent.due(frames[0], len(last))
+        if size and not self._unsent.has_room(frames[0], size):
             return False
         try:
             for frame in frames[:-1]:
                 send(frame, _MORE)
-            if is_large:
+            if size:
                 tracker = send(last, _NOBLOCK, copy=False, track=True)
-                self._unsent.add(tracker, frames[0], len(last))
+                self._unsent.add(tracker, frames[0], size)
             else:
                 send(last, _NOBLOCK)
         except zmq.ZMQError:
@@ -74,6 +103,10 @@ class LoopSocket:
             if not self._socket.closed and self._has_message():
                 self._look_again()
         return True
+
+    def has_room(self, peer: bytes) -> bool:
+        """True if a peer reads what it is sent, as far as is known."""
+        return self._unsent.has_room(peer, 1)
 
     def pause(self) -> None:
         """Stop reading: the peers' own queues fill up, and they wait."""
@@ -85,12 +118,20 @@ class LoopSocket:
 
     def close(self) -> None:
         if not self._socket.closed:
+            self._timer.cancel()
             self._loop.remove_reader(self._fd)
+            self._loop.remove_reader(self._events_fd)
+            self._connections.close()
             self._socket.close()
 
     def _has_message(self) -> bool:
         """True if something waits; cheaper than to find out by an exception."""
         return int(self._socket.getsockopt(_EVENTS)) & _POLLIN != 0
+
+    def _watch(self) -> None:
+        """See to it that nobody fills our memory with messages that have no end."""
+        self._connections.look(messages_ahead=RECEIVED_AHEAD if self._is_paused else 0)
+        self._timer = self._loop.call_later(LOOK_SECONDS, self._watch)
 
     def _look_again(self) -> None:
         if not self._will_drain:
@@ -107,30 +148,74 @@ class LoopSocket:
             if len(batch) >= MESSAGES_AT_ONCE or size >= BYTES_AT_ONCE:
                 self._look_again()
                 break
-            frames = self._socket.recv_multipart(_NOBLOCK)
+            if self._is_discarding and not self._has_discarded():
+                self._look_again()
+                break
+            frames = self._next_message()
             size += sum(map(len, frames))
             batch.append(frames)
         if batch:
             self._receive(batch)
 
+    def _next_message(self) -> list[bytes]:
+        """Take the next message, or what may be taken of it."""
+        socket = self._socket
+        first = socket.recv(_NOBLOCK, copy=False)
+        frames = [first.bytes]
+        self._connections.heard(frames[0], first)
+        while socket.getsockopt(_RCVMORE):
+            if len(frames) >= FRAMES_AT_MOST:
+                self._is_discarding = True
+                break
+            frames.append(socket.recv(_NOBLOCK))
+        return frames
+
+    def _has_discarded(self) -> bool:
+        """Throw away more of a message that has too many frames; True if that was the last."""
+        for _ in range(FRAMES_AT_ONCE):
+            if not self._socket.getsockopt(_RCVMORE):
+                self._is_discarding = False
+                return True
+            self._socket.recv(_NOBLOCK)
+        return False
+
 
 class UnsentBytes:
-    """Large frames that ZeroMQ still keeps in memory, by the first frame of their message."""
+    """What ZeroMQ still keeps in memory, by the first frame of each message.
+
+    Messages to a peer leave in their order, so a tracked one stands for the small ones before it.
+    """
 
     def __init__(self) -> None:
+        self._small: dict[bytes, int] = {}
+        self._all = 0
         self._frames: list[tuple[zmq.MessageTracker, bytes, int]] = []
         self._sizes: dict[bytes, int] = {}
         self._whole = 0
 
+    def due(self, peer: bytes, size: int) -> int:
+        """Return how many bytes are to be tracked with a frame of this size; 0 for none yet."""
+        together = self._small.get(peer, 0) + size + MESSAGE_BYTES
+        if together >= TRACKED_BYTES:
+            self._small.pop(peer, None)
+            return together
+        if len(self._small) >= KNOWN_PEERS:
+            self._small.clear()
+        self._small[peer] = together
+        return 0
+
     def add(self, tracker: zmq.MessageTracker, peer: bytes, size: int) -> None:
         self._frames.append((tracker, peer, size))
         self._sizes[peer] = self._sizes.get(peer, 0) + size
+        self._all += size
         self._whole += size if size > WHOLE_BYTES else 0
 
     def has_room(self, peer: bytes, size: int) -> bool:
         self._forget_sent()
         of_peer = self._sizes.get(peer, 0)
         if of_peer and of_peer + size > UNSENT_BYTES_PER_PEER:
+            return False
+        if of_peer and self._all + size > UNSENT_BYTES:
             return False
         return size <= WHOLE_BYTES or not self._whole or self._whole + size <= UNSENT_WHOLE_BYTES
 
@@ -141,6 +226,7 @@ class UnsentBytes:
             if not tracker.done:
                 kept.append(entry)
                 continue
+            self._all -= size
             self._whole -= size if size > WHOLE_BYTES else 0
             self._sizes[peer] -= size
             if not self._sizes[peer]:
@@ -155,21 +241,27 @@ def bound_router(
     *,
     max_message_bytes: int,
     high_water_mark: int,
+    max_connections: int = MAX_CONNECTIONS,
 ) -> LoopSocket:
     """Listen at `address`. A send to a peer that is not there fails instead of vanishing."""
     socket = context.socket(zmq.ROUTER)
+    connections = Connections(
+        context, socket, most=max_connections, message_bytes=max_message_bytes
+    )
     try:
         socket.linger = 0
         socket.setsockopt(zmq.ROUTER_MANDATORY, 1)
         socket.setsockopt(zmq.ROUTER_HANDOVER, 1)
         socket.setsockopt(zmq.MAXMSGSIZE, max_message_bytes)
+        socket.setsockopt(zmq.HANDSHAKE_IVL, HANDSHAKE_MILLISECONDS)
         socket.setsockopt(zmq.SNDHWM, high_water_mark)
         socket.setsockopt(zmq.RCVHWM, RECEIVED_AHEAD)
         socket.bind(address)
     except zmq.ZMQError:
+        connections.close()
         socket.close()
         raise
-    return LoopSocket(socket, receive)
+    return LoopSocket(socket, receive, connections)
 
 
 def connected_dealer(
@@ -178,16 +270,24 @@ def connected_dealer(
     receive: Receive,
     *,
     identity: bytes,
-    max_message_bytes: int = -1,
+    max_message_bytes: int,
     high_water_mark: int = 10_000,
 ) -> LoopSocket:
     """Connect to `address`, now and again whenever the connection breaks."""
     socket = context.socket(zmq.DEALER)
+    connections = Connections(context, socket, most=8, message_bytes=max_message_bytes)
     socket.linger = 0
     socket.setsockopt(zmq.IDENTITY, identity)
     socket.setsockopt(zmq.MAXMSGSIZE, max_message_bytes)
+    socket.setsockopt(zmq.HANDSHAKE_IVL, HANDSHAKE_MILLISECONDS)
     socket.setsockopt(zmq.RECONNECT_IVL, 50)
     socket.setsockopt(zmq.RECONNECT_IVL_MAX, 1000)
     socket.set_hwm(high_water_mark)
     socket.connect(address)
-    return LoopSocket(socket, receive)
+    return LoopSocket(socket, receive, connections)
+
+
+def _descriptor(socket: zmq.Socket[bytes]) -> int:
+    descriptor = socket.getsockopt(zmq.FD)
+    assert isinstance(descriptor, int)
+    return descriptor

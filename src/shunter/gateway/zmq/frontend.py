@@ -6,14 +6,14 @@ client speaks the full level. Spec: docs/spec/ping-pong.md.
 
 from __future__ import annotations
 
-import asyncio
 from collections import defaultdict
-from collections.abc import Callable, Coroutine, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from shunter.dispatch.dispatcher import Dispatcher
 from shunter.errors import ProtocolError, StoreError
 from shunter.gateway.zmq.backend import PONG_IS_NO_JOB
+from shunter.gateway.zmq.questions import Questions, memory_is_full
 from shunter.gateway.zmq.undelivered_results import UndeliveredResults
 from shunter.model.job import DEFAULT_TYPE, Job, ReplyTo, Status
 from shunter.model.submission import Receipt, Submission
@@ -21,28 +21,18 @@ from shunter.net.environment import REAL, Environment
 from shunter.net.parted import PART_KINDS, Body, PartedMessages, Release
 from shunter.net.transport import LoopSocket
 from shunter.refusal_log import RefusalLog, peer_name
-from shunter.store.port import JobQuery
 from shunter.wire import frames
-from shunter.wire.batching import BATCH_BYTES, batches
+from shunter.wire.batching import batches
 from shunter.wire.frames import Full, Plain, bytes_of, document_of, full, plain_error
 from shunter.wire.messages import (
     Accepted,
-    Asked,
-    Busy,
     Cancel,
-    Fetch,
-    Fetched,
-    JobsAsked,
-    JobsListed,
     Kind,
-    Message,
     Outcome,
     Outcomes,
     Refusal,
     RefusalCode,
-    Standing,
     Submit,
-    WorkersListed,
     decode,
     request_of,
 )
@@ -50,11 +40,6 @@ from shunter.wire.parts import WHOLE_BYTES, ByteBudget
 
 FULL_GATEWAY = "zmq"
 PLAIN_GATEWAY = "zmq-plain"
-MAX_QUESTIONS = 10_000
-MAX_QUESTION_BYTES = 8 * 1024 * 1024
-"""How much the questions that wait may take together."""
-MAX_LISTED = 1000
-FETCHED_AT_ONCE = 8
 
 INCOMING_BYTES = 32 * 1024 * 1024
 """How much of large submissions may be here, on its way or not yet committed."""
@@ -66,11 +51,8 @@ OUTGOING_BYTES = 32 * 1024 * 1024
 """How much of large results may wait for clients; what does not fit may be fetched."""
 
 UNANSWERED_SECONDS = 10.0
-BUSY_SECONDS = 1.0
 
 M = TypeVar("M", Submit, Cancel)
-Answer = tuple[Kind, Message, bool]
-"""What is answered, and whether it may go in parts."""
 
 
 class Frontend:
@@ -87,8 +69,6 @@ class Frontend:
         self._dispatcher = dispatcher
         self._refusals = refusals
         self._new_id = new_id
-        self._questions: asyncio.Queue[tuple[bytes, Kind, bytes]] = asyncio.Queue(MAX_QUESTIONS)
-        self._question_bytes = 0
         self._whole_bytes = 0
         self._is_choked = False
         self._parts = PartedMessages(
@@ -102,12 +82,7 @@ class Frontend:
             on_undelivered=self._count_undelivered,
             environment=environment,
         )
-        self._answers: dict[Kind, Callable[[bytes], Coroutine[Any, Any, Answer]]] = {
-            Kind.FETCH: self._fetch,
-            Kind.LIST: self._list,
-            Kind.WORKERS: self._workers,
-            Kind.STATUS: self._status,
-        }
+        self._questions = Questions(dispatcher, lambda: self._parts.is_clogged)
         self._undelivered = UndeliveredResults()
         self._unanswered: set[tuple[bytes, int]] = set()
         self.socket: LoopSocket
@@ -203,15 +178,12 @@ class Frontend:
                 self._unless_store_fails(
                     self._cancel, identity, decode(body, Cancel), self._hold(len(body))
                 )
-            elif kind in self._answers:
-                if self._question_bytes + len(body) > MAX_QUESTION_BYTES:
-                    raise asyncio.QueueFull
-                self._questions.put_nowait((identity, kind, body))
-                self._question_bytes += len(body)
+            elif kind in self._questions:
+                for asker, busy in self._questions.put(identity, kind, body):
+                    self._dispatcher.counters["questions_put_off"] += 1
+                    self._send_frames(asker, full(Kind.BUSY, busy))
             else:
                 raise ProtocolError(f"{kind} is not for a client to send")
-        except asyncio.QueueFull:
-            self._refuse(identity, 0, "too many questions are waiting; ask again later")
         except ProtocolError as error:
             self._refusals.note(peer_name(identity), "message", str(error))
             self._refuse(identity, 0, str(error))
@@ -264,15 +236,16 @@ class Frontend:
         own = self._dispatcher.id if identity[:1] == b"\0" else None
         return ReplyTo(gateway, identity, own)
 
-    # ---- questions, answered from the store one after the other
+    # ---- questions
 
     async def answer_questions(self) -> None:
-        """Answer for ever."""
+        """Answer for ever, each client in its turn."""
         while True:
-            identity, kind, body = await self._questions.get()
-            self._question_bytes -= len(body)
+            identity, kind, body = await self._questions.next()
+            if not self.socket.has_room(identity):
+                continue  # it reads nothing: no answer would get through, not even a refusal
             try:
-                answer_kind, answer, in_parts = await self._answers[kind](body)
+                answer_kind, answer, in_parts = await self._questions.answer(kind, body)
             except ProtocolError as error:
                 self._refusals.note(peer_name(identity), "message", str(error))
                 self._refuse(identity, 0, str(error))
@@ -281,83 +254,7 @@ class Frontend:
                 self._refuse(identity, request_of(body), str(error), code)
             else:
                 if not self._send(identity, full(answer_kind, answer), in_parts=in_parts):
-                    busy_kind, busy, _ = self._busy(request_of(body))
-                    self._send_frames(identity, full(busy_kind, busy))
-
-    async def _fetch(self, body: bytes) -> Answer:
-        fetch = decode(body, Fetch)
-        if fetch.parts and self._parts.is_clogged:
-            return self._busy(fetch.request)
-        outcomes, unknown, size = [], [], 0
-        ids = fetch.job_ids[:MAX_LISTED]
-        for start in range(0, len(ids), FETCHED_AT_ONCE):
-            some = ids[start : start + FETCHED_AT_ONCE]
-            for job_id, job in zip(some, await self._dispatcher.store.get(some), strict=True):
-                if job is None:
-                    unknown.append(job_id)
-                elif job.status.is_final:
-                    outcomes.append(_outcome(job))
-                    size += len(job.result or b"")
-            if size >= BATCH_BYTES:
-                break
-        return Kind.FETCH, Fetched(fetch.request, tuple(outcomes), tuple(unknown)), fetch.parts
-
-    async def _list(self, body: bytes) -> Answer:
-        asked = decode(body, JobsAsked)
-        if asked.parts and self._parts.is_clogged:
-            return self._busy(asked.request)
-        store = self._dispatcher.store
-        if asked.job_ids:
-            return (
-                Kind.LIST,
-                JobsListed(asked.request, await self._in_full(asked.job_ids)),
-                asked.parts,
-            )
-        query = JobQuery(
-            status=asked.status,
-            type=asked.type,
-            worker_id=asked.worker_id,
-            before=asked.before,
-            limit=max(1, min(asked.limit, MAX_LISTED)),
-        )
-        found = tuple(await store.find(query))
-        return Kind.LIST, JobsListed(asked.request, found), asked.parts
-
-    async def _in_full(self, job_ids: Sequence[str]) -> tuple[Job, ...]:
-        """Show jobs in this order; where they are too large for one answer, only the first.
-
-        They are read one by one, since each may be large.
-        """
-        shown: list[Job] = []
-        size = 0
-        for job_id in job_ids[:MAX_LISTED]:
-            for job in await self._dispatcher.store.get([job_id], payload=True):
-                if job is not None:
-                    shown.append(job)
-                    size += len(job.payload or b"") + len(job.result or b"") + len(job.log)
-            if size >= BATCH_BYTES:
-                break
-        return tuple(shown)
-
-    def _busy(self, request: int) -> Answer:
-        reason = f"results that wait for clients take all their memory; ask in {BUSY_SECONDS:g} s"
-        return Kind.BUSY, Busy(request, reason, BUSY_SECONDS), False
-
-    async def _workers(self, body: bytes) -> Answer:
-        asked = decode(body, Asked)
-        workers = await self._dispatcher.store.workers()
-        return Kind.WORKERS, WorkersListed(asked.request, tuple(workers)), False
-
-    async def _status(self, body: bytes) -> Answer:
-        asked = decode(body, Asked)
-        backlog = await self._dispatcher.store.backlog()
-        standing = Standing(
-            asked.request,
-            self._dispatcher.id,
-            tuple((entry.type, entry.status, entry.count) for entry in backlog),
-            dict(self._dispatcher.counters),
-        )
-        return Kind.STATUS, standing, False
+                    self._send_frames(identity, full(Kind.BUSY, memory_is_full(request_of(body))))
 
     def _refuse(
         self,

@@ -121,6 +121,7 @@ class SimulatedEnvironment(Environment):
         *,
         max_message_bytes: int,
         high_water_mark: int,
+        max_connections: int = 0,
     ) -> LoopSocket:
         process = self._process
         return process.network.zmq.bind(
@@ -128,7 +129,13 @@ class SimulatedEnvironment(Environment):
         )
 
     def connected_dealer(
-        self, context: ZmqContext, address: str, receive: Receive, *, identity: bytes
+        self,
+        context: ZmqContext,
+        address: str,
+        receive: Receive,
+        *,
+        identity: bytes,
+        max_message_bytes: int,
     ) -> LoopSocket:
         process = self._process
         return process.network.zmq.connect(process.loop, address, receive, identity=identity)

@@ -42,6 +42,9 @@ class SimulatedSocket(LoopSocket):
         self._is_paused = False
         self._will_drain = False
 
+    def has_room(self, peer: bytes) -> bool:
+        return True
+
     def pause(self) -> None:
         self._is_paused = True
 

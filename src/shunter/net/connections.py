@@ -1,0 +1,232 @@
+"""The connections of one ZeroMQ socket: how many there may be, and how much each may leave unread.
+
+ZeroMQ's own limits count whole messages and single frames. A message in ever more frames is
+neither: it piles up in ZeroMQ's memory until its last frame comes, which may be never. So the
+kernel is asked how many bytes each connection has brought, and one that has brought more than any
+message has, without a message that arrived, is cut off. What was left of its message goes with it;
+the peer may connect again. Connections that are not TCP can't be measured, and belong to the
+same user (ipc). Spec: docs/spec/ping-pong.md, section 9.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import socket as sockets
+import struct
+import sys
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TypeVar
+
+import zmq
+from msgspec import Struct
+
+MAX_CONNECTIONS = 4096
+"""How many a socket has at most."""
+
+GROWTH_BYTES = 16 * 1024 * 1024
+"""Connections are looked at whenever the process has grown by so much."""
+
+SMALL_BYTES = 1024 * 1024
+"""Who has brought less than this of a message is not in question."""
+
+UNREAD_BYTES = 256 * 1024 * 1024
+"""How much ZeroMQ may hold, for all connections of a socket, of messages nobody has read."""
+
+INEXPLICABLE_BYTES = 64 * 1024 * 1024
+"""By how much the process may grow beyond twice what was brought: many tiny frames take far more
+memory than they have bytes."""
+
+STATM = Path("/proc/self/statm")
+
+_INFO_BYTES = 136
+"""The kernel's `tcp_info` up to and with `tcpi_bytes_received`, which Linux has since 4.1."""
+
+T = TypeVar("T")
+
+_EVENT = struct.Struct("=HI")
+_EVENTS = int(zmq.EVENT_ACCEPTED | zmq.EVENT_CONNECTED | zmq.EVENT_DISCONNECTED)
+_OPENED = (int(zmq.EVENT_ACCEPTED), int(zmq.EVENT_CONNECTED))
+_SRCFD, _NOBLOCK = int(zmq.SRCFD), int(zmq.NOBLOCK)
+
+
+class Brought(Struct):
+    """How many bytes one connection has brought, and how many when it was last heard."""
+
+    total: int = 0
+    counted: int = 0
+
+
+def excess(
+    unread: Mapping[int, int], growth: int, *, message_bytes: int, unread_bytes: int = UNREAD_BYTES
+) -> list[int]:
+    """Choose the connections to cut off, by the bytes of each that became no message yet.
+
+    `growth` is by how much the process has grown since nothing was unread. Pure.
+    """
+    chosen = [name for name, size in unread.items() if size > message_bytes]
+    rest = sorted((size, name) for name, size in unread.items() if size <= message_bytes)
+    pile = sum(size for size, _ in rest)
+    is_inexplicable = not chosen and growth > 2 * pile + INEXPLICABLE_BYTES
+    while rest and (pile > unread_bytes or is_inexplicable):
+        size, name = rest.pop()
+        if size < SMALL_BYTES:
+            break
+        chosen.append(name)
+        pile -= size
+        is_inexplicable = False
+    return chosen
+
+
+class Connections:
+    """Watches a socket, from before it is bound or connected until `close`.
+
+    `most` is how many connections there may be: a newcomer takes the place of whoever has said
+    nothing at all yet, else of whoever has been silent the longest.
+    """
+
+    def __init__(
+        self,
+        context: zmq.Context[zmq.Socket[bytes]],
+        socket: zmq.Socket[bytes],
+        *,
+        most: int,
+        message_bytes: int,
+        process_bytes: Callable[[], int] | None = None,
+    ) -> None:
+        self._most, self._message_bytes = most, message_bytes
+        self._process_bytes = process_bytes or resident_bytes
+        self._mute: OrderedDict[int, Brought] = OrderedDict()
+        self._spoken: OrderedDict[int, Brought] = OrderedDict()
+        self._heard: set[int] = set()
+        self._peers: set[bytes] = set()
+        self._calm_bytes = self._seen_bytes = self._process_bytes()
+        self.cut_off = 0
+        self._socket = socket
+        address = f"inproc://connections-{secrets.token_hex(8)}"
+        socket.monitor(address, _EVENTS)
+        self.events = context.socket(zmq.PAIR)
+        self.events.linger = 0
+        self.events.setsockopt(zmq.RCVHWM, 0)  # ZeroMQ's own thread would wait for us
+        self.events.connect(address)
+
+    def __len__(self) -> int:
+        return len(self._mute) + len(self._spoken)
+
+    def close(self) -> None:
+        """Stop watching; to be called before the socket is closed."""
+        with contextlib.suppress(zmq.ZMQError):
+            self._socket.disable_monitor()
+        self.events.close()
+
+    def take_events(self) -> None:
+        """Learn who has come and gone; cut off those for whom there is no room."""
+        while True:
+            try:
+                event, _ = self.events.recv_multipart(_NOBLOCK)
+            except (zmq.Again, zmq.ZMQError, ValueError):
+                return
+            kind, fd = _EVENT.unpack(event)
+            self._mute.pop(fd, None)
+            self._spoken.pop(fd, None)
+            if kind in _OPENED:
+                self._mute[fd] = Brought()
+                if len(self) > self._most:
+                    self._make_room(fd)
+
+    def heard(self, peer: bytes, frame: zmq.Frame) -> None:
+        """A message has come from a peer, with this frame in it."""
+        if peer in self._peers:
+            return
+        self._peers.add(peer)
+        try:
+            fd = frame.get(_SRCFD)
+        except (zmq.ZMQError, ValueError):
+            return
+        assert isinstance(fd, int)
+        self._heard.add(fd)
+        if (brought := self._mute.pop(fd, None)) is not None:
+            self._spoken[fd] = brought
+        elif fd in self._spoken:
+            self._spoken.move_to_end(fd)
+
+    def look(self, *, messages_ahead: int) -> None:
+        """Cut off those who leave too much unread.
+
+        `messages_ahead` is how many whole messages of each peer may wait for us besides.
+        """
+        self._peers.clear()
+        now = self._process_bytes()
+        self._seen_bytes = min(self._seen_bytes, now)
+        if now - self._seen_bytes < GROWTH_BYTES or not len(self):
+            return
+        self.take_events()
+        self._seen_bytes = now
+        unread = {fd: size for fd, size in self._unread().items() if size >= SMALL_BYTES}
+        if not unread:
+            self._calm_bytes = now
+            return
+        most = (1 + messages_ahead) * self._message_bytes
+        for fd in excess(unread, now - self._calm_bytes, message_bytes=most):
+            self._cut_off(fd)
+
+    def _unread(self) -> dict[int, int]:
+        """Return how many bytes each connection has brought since it was last heard."""
+        unread = {}
+        for fd, brought in [*self._mute.items(), *self._spoken.items()]:
+            total = bytes_received(fd)
+            if total is None:
+                continue
+            if fd in self._heard or total < brought.total:
+                brought.counted = total if fd in self._heard else 0
+            brought.total = total
+            unread[fd] = total - brought.counted
+        self._heard.clear()
+        return unread
+
+    def _make_room(self, newcomer: int) -> None:
+        for line in (self._mute, self._spoken):
+            for fd in line:
+                if fd != newcomer:
+                    del line[fd]
+                    self._cut_off(fd)
+                    return
+
+    def _cut_off(self, fd: int) -> None:
+        self.cut_off += 1
+        with contextlib.suppress(OSError):
+            _with_socket(fd, lambda connection: connection.shutdown(sockets.SHUT_RDWR))
+
+
+def bytes_received(fd: int) -> int | None:
+    """Ask the kernel how many bytes a TCP connection has brought; None if it can't tell."""
+    try:
+        info = _with_socket(fd, _tcp_info)
+    except OSError:
+        return None
+    return None if len(info) < _INFO_BYTES else int.from_bytes(info[-8:], sys.byteorder)
+
+
+def resident_bytes() -> int:
+    """Return how much memory this process takes; 0 if the system does not tell."""
+    try:
+        pages = STATM.read_bytes().split()[1]
+    except OSError:
+        return 0
+    return int(pages) * os.sysconf("SC_PAGE_SIZE")
+
+
+def _tcp_info(connection: sockets.socket) -> bytes:
+    return connection.getsockopt(sockets.IPPROTO_TCP, sockets.TCP_INFO, _INFO_BYTES)
+
+
+def _with_socket(fd: int, use: Callable[[sockets.socket], T]) -> T:
+    """Borrow a descriptor that is ZeroMQ's; an OSError if it is no socket any more."""
+    borrowed = sockets.socket(sockets.AF_INET, sockets.SOCK_STREAM, 0, fileno=fd)
+    try:
+        return use(borrowed)
+    finally:
+        borrowed.detach()
