@@ -27,6 +27,9 @@ from msgspec import Struct
 MAX_CONNECTIONS = 4096
 """How many a socket has at most."""
 
+HANDSHAKE_MILLISECONDS = 5_000
+"""How long a peer may take to say that it speaks ZeroMQ."""
+
 GROWTH_BYTES = 16 * 1024 * 1024
 """Connections are looked at whenever the process has grown by so much."""
 
@@ -61,17 +64,18 @@ class Brought(Struct):
 
 
 def excess(
-    unread: Mapping[int, int], growth: int, *, message_bytes: int, unread_bytes: int = UNREAD_BYTES
+    unread: Mapping[int, int], growth: int, *, most: int, together: int = UNREAD_BYTES
 ) -> list[int]:
     """Choose the connections to cut off, by the bytes of each that became no message yet.
 
-    `growth` is by how much the process has grown since nothing was unread. Pure.
+    One may have `most`, and all `together`; `growth` is by how much the process has grown since
+    nothing was unread. Pure.
     """
-    chosen = [name for name, size in unread.items() if size > message_bytes]
-    rest = sorted((size, name) for name, size in unread.items() if size <= message_bytes)
+    chosen = [name for name, size in unread.items() if size > most]
+    rest = sorted((size, name) for name, size in unread.items() if size <= most)
     pile = sum(size for size, _ in rest)
     is_inexplicable = not chosen and growth > 2 * pile + INEXPLICABLE_BYTES
-    while rest and (pile > unread_bytes or is_inexplicable):
+    while rest and (pile > together or is_inexplicable):
         size, name = rest.pop()
         if size < SMALL_BYTES:
             break
@@ -153,6 +157,13 @@ class Connections:
         elif fd in self._spoken:
             self._spoken.move_to_end(fd)
 
+    def cut_off_sender(self, frame: zmq.Frame) -> None:
+        """End the connection on which a message with this frame has come."""
+        with contextlib.suppress(zmq.ZMQError, ValueError):
+            fd = frame.get(_SRCFD)
+            assert isinstance(fd, int)
+            self._cut_off(fd)
+
     def look(self, *, messages_ahead: int) -> None:
         """Cut off those who leave too much unread.
 
@@ -169,8 +180,13 @@ class Connections:
         if not unread:
             self._calm_bytes = now
             return
-        most = (1 + messages_ahead) * self._message_bytes
-        for fd in excess(unread, now - self._calm_bytes, message_bytes=most):
+        chosen = excess(
+            unread,
+            now - self._calm_bytes,
+            most=(1 + messages_ahead) * self._message_bytes + SMALL_BYTES,
+            together=max(UNREAD_BYTES, 2 * self._message_bytes),
+        )
+        for fd in chosen:
             self._cut_off(fd)
 
     def _unread(self) -> dict[int, int]:

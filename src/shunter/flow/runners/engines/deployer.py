@@ -82,6 +82,7 @@ class EngineConnection:
         self.socket.setsockopt(zmq.LINGER, 200)
         self.socket.setsockopt(zmq.ROUTING_ID, b"d" + secrets.token_bytes(8))
         self.socket.setsockopt(zmq.RCVHWM, 0)
+        self.socket.setsockopt(zmq.MAXMSGSIZE, messages.MAX_BYTES)
         self.socket.connect(address)
 
     def post(self, request: messages.AnyRequest) -> int:
