@@ -116,6 +116,7 @@ class Connections:
         self.events.linger = 0
         self.events.setsockopt(zmq.RCVHWM, 0)  # ZeroMQ's own thread would wait for us
         self.events.connect(address)
+        self.take_events()  # its descriptor signals only what comes after a look
 
     def __len__(self) -> int:
         return len(self._mute) + len(self._spoken)
@@ -170,11 +171,11 @@ class Connections:
         `messages_ahead` is how many whole messages of each peer may wait for us besides.
         """
         self._peers.clear()
+        self.take_events()
         now = self._process_bytes()
         self._seen_bytes = min(self._seen_bytes, now)
         if now - self._seen_bytes < GROWTH_BYTES or not len(self):
             return
-        self.take_events()
         self._seen_bytes = now
         unread = {fd: size for fd, size in self._unread().items() if size >= SMALL_BYTES}
         if not unread:
@@ -214,7 +215,7 @@ class Connections:
     def _cut_off(self, fd: int) -> None:
         self.cut_off += 1
         with contextlib.suppress(OSError):
-            _with_socket(fd, lambda connection: connection.shutdown(sockets.SHUT_RDWR))
+            _with_socket(fd, _hang_up)
 
 
 def bytes_received(fd: int) -> int | None:
@@ -233,6 +234,12 @@ def resident_bytes() -> int:
     except OSError:
         return 0
     return int(pages) * os.sysconf("SC_PAGE_SIZE")
+
+
+def _hang_up(connection: sockets.socket) -> None:
+    """End a connection at both ends at once; ZeroMQ sees it and lets go of it."""
+    connection.setsockopt(sockets.SOL_SOCKET, sockets.SO_LINGER, struct.pack("ii", 1, 0))
+    connection.shutdown(sockets.SHUT_RDWR)
 
 
 def _tcp_info(connection: sockets.socket) -> bytes:

@@ -144,7 +144,6 @@ class Engine:
         now = time.monotonic()
         if now - self._looked >= LOOK_SECONDS:
             self._looked = now
-            self._connections.take_events()
             self._connections.look(messages_ahead=REQUESTS_AHEAD)
 
     def _answer(self, peer: bytes, message: bytes) -> None:

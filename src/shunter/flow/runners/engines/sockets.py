@@ -92,7 +92,6 @@ class InboxSocket:
 
     def look(self) -> None:
         """Cut off strangers that keep the connection open, or send messages without an end."""
-        self._connections.take_events()
         self._connections.look(messages_ahead=RECEIVED_AHEAD)
 
     def close(self) -> None:
