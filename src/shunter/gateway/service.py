@@ -63,6 +63,7 @@ class Service:
         self._log = structlog.get_logger("shunter.dispatcher")
         self._verification_seconds = settings.dispatcher.jobs.job_verification_interval / 1000
         self._stopping = asyncio.Event()
+        self._max_connections = environment.max_connections()
         self.ready = asyncio.Event()
         self.before_stop: Callable[[], Awaitable[None]] | None = None
         self._new_id = Ids(environment).new
@@ -188,7 +189,12 @@ class Service:
             hosts=allowed_hosts([*http.allowed_hosts, http.host], "http.allowed_hosts"),
         )
         return self._environment.http_server(
-            app, http.host, http.port, key="http.port", remedy=ELSEWHERE
+            app,
+            http.host,
+            http.port,
+            key="http.port",
+            remedy=ELSEWHERE,
+            max_connections=self._max_connections,
         )
 
     async def _settle(self) -> None:
@@ -210,6 +216,7 @@ class Service:
                     side.receive,
                     max_message_bytes=2 * zmq_settings.max_message_bytes + 1024 * 1024,
                     high_water_mark=zmq_settings.high_water_mark,
+                    max_connections=self._max_connections,
                 )
             except zmq.ZMQError as error:
                 raise SettingsError(

@@ -24,6 +24,7 @@ import zmq
 from shunter.net.calling import Caller
 from shunter.net.connections import MAX_CONNECTIONS
 from shunter.net.datagrams import PACKETS_AT_ONCE, Batch, DatagramSocket
+from shunter.net.descriptors import connections_each, raised_limit
 from shunter.net.transport import LoopSocket, Receive, ZmqContext, bound_router, connected_dealer
 from shunter.wire.udp.transmissions import Peer
 
@@ -86,6 +87,10 @@ class Environment:
         gc.freeze()  # all that was imported stays, and need not be looked at again
         gc.set_threshold(YOUNG_OBJECTS, OLDER_LOOKS, OLDER_LOOKS)
 
+    def max_connections(self) -> int:
+        """Open as many files as may be; return how many connections each listener may have."""
+        return connections_each(raised_limit(), most=MAX_CONNECTIONS)
+
     # ---- sockets
 
     def zmq_context(self) -> ZmqContext:
@@ -144,12 +149,19 @@ class Environment:
         return str(address[0]), int(address[1])
 
     def http_server(
-        self, app: ASGIApp, host: str, port: int, *, key: str, remedy: str
+        self,
+        app: ASGIApp,
+        host: str,
+        port: int,
+        *,
+        key: str,
+        remedy: str,
+        max_connections: int = MAX_CONNECTIONS,
     ) -> HttpServer:
         """Bind an address to serve HTTP at, or raise a SettingsError that names `key`."""
         from shunter.net.web.server import HttpServer
 
-        return HttpServer(app, host, port, key=key, remedy=remedy)
+        return HttpServer(app, host, port, key=key, remedy=remedy, max_connections=max_connections)
 
     def caller(
         self,

@@ -110,6 +110,9 @@ class SimulatedEnvironment(Environment):
     def tune_interpreter(self) -> None:
         """Others are in this process."""
 
+    def max_connections(self) -> int:
+        return 0
+
     def zmq_context(self) -> ZmqContext:
         return cast(ZmqContext, _NoContext())
 
@@ -155,7 +158,14 @@ class SimulatedEnvironment(Environment):
         return host, port
 
     def http_server(
-        self, app: ASGIApp, host: str, port: int, *, key: str, remedy: str
+        self,
+        app: ASGIApp,
+        host: str,
+        port: int,
+        *,
+        key: str,
+        remedy: str,
+        max_connections: int = 0,
     ) -> HttpServer:
         process = self._process
         return process.network.http.bound(process.loop, app, port)
