@@ -20,7 +20,7 @@ UNSENT_WHOLE_BYTES = 64 * 1024 * 1024
 """So much of them may wait for one peer; and so much for all, of those that came in one piece.
 One always may: no peer waits because others don't read, unless it wants as much as they do."""
 
-UNSENT_BYTES = 256 * 1024 * 1024
+UNSENT_BYTES_TOGETHER = 256 * 1024 * 1024
 """So much may wait for all peers; beyond, only for those for whom nothing waits."""
 
 KNOWN_PEERS = 16_384
@@ -65,7 +65,7 @@ class UnsentBytes:
         of_peer = self._sizes.get(peer, 0)
         if of_peer and of_peer + size > UNSENT_BYTES_PER_PEER:
             return False
-        if of_peer and self._all + size > UNSENT_BYTES:
+        if of_peer and self._all + size > UNSENT_BYTES_TOGETHER:
             return False
         return size <= WHOLE_BYTES or not self._whole or self._whole + size <= UNSENT_WHOLE_BYTES
 
