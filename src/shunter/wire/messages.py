@@ -274,7 +274,7 @@ class Refusal(Message, frozen=True):
 
 
 class Busy(Message, frozen=True):
-    """BUSY: a FETCH or LIST can't be answered now; ask again after so many seconds."""
+    """BUSY: a question can't be answered now; ask again after so many seconds."""
 
     request: int
     reason: str
