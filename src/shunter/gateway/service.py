@@ -273,6 +273,8 @@ class Service:
         if self._settings.zmq.enabled:
             self._backend.tick()
             self._frontend.tick()
+            cut_off = self._frontend.socket.cut_off + self._backend.socket.cut_off
+            self.dispatcher.counters["connections_cut_off"] = cut_off
         if self._settings.udp.enabled:
             self._udp.tick()
         await sweep.watch_the_clock(self.dispatcher, self._alarm_clock)

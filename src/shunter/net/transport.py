@@ -85,6 +85,11 @@ class LoopSocket:
         """True if a peer reads what it is sent, as far as is known."""
         return self._unsent.has_room(peer, 1)
 
+    @property
+    def cut_off(self) -> int:
+        """How many connections were ended because they took too much."""
+        return self._connections.cut_off
+
     def pause(self) -> None:
         """Stop reading: the peers' own queues fill up, and they wait."""
         self._is_paused = True

@@ -346,5 +346,5 @@ def request_of(body: bytes) -> int:
     """Return the number of a request, 0 if that can't be read."""
     try:
         return _numbered.decode(body).request
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, ValueError, RecursionError):
         return 0

@@ -229,13 +229,13 @@ def ends_well(peers: list[Peer], side: str) -> None:
 
 
 def is_last(peer: Peer, name: bytes) -> bool:
-    """True if the next message answers the last word, or names the worker that it named."""
-    if not peer.socket.poll(1000):
-        return False
-    answer = peer.socket.recv_multipart()[-1]
-    with contextlib.suppress(msgspec.MsgspecError):
-        body = msgspec.msgpack.decode(answer)
-        return name in answer or (isinstance(body, list) and body[:1] == [LAST])
+    """True if what has come answers the last word, or names the worker that it named."""
+    while peer.socket.poll(1000):
+        answer = peer.socket.recv_multipart()[-1]
+        with contextlib.suppress(msgspec.MsgspecError, ValueError):
+            body = msgspec.msgpack.decode(answer)
+            if name in answer or (isinstance(body, list) and body[:1] == [LAST]):
+                return True
     return False
 
 

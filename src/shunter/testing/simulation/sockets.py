@@ -33,6 +33,8 @@ class WireTap(Protocol):
 class SimulatedSocket(LoopSocket):
     """What both kinds share: a line of messages that have arrived."""
 
+    cut_off = 0
+
     def __init__(self, network: ZmqNetwork, loop: ProcessLoop, receive: Receive) -> None:
         self.loop = loop
         self.is_closed = False

@@ -157,7 +157,7 @@ class Engine:
                 self._heard = time.monotonic()
             answer = EngineAnswer(number, _DOINGS[type(request)](self, request))
         except FlowError as error:
-            log.warning("request refused", reason=str(error))
+            self._complain(f"a request was refused: {error}")
             answer = EngineAnswer(number, error=str(error))
         except Exception as error:
             log.exception("request failed")

@@ -138,7 +138,7 @@ def request(message: bytes) -> AnyRequest:
     """Read what a deployer said; raises FlowError where it makes no sense."""
     try:
         found: AnyRequest = _requests.decode(message)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:
         raise FlowError(
             f"a request was not understood: {error}; use a Shunter of the engine's version"
         ) from error
@@ -155,5 +155,5 @@ def reply(message: bytes) -> EngineAnswer | Happened:
     try:
         found: EngineAnswer | Happened = _replies.decode(message)
         return found
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:
         raise FlowError(f"an engine's answer was not understood: {error}") from error
