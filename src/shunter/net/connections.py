@@ -106,7 +106,7 @@ class Connections:
         self._mute: OrderedDict[int, Brought] = OrderedDict()
         self._spoken: OrderedDict[int, Brought] = OrderedDict()
         self._heard: set[int] = set()
-        self._peers: set[bytes] = set()
+        self.heard_peers: set[bytes] = set()
         self._calm_bytes = self._seen_bytes = self._process_bytes()
         self.cut_off = 0
         self._socket = socket
@@ -143,10 +143,8 @@ class Connections:
                     self._make_room(fd)
 
     def heard(self, peer: bytes, frame: zmq.Frame) -> None:
-        """A message has come from a peer, with this frame in it."""
-        if peer in self._peers:
-            return
-        self._peers.add(peer)
+        """A message has come, with this frame in it, from a peer not heard since the last look."""
+        self.heard_peers.add(peer)
         try:
             fd = frame.get(_SRCFD)
         except (zmq.ZMQError, ValueError):
@@ -170,7 +168,7 @@ class Connections:
 
         `messages_ahead` is how many whole messages of each peer may wait for us besides.
         """
-        self._peers.clear()
+        self.heard_peers.clear()
         self.take_events()
         now = self._process_bytes()
         self._seen_bytes = min(self._seen_bytes, now)

@@ -144,7 +144,8 @@ class LoopSocket:
         socket = self._socket
         first = socket.recv(_NOBLOCK, copy=False)
         frames = [first.bytes]
-        self._connections.heard(frames[0], first)
+        if frames[0] not in self._connections.heard_peers:
+            self._connections.heard(frames[0], first)
         while socket.getsockopt(_RCVMORE):
             if len(frames) >= FRAMES_AT_MOST:
                 self._is_discarding = True
