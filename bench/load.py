@@ -67,18 +67,20 @@ class Connection(asyncio.Protocol):
             self._tally.failure = f"the connection was lost: {error}"
 
 
-def request_to(port: int, path: str) -> bytes:
+def request_to(port: int, path: str, token: str) -> bytes:
     """Write the request, once for all."""
+    authorization = f"Authorization: Bearer {token}\r\n" if token else ""
     head = (
         f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n"
+        f"{authorization}"
         f"Content-Type: application/json\r\nContent-Length: {len(BODY)}\r\n\r\n"
     )
     return head.encode() + BODY
 
 
-async def _load(port: int, path: str, seconds: float) -> None:
+async def _load(port: int, path: str, seconds: float, token: str) -> None:
     loop, tally = asyncio.get_running_loop(), Tally()
-    request = request_to(port, path)
+    request = request_to(port, path, token)
     for _ in range(CONNECTIONS):
         await loop.create_connection(lambda: Connection(request, tally), "127.0.0.1", port)
     await asyncio.sleep(WARM_UP_SECONDS)
@@ -94,5 +96,5 @@ async def _load(port: int, path: str, seconds: float) -> None:
 
 
 if __name__ == "__main__":
-    port, path, seconds = sys.argv[1:]
-    asyncio.run(_load(int(port), path, float(seconds)))
+    port, path, seconds, token = sys.argv[1:]
+    asyncio.run(_load(int(port), path, float(seconds), token))

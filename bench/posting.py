@@ -39,8 +39,9 @@ def serve_empty(port: int) -> None:
     asyncio.run(http_server(app).serve(sockets=[listener]))
 
 
-def _load(port: int, seconds: int) -> dict[str, Any]:
-    command = [sys.executable, "-m", "bench.load", str(port), PATH, str(seconds)]
+def load(port: int, seconds: int, token: str = "") -> dict[str, Any]:
+    """Post jobs for some seconds, and return how many were answered."""
+    command = [sys.executable, "-m", "bench.load", str(port), PATH, str(seconds), token]
     printed = subprocess.run(
         command, check=True, stdout=subprocess.PIPE, timeout=seconds + 60
     ).stdout
@@ -64,7 +65,7 @@ def main() -> None:
         for number in range(chosen.rounds):
             for name, at in (("limit", port), ("shunter", dispatcher.port)):
                 say(f"POSTs to {name}", number, chosen.rounds)
-                runs[name].append(_load(at, chosen.seconds))
+                runs[name].append(load(at, chosen.seconds))
         stored = asyncio.run(_stored(dispatcher.frontend))
         answered = sum(run["total"] for run in runs["shunter"])
         assert stored == answered, f"{stored:,} jobs are stored, {answered:,} were answered"

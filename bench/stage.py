@@ -18,7 +18,7 @@ import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
@@ -49,11 +49,20 @@ class Stage:
             self.stop(process)
         shutil.rmtree(self.folder, ignore_errors=True)
 
-    def start(self, *command: str, python: str = sys.executable) -> subprocess.Popen[bytes]:
+    def start(
+        self,
+        *command: str,
+        python: str = sys.executable,
+        environ: Mapping[str, str] | None = None,
+    ) -> subprocess.Popen[bytes]:
         """Start `python command...`; what it prints is kept in the folder."""
         with open(self.folder / f"{len(self._processes)}.log", "wb") as log:
             process = subprocess.Popen(
-                [python, *command], cwd=REPOSITORY, stdout=log, stderr=subprocess.STDOUT
+                [python, *command],
+                cwd=REPOSITORY,
+                env={**os.environ, **(environ or {})},
+                stdout=log,
+                stderr=subprocess.STDOUT,
             )
         self._processes.append(process)
         return process
@@ -78,7 +87,15 @@ class Stage:
 class Dispatcher:
     """A real `shunter dispatcher`, on a file of its own or on a given store, and workers for it."""
 
-    def __init__(self, stage: Stage, name: str, store: str = "", *, has_udp: bool = False) -> None:
+    def __init__(
+        self,
+        stage: Stage,
+        name: str,
+        store: str = "",
+        *,
+        has_udp: bool = False,
+        key_file: Path | None = None,
+    ) -> None:
         self._stage = stage
         front, back, http, udp = free_ports(4)
         self.frontend, self.backend = f"tcp://127.0.0.1:{front}", f"tcp://127.0.0.1:{back}"
@@ -89,6 +106,7 @@ class Dispatcher:
             f'[store]\nurl = "{store or f"sqlite:///{stage.folder / name}.db"}"\n'
             f'[zmq]\nfrontend = "{self.frontend}"\nbackend = "{self.backend}"\n'
             f"[http]\nport = {http}\n"
+            f'[auth]\nkey_file = "{key_file or ""}"\n'
             f"[udp]\nenabled = {str(has_udp).lower()}\nclient_address.port = {udp}\n"
         )
         self._process = stage.start("-m", "shunter", "dispatcher", "--config", str(config))
@@ -99,12 +117,15 @@ class Dispatcher:
         await_answer(self._stage, self._process, f"{self.address}/healthz")
         return self
 
-    def start_worker(self, *others: Dispatcher) -> subprocess.Popen[bytes]:
+    def start_worker(
+        self, *others: Dispatcher, key_file: Path | None = None
+    ) -> subprocess.Popen[bytes]:
         """Start one worker with two slots, for this dispatcher and others over the same store."""
         app = str(Path(__file__).with_name("bench_app.py"))
         served = [("--dispatcher", each.backend) for each in (self, *others)]
         command = ("-m", "shunter", "worker", "--app", f"{app}:app", "--max-jobs", "2")
-        return self._stage.start(*command, *chain.from_iterable(served))
+        environ = {"SHUNTER__AUTH__KEY_FILE": str(key_file or "")}
+        return self._stage.start(*command, *chain.from_iterable(served), environ=environ)
 
     def cpu_seconds(self) -> float:
         """How much processor time the dispatcher has used so far."""

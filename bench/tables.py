@@ -30,6 +30,7 @@ PARTS = (
     "queue",
     "dispatchers",
     "http",
+    "secured",
     "udp",
     "idle",
     "flows",

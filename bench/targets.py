@@ -14,6 +14,7 @@ MOST_MEGABYTES = 150
 MOST_TIMES_SHORT = 1.2
 LEAST_PART_OF_ONE = 0.9
 LEAST_PART_OF_EMPTY_POST = 0.4
+LEAST_PART_WITH_KEYS = 0.8
 LEAST_TASKS_PER_SECOND = 3000
 LEAST_PART_OF_ECHO = 0.25
 PACKETS_PER_TASK = 8
@@ -60,6 +61,8 @@ def verdicts(figures: Figures) -> list[Verdict]:
         found.append(_procrastinate(peer))
     if "http" in figures:
         found.append(_http(figures["http"]))
+    if "secured" in figures:
+        found += _secured(figures["secured"])
     if "udp" in figures:
         found += _udp(figures["udp"]["echo"], figures["udp"]["shunter"])
     if "idle" in figures:
@@ -98,6 +101,17 @@ def _speed(limit: Figures, jobs: Figures) -> Iterator[Verdict]:
         f"at most {MOST_TIMES_LIMIT:g} x the limit's",
         times <= MOST_TIMES_LIMIT,
     )
+
+
+def _secured(found: Figures) -> Iterator[Verdict]:
+    for by, what in (("zmq", "jobs per second with CURVE"), ("http", "POSTs with a token")):
+        without, with_keys = found[f"open_{by}"], found[f"secured_{by}"]
+        yield Verdict(
+            f"{what}, against without keys",
+            f"{with_keys / without:.2f} x ({with_keys:,.0f} against {without:,.0f})",
+            f"at least {LEAST_PART_WITH_KEYS:g} x",
+            with_keys / without >= LEAST_PART_WITH_KEYS,
+        )
 
 
 def _long_queue(queue: Figures) -> Iterator[Verdict]:

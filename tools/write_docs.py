@@ -31,6 +31,7 @@ from tools.message_tables import (
 )
 
 from shunter.model.job import Status
+from shunter.model.key import RIGHTS, Action, Role
 from shunter.model.lifecycle import TRANSITIONS
 from shunter.settings import all_settings
 from shunter.settings_sources import shown
@@ -41,6 +42,13 @@ PART = re.compile(
     r"(?P<body>.*?)(?P<tail><!-- end -->)",
     re.DOTALL,
 )
+
+
+def role_table() -> str:
+    """What each role of keys may do, from the one table of rights."""
+    rights = ((role, [action for action in Action if action in RIGHTS[role]]) for role in Role)
+    rows = [(role, ", ".join(may) or "nothing: it is known by it") for role, may in rights]
+    return table(("role", "may"), rows)
 
 
 def job_diagram() -> str:
@@ -149,6 +157,7 @@ PARTS: dict[str, Callable[[], str | None]] = {
     "the job diagram": job_diagram,
     "the job transitions": job_transitions,
     "the settings": settings_table,
+    "the roles": role_table,
     "the commands": commands,
     "the messages of workers": lambda: table(KIND_HEAD, by_sender(WORKER_MESSAGES)),
     "the arrays of workers": lambda: table(PART_HEAD, parts(WORKER_PARTS)),

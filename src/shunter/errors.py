@@ -5,8 +5,11 @@
     ├── AppError                 a handler is declared or called wrongly (the user's fault)
     ├── FlowError                a flow is described or fed wrongly      (the user's fault)
     ├── Unreachable              no dispatcher answers
-    │   └── StoreUnavailable     one does, but its store fails
+    │   ├── StoreUnavailable     one does, but its store fails
+    │   └── KeyRejected          one is there, but wants a key, or another one
     ├── ProtocolError            a peer sent what the protocol forbids   (the peer's fault)
+    ├── Forbidden                a key may not do what was asked with it
+    ├── KeyRefused               a key can't be made or revoked          (the user's fault)
     ├── StoreError               the store can't do what was asked
     ├── StagingError             a result can't be staged or published so (the user's fault)
     │   └── Superseded           another attempt has taken over what this one staged
@@ -81,8 +84,33 @@ class StoreUnavailable(Unreachable):
         self.addresses, self.waited, self.reason = addresses, waited, reason
 
 
+class KeyRejected(Unreachable):
+    """Somebody listens there, and does not talk to us."""
+
+    def __init__(self, addresses: str, waited: float, *, has_key: bool) -> None:
+        fact, remedy = (
+            ("does not know the key that was shown", "it may be revoked, or another system's")
+            if has_key
+            else ("talks only to those who show a key", "name yours: key_file=, or auth.key_file")
+        )
+        ShunterError.__init__(self, f"the dispatcher at {addresses} {fact}; {remedy}")
+        self.addresses, self.waited, self.has_key = addresses, waited, has_key
+
+
 class ProtocolError(ShunterError):
     """A peer sent something that the protocol does not allow."""
+
+
+class Forbidden(ShunterError):
+    """A key may not do what was asked with it."""
+
+
+class KeyRefused(ShunterError):
+    """A key can't be made or revoked."""
+
+    def __init__(self, name: str, fact: str, remedy: str) -> None:
+        super().__init__(f"key {name!r}: {fact}; {remedy}")
+        self.name, self.fact, self.remedy = name, fact, remedy
 
 
 class StoreError(ShunterError):

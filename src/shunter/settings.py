@@ -248,6 +248,22 @@ class HttpSettings(Section, frozen=True, kw_only=True):
         allowed_hosts(self.allowed_hosts)
 
 
+class AuthSettings(Section, frozen=True, kw_only=True):
+    """`[auth]`"""
+
+    key_file: Annotated[
+        FileName,
+        says(
+            "the key that this process shows, from `shunter key new`; a dispatcher that has one "
+            "demands keys of all peers"
+        ),
+    ] = ""
+    keys: Annotated[
+        FileName,
+        says("the keys that are let in, from `shunter key export`; empty: those in the store"),
+    ] = ""
+
+
 class CallbackSettings(Section, frozen=True, kw_only=True):
     """`[callbacks]`"""
 
@@ -327,6 +343,7 @@ class Settings(Section, frozen=True, kw_only=True):
     lease: LeaseSettings = LeaseSettings()
     udp: UdpSettings = UdpSettings()
     http: HttpSettings = HttpSettings()
+    auth: AuthSettings = AuthSettings()
     callbacks: CallbackSettings = CallbackSettings()
     dispatcher: DispatcherSettings = DispatcherSettings()
 

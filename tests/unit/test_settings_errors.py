@@ -33,7 +33,7 @@ def refused_variable(name: str, value: str) -> SettingsError:
 SECONDS = "seconds, above 0, at most a year"
 ENDPOINT = "tcp://host:port (port 0 to 65535) or ipc://path"
 PORT = "a port, 0 to 65535 (0: the system picks)"
-SECTIONS = "callbacks, client, dispatcher, http, lease, store, udp, worker, zmq"
+SECTIONS = "auth, callbacks, client, dispatcher, http, lease, store, udp, worker, zmq"
 
 WRONG_VALUES = [
     ("http.port", "'80'", '"80"', PORT),

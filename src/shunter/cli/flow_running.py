@@ -35,6 +35,7 @@ class TypedOptions:
     remote: str | None = None
     engines: int | None = None
     addresses: Sequence[str] = ()
+    key_file: str = ""
     hosts: str | None = None
     network: str | None = None
     checkpoints: str | None = None
@@ -145,6 +146,7 @@ def _run(
             spec=spec,
             nodes=options.nodes,
             addresses=options.addresses,
+            key_file=options.key_file,
             hosts=options.hosts,
             network=options.network or LOOPBACK,
             checkpoints=options.checkpoints,

@@ -11,7 +11,7 @@ from rich.live import Live
 from rich.text import Text
 
 from shunter.cli import submitting
-from shunter.cli.inspecting import ANSWER_SECONDS
+from shunter.cli.inspecting import client_of
 from shunter.cli.stages import stage_table, table_of_job
 from shunter.cli.terminal import Terminal
 from shunter.client import Client, SubmittedJob
@@ -20,11 +20,12 @@ from shunter.errors import JobCancelled, JobFailed, ResultTimeout
 from shunter.flow.job_progress import FlowProgress
 from shunter.flow.terms import FLOW_JOB
 from shunter.model.job import Job
+from shunter.settings import Settings
 from shunter.wire.messages import Outcome
 
 
 def submit(
-    dispatchers: tuple[str, ...],
+    settings: Settings,
     payload: bytes,
     options: dict[str, Any],
     *,
@@ -35,7 +36,7 @@ def submit(
     """Submit a flow job, watch it if asked to; return the exit code."""
     if as_json or not wait:
         return submitting.submit(
-            dispatchers,
+            settings,
             FLOW_JOB,
             payload,
             options,
@@ -44,7 +45,7 @@ def submit(
             as_json=as_json,
         )
     out, err = Terminal(), Terminal(stderr=True)
-    with Client(*dispatchers, timeout=ANSWER_SECONDS) as client:
+    with client_of(settings) as client:
         job = client.with_options(**options, reply=True).submit_raw(FLOW_JOB, payload)
         err.print(f"job {job.id}")
         if FLOW_JOB in client.unserved:

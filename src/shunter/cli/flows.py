@@ -8,6 +8,7 @@ import signal
 import sys
 from collections.abc import Sequence
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -128,6 +129,7 @@ def run(
         is_stream=stream,
         max_events=max_events,
         conf=tuple(conf or ()),
+        key_file=load_settings(None, os.environ, {}).settings.auth.key_file if engine else "",
     )
     options.check()
     run_and_print(load(flow), flow, options, as_json=as_json)
@@ -195,7 +197,7 @@ def submit(
     )
     raise typer.Exit(
         flow_submitting.submit(
-            loaded.settings.client_dispatchers,
+            loaded.settings,
             payload,
             options_from(priority=priority, timeout=timeout, retries=retries),
             wait=wait or wait_timeout is not None,
@@ -272,19 +274,42 @@ def engine(
             help="Listen at an address that others reach, this host's other users included.",
         ),
     ] = False,
+    folders: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--flows",
+            metavar="FOLDER",
+            help="Where flows may come from; may be repeated. Default, if others reach the "
+            "engine: the current folder.",
+        ),
+    ] = None,
+    config_file: Annotated[
+        Path | None,
+        typer.Option("--config", help="A TOML file; ./shunter.toml is used where there is one."),
+    ] = None,
     ready: Annotated[Path | None, typer.Option(hidden=True)] = None,
     parent: Annotated[int | None, typer.Option(hidden=True)] = None,
 ) -> None:
-    """Run an engine, which takes part in flows."""
+    """Run an engine, which takes part in flows. With `auth.key_file` it demands that very key."""
+    from shunter.cli.engine_keys import watched_keys
     from shunter.cli.processes import set_up_logging
+    from shunter.flow.loading import load, load_within
     from shunter.flow.runners.engines.engine import Engine
-    from shunter.flow.runners.engines.network import engine_endpoint
+    from shunter.flow.runners.engines.network import engine_endpoint, is_private
     from shunter.worker.procfs import die_with_parent
 
     if parent is not None:
         die_with_parent(parent)
     set_up_logging()
-    serving = Engine(node, nodes, listen or engine_endpoint(str(node)), is_insecure=insecure)
+    where = listen or engine_endpoint(str(node))
+    chosen = load
+    if folders or not is_private(where):
+        chosen = partial(load_within, folders=folders or [Path.cwd()])
+    settings = load_settings(config_file, os.environ, {}).settings
+    keys = None
+    if settings.auth.key_file and not is_private(where):
+        keys = watched_keys(settings)
+    serving = Engine(node, nodes, where, is_insecure=insecure, keys=keys, load=chosen)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: serving.stop())
     if ready is not None:

@@ -16,6 +16,7 @@ from shunter.client import Client
 from shunter.errors import SettingsError
 from shunter.flow.terms import FLOW_JOB
 from shunter.model.job import Callback, Job, Status
+from shunter.settings import Settings
 
 ANSWER_SECONDS = 5.0
 """How long a command waits for a dispatcher to answer."""
@@ -28,8 +29,17 @@ _COLOURS = {
 }
 
 
+def client_of(settings: Settings) -> Client:
+    """Return a client of the dispatchers that the settings name, with the key they name."""
+    return Client(
+        *settings.client_dispatchers,
+        timeout=ANSWER_SECONDS,
+        key_file=settings.auth.key_file or None,
+    )
+
+
 def jobs(
-    dispatchers: tuple[str, ...],
+    settings: Settings,
     *,
     status: str | None,
     job_type: str | None,
@@ -40,7 +50,7 @@ def jobs(
 ) -> int:
     """List jobs; return the exit code."""
     console = Terminal()
-    with Client(*dispatchers, timeout=ANSWER_SECONDS) as client:
+    with client_of(settings) as client:
         found = client.jobs(
             status=_status(status),
             type=job_type,
@@ -75,10 +85,10 @@ def jobs(
     return 0
 
 
-def job(dispatchers: tuple[str, ...], job_id: str, *, as_json: bool) -> int:
+def job(settings: Settings, job_id: str, *, as_json: bool) -> int:
     """Tell one job's story; return the exit code."""
     console = Terminal()
-    with Client(*dispatchers, timeout=ANSWER_SECONDS) as client:
+    with client_of(settings) as client:
         found = client.job(job_id)
     if as_json:
         console.print_json(json_line(document(found)))
@@ -97,10 +107,10 @@ def job(dispatchers: tuple[str, ...], job_id: str, *, as_json: bool) -> int:
     return 0
 
 
-def workers(dispatchers: tuple[str, ...], *, as_json: bool) -> int:
+def workers(settings: Settings, *, as_json: bool) -> int:
     """List workers; return the exit code."""
     console = Terminal()
-    with Client(*dispatchers, timeout=ANSWER_SECONDS) as client:
+    with client_of(settings) as client:
         found = client.workers()
     if as_json:
         console.print_json(json_line([msgspec.to_builtins(worker) for worker in found]))
@@ -124,10 +134,10 @@ def workers(dispatchers: tuple[str, ...], *, as_json: bool) -> int:
     return 0
 
 
-def cancel(dispatchers: tuple[str, ...], job_ids: list[str], *, as_json: bool) -> int:
+def cancel(settings: Settings, job_ids: list[str], *, as_json: bool) -> int:
     """Cancel jobs; return 0 if all of them could be."""
     console = Terminal()
-    with Client(*dispatchers, timeout=ANSWER_SECONDS) as client:
+    with client_of(settings) as client:
         receipts = client.cancel(job_ids)
     if as_json:
         rows = [{"id": r.job_id, "cancelled": not r.reason, "reason": r.reason} for r in receipts]

@@ -20,11 +20,12 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from shunter.cli import flows
+from shunter.cli import flows, keys
 from shunter.cli.terminal import Terminal
 from shunter.errors import (
     AppError,
     JobRefused,
+    KeyRefused,
     ResultTimeout,
     SettingsError,
     ShunterError,
@@ -63,6 +64,7 @@ EXIT_CODES: list[tuple[type[ShunterError], int]] = [
     (SettingsError, 2),
     (AppError, 2),
     (JobRefused, 2),
+    (KeyRefused, 2),
     (ShunterError, 1),
 ]
 
@@ -235,7 +237,7 @@ def submit(
         )
     raise typer.Exit(
         submitting.submit(
-            loaded.settings.client_dispatchers,
+            loaded.settings,
             job_type,
             document,
             options,
@@ -265,7 +267,7 @@ def jobs(
     loaded = load_settings(config_file, os.environ, {"client.dispatchers": dispatchers})
     raise typer.Exit(
         inspecting.jobs(
-            loaded.settings.client_dispatchers,
+            loaded.settings,
             status=status,
             job_type=job_type,
             worker_id=worker_id,
@@ -287,7 +289,7 @@ def job(
     from shunter.cli import inspecting
 
     loaded = load_settings(config_file, os.environ, {"client.dispatchers": dispatchers})
-    raise typer.Exit(inspecting.job(loaded.settings.client_dispatchers, job_id, as_json=as_json))
+    raise typer.Exit(inspecting.job(loaded.settings, job_id, as_json=as_json))
 
 
 @app.command()
@@ -301,9 +303,7 @@ def cancel(
     from shunter.cli import inspecting
 
     loaded = load_settings(config_file, os.environ, {"client.dispatchers": dispatchers})
-    raise typer.Exit(
-        inspecting.cancel(loaded.settings.client_dispatchers, job_ids, as_json=as_json)
-    )
+    raise typer.Exit(inspecting.cancel(loaded.settings, job_ids, as_json=as_json))
 
 
 @app.command()
@@ -316,10 +316,12 @@ def workers(
     from shunter.cli import inspecting
 
     loaded = load_settings(config_file, os.environ, {"client.dispatchers": dispatchers})
-    raise typer.Exit(inspecting.workers(loaded.settings.client_dispatchers, as_json=as_json))
+    raise typer.Exit(inspecting.workers(loaded.settings, as_json=as_json))
 
 
 app.add_typer(flows.app)
+app.add_typer(keys.app)
+app.command()(keys.audit)
 app.command()(flows.engine)
 
 

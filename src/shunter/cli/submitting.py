@@ -12,12 +12,13 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeEl
 from rich.text import Text
 
 from shunter.app import payload_of
-from shunter.cli.inspecting import ANSWER_SECONDS
+from shunter.cli.inspecting import client_of
 from shunter.cli.terminal import Terminal, json_line
 from shunter.client import Client, SubmittedJob
 from shunter.client.handle import value_of
 from shunter.errors import AppError, JobCancelled, JobFailed, ResultTimeout
 from shunter.model.retry import Retry
+from shunter.settings import Settings
 from shunter.wire.messages import Outcome
 
 LOOK_SECONDS = 0.5
@@ -60,7 +61,7 @@ def options_from(*, retries: int | None, **options: Any) -> dict[str, Any]:
 
 
 def submit(
-    dispatchers: tuple[str, ...],
+    settings: Settings,
     job_type: str,
     payload: bytes,
     options: dict[str, Any],
@@ -71,7 +72,7 @@ def submit(
 ) -> int:
     """Submit, wait if asked to, print; return the exit code."""
     out, err = Terminal(soft_wrap=True), Terminal(stderr=True)
-    with Client(*dispatchers, timeout=ANSWER_SECONDS) as client:
+    with client_of(settings) as client:
         job = client.with_options(**options, reply=wait).submit_raw(job_type, payload)
         if job_type in client.unserved and not as_json:
             missing = (f"no worker does {job_type!r} yet", "yellow")

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 from shunter.app import load_app
 from shunter.cli.processes import run_until_signalled, set_up_logging
 from shunter.errors import SettingsError
+from shunter.key_file import KeyFile, read_caller_key
+from shunter.model.key import Role
 from shunter.settings import Settings
 from shunter.settings_sources import shown
 from shunter.worker.pool.process_pool import PoolSettings
@@ -61,8 +63,15 @@ def host_settings(settings: Settings) -> ZmqWorkerSettings:
         n_timeouts=chosen.n_timeouts,
         grace=chosen.grace_seconds,
         lease=settings.lease,
+        key=key_of(settings),
         pool=pool_settings(settings),
     )
+
+
+def key_of(settings: Settings) -> KeyFile | None:
+    """Read the key that a worker shows, if it has one."""
+    path = settings.auth.key_file
+    return read_caller_key(path, Role.WORKER) if path else None
 
 
 def http_host_settings(settings: Settings) -> HttpHostSettings:

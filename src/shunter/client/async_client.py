@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import os
 from collections.abc import AsyncIterator, Iterable, Sequence
 from functools import partial
+from os import PathLike
 from typing import Any
 
 from msgspec import Struct
@@ -22,6 +24,7 @@ from shunter.client.pending_outcomes import PendingOutcomes
 from shunter.client.session import DispatcherSession, OpenSession, Session
 from shunter.context import current_context
 from shunter.errors import JobNotFound, JobRefused, ResultTimeout
+from shunter.key_file import read_caller_key
 from shunter.model.identity import timed_id
 from shunter.model.job import Callback, Job
 from shunter.model.retry import Retry
@@ -81,6 +84,7 @@ class AsyncClient:
         timeout: float = 10.0,
         max_payload_bytes: int = 16 * 1024 * 1024,
         options: JobOptions = JobOptions(),  # noqa: B008
+        key_file: str | PathLike[str] | None = None,
         environment: Environment = REAL,
     ) -> None:
         self._options = options
@@ -92,6 +96,7 @@ class AsyncClient:
             checked_addresses(addresses),
             timeout=timeout,
             on_outcomes=self._awaited.settle,
+            curve=None if key_file is None else read_caller_key(os.fspath(key_file)).pair,
             environment=environment,
         )
         self._max_payload_bytes = max_payload_bytes

@@ -17,7 +17,15 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from shunter.errors import ProtocolError, ShunterError, StoreUnavailable, Unreachable
+from shunter.errors import (
+    Forbidden,
+    KeyRejected,
+    ProtocolError,
+    ShunterError,
+    StoreUnavailable,
+    Unreachable,
+)
+from shunter.model.key import CurvePair
 from shunter.net.environment import REAL, Environment
 from shunter.net.parted import PART_KINDS, Body, PartedMessages, Release
 from shunter.net.transport import LoopSocket
@@ -109,8 +117,10 @@ class Session:
         *,
         timeout: float,
         on_outcomes: Callable[[tuple[Outcome, ...]], None],
+        curve: CurvePair | None = None,
         environment: Environment = REAL,
     ) -> None:
+        self._curve = curve
         self._environment = environment
         self.addresses = addresses
         self.heard_at = 0.0
@@ -168,10 +178,20 @@ class Session:
             elif now - max(self.heard_at, question.sent_at, heard_at) >= self._patience():
                 self._move_on()
 
+    def _reconnect(self) -> None:
+        """Begin anew: ZeroMQ does not come back by itself to who has rejected us."""
+        for socket in self._sockets:
+            socket.close()
+        self._sockets = [self._connected(place) for place in range(len(self.addresses))]
+
     def _given_up(self, question: _Question) -> Unreachable:
         where = ", ".join(self.addresses)
         if question.store_fault:
             return StoreUnavailable(where, self._timeout, question.store_fault)
+        rejections = [socket.was_rejected() for socket in self._sockets]
+        if any(rejections) and not self.heard_at:
+            self._reconnect()
+            return KeyRejected(where, self._timeout, has_key=self._curve is not None)
         return Unreachable(where, self._timeout)
 
     def _patience(self) -> float:
@@ -195,6 +215,7 @@ class Session:
             receive,
             identity=self._identity,
             max_message_bytes=MAX_MESSAGE_BYTES,
+            curve=self._curve,
         )
 
     def _no_parts(self, place: int) -> PartedMessages:
@@ -291,4 +312,6 @@ class Session:
             if refusal.code is RefusalCode.STORE_FAILS:
                 question.store_fault = refusal.reason  # it is sent again in a moment
             elif not question.answer.done():
-                question.answer.set_exception(ShunterError(refusal.reason))
+                is_forbidden = refusal.code is RefusalCode.FORBIDDEN
+                kind = Forbidden if is_forbidden else ShunterError
+                question.answer.set_exception(kind(refusal.reason))

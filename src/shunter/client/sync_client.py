@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Coroutine, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Sequence
+from functools import partial
+from os import PathLike
 from typing import Any, TypeVar
 
 from shunter.client.addresses import checked_addresses
@@ -56,7 +58,11 @@ class Client:
     """Submits jobs to dispatchers. Use it with `with`, from any thread."""
 
     def __init__(
-        self, *addresses: str, timeout: float = 10.0, max_payload_bytes: int = 16 << 20
+        self,
+        *addresses: str,
+        timeout: float = 10.0,
+        max_payload_bytes: int = 16 << 20,
+        key_file: str | PathLike[str] | None = None,
     ) -> None:
         addresses = checked_addresses(addresses)
         self._loop = asyncio.new_event_loop()
@@ -64,7 +70,14 @@ class Client:
             target=self._loop.run_forever, name="shunter-client", daemon=True
         )
         self._thread.start()
-        self._async: AsyncClient = self._do(_made(addresses, timeout, max_payload_bytes))
+        made = partial(
+            AsyncClient,
+            *addresses,
+            timeout=timeout,
+            max_payload_bytes=max_payload_bytes,
+            key_file=key_file,
+        )
+        self._async: AsyncClient = self._do(_called(made))
 
     def __enter__(self) -> Client:
         return self
@@ -144,8 +157,9 @@ class Client:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
 
-async def _made(addresses: tuple[str, ...], timeout: float, max_payload_bytes: int) -> AsyncClient:
-    return AsyncClient(*addresses, timeout=timeout, max_payload_bytes=max_payload_bytes)
+async def _called(make: Callable[[], T]) -> T:
+    """Make it where a loop runs."""
+    return make()
 
 
 async def _next(jobs: AsyncIterator[AsyncJob]) -> AsyncJob | None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import re
 from collections.abc import Awaitable, Callable
-from contextlib import nullcontext
 
 import structlog
 import zmq
@@ -21,13 +21,17 @@ from shunter.gateway.clocks import SteadyClock, host_clock
 from shunter.gateway.http.application import http_app
 from shunter.gateway.http.worker_calls import HttpWorkers
 from shunter.gateway.ids import Ids
+from shunter.gateway.key_list import REFRESH_SECONDS, KeyList
 from shunter.gateway.udp.gateway import UdpGateway, UdpRules
 from shunter.gateway.zmq.backend import Backend
 from shunter.gateway.zmq.frontend import Frontend
+from shunter.key_file import read_key_file
 from shunter.model.allowed_hosts import allowed_hosts
 from shunter.model.health import HealthRules
+from shunter.model.key import Role
 from shunter.model.presence import Skews
 from shunter.model.retry import Retry
+from shunter.net.curve import CurveGate, CurveListener
 from shunter.net.environment import REAL, Environment
 from shunter.net.exposure import check_exposure
 from shunter.net.transport import ZmqContext
@@ -36,6 +40,7 @@ from shunter.net.web.server import HttpServer
 from shunter.refusal_log import RefusalLog
 from shunter.secret_file import secret_of
 from shunter.settings import Settings
+from shunter.store.key_records import SECRET_BYTES
 from shunter.store.port import Store
 from shunter.store.registry import store_mark
 from shunter.wire.udp import naming
@@ -43,6 +48,8 @@ from shunter.wire.udp import naming
 ALARM_SECONDS = 0.1
 CATCH_UP_SECONDS = 0.5
 SWEEP_SECONDS = 1.0
+LEAST_REFRESH_SECONDS = 0.1
+"""Strangers with unknown keys don't have the list read more often than this."""
 HOUSEKEEPING_SECONDS = 60.0
 PRESENCE_SECONDS = 5.0
 FAR_OFF_SECONDS = 2.0
@@ -79,6 +86,8 @@ class Service:
             on_refused=self._refused,
             on_store_error=self._store_failed,
         )
+        self._keys = key_list_of(settings)
+        self._keys_read_at = 0.0
         self._observed = self.dispatcher.store_health.observed
         self._alarm_clock = AlarmClock()
         self._refusals = RefusalLog(self.dispatcher.counters)
@@ -88,10 +97,15 @@ class Service:
             worker_expire_seconds=settings.zmq.worker_expire_seconds,
             max_result_bytes=settings.zmq.max_message_bytes,
             store=store_mark(settings.store.url),
+            keys=self._keys,
             environment=environment,
         )
         self._frontend = Frontend(
-            self.dispatcher, self._refusals, new_id=self._new_id, environment=environment
+            self.dispatcher,
+            self._refusals,
+            new_id=self._new_id,
+            keys=self._keys,
+            environment=environment,
         )
         self._udp = UdpGateway(
             self.dispatcher,
@@ -107,6 +121,7 @@ class Service:
             hosts=allowed_hosts(settings.dispatcher.workers.allowed_hosts, WORKER_HOSTS),
             environment=environment,
         )
+        self._gate: CurveGate | None = None
         self._messenger = CallbackCaller(self.dispatcher, environment=environment)
 
     def stop(self) -> None:
@@ -117,6 +132,7 @@ class Service:
         check_exposures(self._settings)
         self._environment.tune_interpreter()
         await self._store.open()
+        await self._keys.open(self._store, self._environment.token_bytes(SECRET_BYTES))
         context = self._environment.zmq_context()
         try:
             if self._settings.zmq.enabled:
@@ -149,6 +165,8 @@ class Service:
                 group.create_task(self._frontend.answer_questions()),
                 group.create_task(self._watch()),
             ]
+            if self._keys.is_on:
+                tasks.append(group.create_task(self._every(REFRESH_SECONDS, self._refresh_keys)))
             calls = group.create_task(self._messenger.run())
             if server is not None:
                 group.create_task(server.serve())
@@ -205,6 +223,10 @@ class Service:
 
     def _bind(self, context: ZmqContext) -> None:
         zmq_settings = self._settings.zmq
+        curve = None
+        if self._keys.own is not None:
+            curve = CurveListener(self._keys.own.pair, self._keys.is_known)
+            self._gate = self._environment.curve_gate(context, self._admits)
         for side, key, address in (
             (self._frontend, "zmq.frontend", zmq_settings.frontend),
             (self._backend, "zmq.backend", zmq_settings.backend),
@@ -217,6 +239,7 @@ class Service:
                     max_message_bytes=2 * zmq_settings.max_message_bytes + 1024 * 1024,
                     high_water_mark=zmq_settings.high_water_mark,
                     max_connections=self._max_connections,
+                    curve=curve,
                 )
             except zmq.ZMQError as error:
                 raise SettingsError(
@@ -240,6 +263,8 @@ class Service:
         self._messenger.udp = self._udp.clients
 
     def _close(self) -> None:
+        if self._gate is not None:
+            self._gate.close()
         for side in (self._frontend, self._backend):
             if hasattr(side, "socket"):
                 side.socket.close()
@@ -250,7 +275,7 @@ class Service:
         kind = action.__name__.lstrip("_")
         while True:
             try:
-                with self._observed(kind) if seconds <= SWEEP_SECONDS else nullcontext():
+                with self._observed(kind) if seconds <= SWEEP_SECONDS else contextlib.nullcontext():
                     await action()
                 self.dispatcher.counters[f"sweeps_{kind}"] += 1
             except StoreError as error:
@@ -284,6 +309,19 @@ class Service:
         self.dispatcher.heard([*self._backend.plain_worker_ids(), *self._udp.worker_ids()])
         workers = await sweep.survey(self.dispatcher, self._http_workers)
         await self._http_workers.sweep(workers)
+
+    async def _admits(self, public: str) -> bool:
+        """True if a peer may come in; its key may have been made a moment ago."""
+        if not self._keys.is_known(public):
+            now = self._environment.monotonic()
+            if now - self._keys_read_at >= LEAST_REFRESH_SECONDS:
+                with contextlib.suppress(StoreError):
+                    await self._refresh_keys()
+        return self._keys.is_known(public)
+
+    async def _refresh_keys(self) -> None:
+        self._keys_read_at = self._environment.monotonic()
+        await self._keys.refresh(self._store)
 
     async def _catch_up(self) -> None:
         for act in sweep.OFTEN:
@@ -341,13 +379,34 @@ def udp_rules_of(settings: Settings) -> UdpRules:
     )
 
 
+def key_list_of(settings: Settings) -> KeyList:
+    """Return the list of keys that a dispatcher goes by."""
+    auth = settings.auth
+    own = read_key_file(auth.key_file) if auth.key_file else None
+    if own is not None and own.role is not Role.DISPATCHER:
+        raise SettingsError(
+            "the system",
+            "auth.key_file",
+            f"{auth.key_file}, the key of a {own.role}",
+            "a key that `shunter key new NAME --role dispatcher` made",
+        )
+    return KeyList(own, file=auth.keys)
+
+
+KEYS = "keys (auth.key_file)"
+
+
 def check_exposures(settings: Settings) -> None:
     """Refuse addresses that other hosts reach, unless keys or the user's word allow them."""
     udp, plain, http = settings.udp, settings.zmq, settings.http
+    has_keys = bool(settings.auth.key_file)
     if plain.enabled:
         for key, where in (("zmq.frontend", plain.frontend), ("zmq.backend", plain.backend)):
             check_exposure(
-                key, where, is_guarded=plain.insecure, remedy="or zmq.insecure = true among friends"
+                key,
+                where,
+                is_guarded=plain.insecure or has_keys,
+                remedy=f"{KEYS}, or zmq.insecure = true among friends",
             )
     if udp.enabled:
         check_exposure(
@@ -361,8 +420,8 @@ def check_exposures(settings: Settings) -> None:
         check_exposure(
             "http.host",
             http.host,
-            is_guarded=http.insecure,
-            remedy="or http.insecure = true among friends",
+            is_guarded=http.insecure or has_keys,
+            remedy=f"{KEYS}, or http.insecure = true among friends",
         )
 
 

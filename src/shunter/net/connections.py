@@ -51,8 +51,13 @@ _INFO_BYTES = 136
 T = TypeVar("T")
 
 _EVENT = struct.Struct("=HI")
-_EVENTS = int(zmq.EVENT_ACCEPTED | zmq.EVENT_CONNECTED | zmq.EVENT_DISCONNECTED)
 _OPENED = (int(zmq.EVENT_ACCEPTED), int(zmq.EVENT_CONNECTED))
+_REJECTED = (
+    int(zmq.EVENT_HANDSHAKE_FAILED_AUTH),
+    int(zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL),
+    int(zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL),
+)
+_EVENTS = sum(_OPENED) + sum(_REJECTED) + int(zmq.EVENT_DISCONNECTED)
 _SRCFD, _NOBLOCK = int(zmq.SRCFD), int(zmq.NOBLOCK)
 
 
@@ -108,6 +113,7 @@ class Connections:
         self._heard: set[int] = set()
         self.heard_peers: set[bytes] = set()
         self._calm_bytes = self._seen_bytes = self._process_bytes()
+        self._was_rejected = False
         self.cut_off = 0
         self._socket = socket
         address = f"inproc://connections-{secrets.token_hex(8)}"
@@ -135,12 +141,21 @@ class Connections:
             except (zmq.Again, zmq.ZMQError, ValueError):
                 return
             kind, fd = _EVENT.unpack(event)
+            if kind in _REJECTED:
+                self._was_rejected = True
+                continue
             self._mute.pop(fd, None)
             self._spoken.pop(fd, None)
             if kind in _OPENED:
                 self._mute[fd] = Brought()
                 if len(self) > self._most:
                     self._make_room(fd)
+
+    def was_rejected(self) -> bool:
+        """True if a peer and we could not come to terms, since this was asked last."""
+        self.take_events()
+        seen, self._was_rejected = self._was_rejected, False
+        return seen
 
     def heard(self, peer: bytes, frame: zmq.Frame) -> None:
         """A message has come, with this frame in it, from a peer not heard since the last look."""

@@ -21,8 +21,10 @@ from typing import TYPE_CHECKING
 
 import zmq
 
+from shunter.model.key import CurvePair
 from shunter.net.calling import Caller
 from shunter.net.connections import MAX_CONNECTIONS
+from shunter.net.curve import Admits, CurveGate, CurveListener
 from shunter.net.datagrams import PACKETS_AT_ONCE, Batch, DatagramSocket
 from shunter.net.descriptors import connections_each, raised_limit
 from shunter.net.transport import LoopSocket, Receive, ZmqContext, bound_router, connected_dealer
@@ -105,6 +107,7 @@ class Environment:
         max_message_bytes: int,
         high_water_mark: int,
         max_connections: int = MAX_CONNECTIONS,
+        curve: CurveListener | None = None,
     ) -> LoopSocket:
         """Listen at `address`, or raise a ZMQError."""
         return bound_router(
@@ -114,7 +117,12 @@ class Environment:
             max_message_bytes=max_message_bytes,
             high_water_mark=high_water_mark,
             max_connections=max_connections,
+            curve=curve,
         )
+
+    def curve_gate(self, context: ZmqContext, admits: Admits) -> CurveGate:
+        """Let in peers whose keys are known, at all sockets of a context that listen."""
+        return CurveGate(context, admits)
 
     def connected_dealer(
         self,
@@ -124,10 +132,16 @@ class Environment:
         *,
         identity: bytes,
         max_message_bytes: int,
+        curve: CurvePair | None = None,
     ) -> LoopSocket:
         """Connect to `address`, now and again whenever the connection breaks."""
         return connected_dealer(
-            context, address, receive, identity=identity, max_message_bytes=max_message_bytes
+            context,
+            address,
+            receive,
+            identity=identity,
+            max_message_bytes=max_message_bytes,
+            curve=curve,
         )
 
     def datagram_socket(

@@ -11,7 +11,9 @@ from collections.abc import Callable, Sequence
 
 import zmq
 
+from shunter.model.key import CurvePair
 from shunter.net.connections import HANDSHAKE_MILLISECONDS, MAX_CONNECTIONS, Connections
+from shunter.net.curve import CurveListener, IsKnown, connect_with, listen_with
 from shunter.net.unsent_bytes import UnsentBytes
 
 MESSAGES_AT_ONCE = 512
@@ -22,6 +24,9 @@ FRAMES_AT_MOST = 16
 
 FRAMES_AT_ONCE = 10_000
 """How many of those are thrown away before others have a turn."""
+
+REMEMBERED_PEERS = 100_000
+"""Of so many peers it is known which key they have shown."""
 
 RECEIVED_AHEAD = 4
 """How many messages of one peer ZeroMQ reads before we take them; the rest waits at the peer."""
@@ -38,13 +43,35 @@ ZmqContext = zmq.Context[zmq.Socket[bytes]]
 Receive = Callable[[list[list[bytes]]], None]
 
 
+class Peer(bytes):
+    """The identity of who has sent a message, and the CURVE key under which it came."""
+
+    public: str
+
+    @classmethod
+    def of(cls, frame: zmq.Frame) -> Peer:
+        peer = cls(frame.bytes)
+        peer.public = str(frame.get("User-Id"))
+        return peer
+
+
 class LoopSocket:
-    """One socket. `receive` is called with all messages that were waiting."""
+    """One socket. `receive` is called with all messages that were waiting.
+
+    Where peers show keys, the first frame of each message is a `Peer`, and nothing is sent to one
+    whose key is not known any more.
+    """
 
     def __init__(
-        self, socket: zmq.Socket[bytes], receive: Receive, connections: Connections
+        self,
+        socket: zmq.Socket[bytes],
+        receive: Receive,
+        connections: Connections,
+        *,
+        is_known: IsKnown | None = None,
     ) -> None:
         self._socket = socket
+        self._peers = None if is_known is None else KeyedPeers(is_known)
         self._socket.copy_threshold = 0  # else small frames would not be tracked
         self._connections = connections
         self._receive = receive
@@ -62,6 +89,8 @@ class LoopSocket:
     def send(self, frames: Sequence[bytes]) -> bool:
         """Send a message; False where the peer is gone or takes no more."""
         send, last = self._socket.send, frames[-1]
+        if self._peers is not None and not self._peers.may_receive(frames[0]):
+            return False
         size = self._unsent.due(frames[0], len(last))
         if size and not self._unsent.has_room(frames[0], size):
             return False
@@ -89,6 +118,10 @@ class LoopSocket:
     def cut_off(self) -> int:
         """How many connections were ended because they took too much."""
         return self._connections.cut_off
+
+    def was_rejected(self) -> bool:
+        """True if whoever is there did not accept us, since this was asked last."""
+        return self._connections.was_rejected()
 
     def pause(self) -> None:
         """Stop reading: the peers' own queues fill up, and they wait."""
@@ -143,7 +176,7 @@ class LoopSocket:
         """Take the next message, or what may be taken of it."""
         socket = self._socket
         first = socket.recv(_NOBLOCK, copy=False)
-        frames = [first.bytes]
+        frames: list[bytes] = [self._sender(first)]
         if frames[0] not in self._connections.heard_peers:
             self._connections.heard(frames[0], first)
         while socket.getsockopt(_RCVMORE):
@@ -152,6 +185,13 @@ class LoopSocket:
                 break
             frames.append(socket.recv(_NOBLOCK))
         return frames
+
+    def _sender(self, first: zmq.Frame) -> bytes:
+        if self._peers is None:
+            return first.bytes
+        peer = Peer.of(first)
+        self._peers.heard(peer)
+        return peer
 
     def _has_discarded(self) -> bool:
         """Throw away more of a message that has too many frames; True if that was the last."""
@@ -163,6 +203,24 @@ class LoopSocket:
         return False
 
 
+class KeyedPeers:
+    """Under which key each peer has spoken last. One that has not, or long ago, is sent nothing."""
+
+    def __init__(self, is_known: IsKnown) -> None:
+        self._is_known = is_known
+        self._publics: dict[bytes, str] = {}
+
+    def heard(self, peer: Peer) -> None:
+        self._publics.pop(peer, None)  # the latest stand last
+        self._publics[bytes(peer)] = peer.public
+        if len(self._publics) > REMEMBERED_PEERS:
+            del self._publics[next(iter(self._publics))]
+
+    def may_receive(self, identity: bytes) -> bool:
+        public = self._publics.get(identity)
+        return public is not None and self._is_known(public)
+
+
 def bound_router(
     context: ZmqContext,
     address: str,
@@ -171,8 +229,12 @@ def bound_router(
     max_message_bytes: int,
     high_water_mark: int,
     max_connections: int = MAX_CONNECTIONS,
+    curve: CurveListener | None = None,
 ) -> LoopSocket:
-    """Listen at `address`. A send to a peer that is not there fails instead of vanishing."""
+    """Listen at `address`. A send to a peer that is not there fails instead of vanishing.
+
+    With `curve`, whoever connects has to show a key that the context's CurveGate knows.
+    """
     socket = context.socket(zmq.ROUTER)
     connections = Connections(
         context, socket, most=max_connections, message_bytes=max_message_bytes
@@ -185,12 +247,15 @@ def bound_router(
         socket.setsockopt(zmq.HANDSHAKE_IVL, HANDSHAKE_MILLISECONDS)
         socket.setsockopt(zmq.SNDHWM, high_water_mark)
         socket.setsockopt(zmq.RCVHWM, RECEIVED_AHEAD)
+        if curve is not None:
+            listen_with(socket, curve.pair)
         socket.bind(address)
     except zmq.ZMQError:
         connections.close()
         socket.close()
         raise
-    return LoopSocket(socket, receive, connections)
+    is_known = None if curve is None else curve.is_known
+    return LoopSocket(socket, receive, connections, is_known=is_known)
 
 
 def connected_dealer(
@@ -201,6 +266,7 @@ def connected_dealer(
     identity: bytes,
     max_message_bytes: int,
     high_water_mark: int = 10_000,
+    curve: CurvePair | None = None,
 ) -> LoopSocket:
     """Connect to `address`, now and again whenever the connection breaks."""
     socket = context.socket(zmq.DEALER)
@@ -212,6 +278,8 @@ def connected_dealer(
     socket.setsockopt(zmq.RECONNECT_IVL, 50)
     socket.setsockopt(zmq.RECONNECT_IVL_MAX, 1000)
     socket.set_hwm(high_water_mark)
+    if curve is not None:
+        connect_with(socket, curve)
     socket.connect(address)
     return LoopSocket(socket, receive, connections)
 

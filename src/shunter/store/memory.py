@@ -19,6 +19,7 @@ from shunter.model.job import Dispatch, Job, Status
 from shunter.model.lifecycle import started_at_once
 from shunter.model.presence import KEPT_SECONDS, Presence
 from shunter.model.queueing import Head, alarm, deadline, favoured, place, rank
+from shunter.model.record import Record, RecordKind
 from shunter.model.worker import Worker
 from shunter.store.port import Backlog, Batch, Claim, Committed, JobQuery
 
@@ -37,6 +38,7 @@ class MemoryStore:
         self._ready: dict[str, list[tuple[int, int, str]]] = {}  # by type: rank, seq, id
         self._workers: dict[str, Worker] = {}
         self._dispatchers: dict[str, Presence] = {}
+        self._records: dict[tuple[RecordKind, str], Record] = {}
 
     async def open(self) -> None:
         self._is_open = True
@@ -226,8 +228,33 @@ class MemoryStore:
         self._dispatchers = {k: p for k, p in self._dispatchers.items() if p.clock >= since}
         return list(self._dispatchers.values())
 
+    async def records(
+        self, kind: RecordKind, *, before: str | None = None, limit: int | None = None
+    ) -> list[Record]:
+        self._check_open()
+        names = sorted((n for k, n in self._records if k is kind), reverse=True)
+        found = [n for n in names if before is None or n < before]
+        return [self._records[kind, name] for name in found[:limit]]
+
+    async def swap_records(self, records: Sequence[Record]) -> list[bool]:
+        self._check_open()
+        return [self._swap_record(record) for record in records]
+
     async def watch(self, notify: Callable[[], None]) -> None:
         """Nobody else can write here."""
+
+    def _swap_record(self, record: Record) -> bool:
+        name = (record.kind, record.name)
+        stored = self._records.get(name)
+        if stored is None and record.document is None:
+            return True
+        if (stored.revision if stored else 0) != record.revision - 1:
+            return False
+        if record.document is None:
+            del self._records[name]
+        else:
+            self._records[name] = record
+        return True
 
     def _check_open(self) -> None:
         if not self._is_open:

@@ -17,6 +17,7 @@ from shunter.errors import UniqueKeyTaken
 from shunter.model.job import Job, Status
 from shunter.model.lifecycle import WorkerSlot
 from shunter.model.presence import Presence
+from shunter.model.record import Record, RecordKind
 from shunter.model.worker import Worker
 
 CLAIM_BYTES = 16 << 20
@@ -192,6 +193,18 @@ class Store(Protocol):
 
     async def meet(self, presence: Presence) -> list[Presence]:
         """Write that a dispatcher is here, and return all that were here in the last day."""
+
+    async def records(
+        self, kind: RecordKind, *, before: str | None = None, limit: int | None = None
+    ) -> list[Record]:
+        """Return records of one kind by falling names, at most `limit`, from behind `before`."""
+
+    async def swap_records(self, records: Sequence[Record]) -> list[bool]:
+        """Compare and swap: write each record whose stored revision is the one before its own.
+
+        A record that is not there has revision 0. One without a document is deleted, which
+        counts as done if it was not there. None may be named twice in one call.
+        """
 
     async def watch(self, notify: Callable[[], None]) -> None:
         """Call `notify` whenever others may have queued jobs, until cancelled.

@@ -263,6 +263,7 @@ class RefusalCode(StrEnum):
     OTHER = ""
     UNKNOWN_WORKER = "unknown worker"
     STORE_FAILS = "store fails"
+    FORBIDDEN = "forbidden"
 
 
 class Refusal(Message, frozen=True):

@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from shunter.dispatch import sweep
+from shunter.gateway.key_list import KeyList
 from shunter.gateway.zmq.backend import Backend
 from shunter.model.job import Status
 from shunter.model.submission import Submission
@@ -40,6 +41,7 @@ class Line:
             RefusalLog(scene.dispatcher.counters),
             worker_expire_seconds=3.0,
             store="store",
+            keys=KeyList(None),
             max_result_bytes=1024,
         )
         self.backend.socket = self.wire

@@ -6,6 +6,7 @@ from typing import Any
 
 from shunter.dispatch.dispatcher import Dispatcher
 from shunter.dispatch.rules import Rules
+from shunter.gateway.key_list import KeyList
 from shunter.gateway.zmq.backend import Backend
 from shunter.model.worker import Handler
 from shunter.refusal_log import RefusalLog
@@ -33,6 +34,7 @@ def test_a_worker_is_forgotten_when_it_has_been_silent_for_long() -> None:
         worker_expire_seconds=3.0,
         max_result_bytes=1024,
         store="s",
+        keys=KeyList(None),
     )
     backend.socket = Deaf()  # type: ignore[assignment]
     hello = Hello("w-1", 1, (Handler("t"),), 1, 1)

@@ -48,7 +48,8 @@ class RunOptions:
     `spec` is how other processes load the flow, `nodes` how many workers stages have that ask for
     no number. `checkpoints` is a folder or URL, or a store. `every` is how many seconds lie between
     two checkpoints, or two micro-batches, which have `max_events` of each source's worker at most.
-    `conf` are settings of Spark for a session that the run starts.
+    `key_file` holds the key that the engines at `addresses` have. `conf` are settings of Spark for
+    a session that the run starts.
     """
 
     spec: str = ""
@@ -64,6 +65,7 @@ class RunOptions:
     addresses: Sequence[str] = ()
     hosts: str | None = None
     network: str = LOOPBACK
+    key_file: str = ""
 
     @classmethod
     def of(cls, **given: Any) -> RunOptions:

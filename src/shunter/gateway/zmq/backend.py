@@ -6,13 +6,15 @@ Spec: docs/spec/ping-pong.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from shunter.dispatch.arrivals import HeartbeatReceived, UnattributedResult, WorkerRegistered
 from shunter.dispatch.dispatcher import Dispatcher
-from shunter.errors import ProtocolError
+from shunter.errors import Forbidden, ProtocolError
+from shunter.gateway.key_list import KeyList
 from shunter.gateway.zmq.large_messages import LargeMessages
 from shunter.model.job import DEFAULT_TYPE, ErrorKind, Failure, Job
+from shunter.model.key import Action
 from shunter.model.report import Held, Report
 from shunter.model.worker import MAX_WORKERS, PLAIN_PREFIX, Handler, Worker, WorkerKind
 from shunter.net.environment import REAL, Environment
@@ -66,9 +68,11 @@ class Backend:
         worker_expire_seconds: float,
         max_result_bytes: int,
         store: str,
+        keys: KeyList,
         environment: Environment = REAL,
     ) -> None:
         self._store = store
+        self._keys = keys
         self._max_result_bytes = max_result_bytes
         self._dispatcher = dispatcher
         self._refusals = refusals
@@ -98,6 +102,7 @@ class Backend:
     def receive(self, batch: list[list[bytes]]) -> None:
         for identity, *message in batch:
             try:
+                self._check_key(identity)
                 match frames.read(message):
                     case Plain(body):
                         self._receive_plain(identity, body)
@@ -107,6 +112,35 @@ class Backend:
                 self._refusals.note(peer_name(identity), "frames", str(error))
                 if identity in self._workers:
                     self.socket.send([identity, *full(Kind.ERROR, Refusal(0, str(error)))])
+            except Forbidden as error:
+                self._refusals.note(peer_name(identity), "key", str(error))
+                refusal = Refusal(0, str(error), RefusalCode.FORBIDDEN)
+                self.socket.send([identity, *full(Kind.ERROR, refusal)])
+
+    def _check_key(self, identity: bytes) -> None:
+        """Raise Forbidden if the worker's key permits nothing here."""
+        if (reason := self._keys.refusal(identity, Action.WORK)) is not None:
+            raise Forbidden(reason)
+
+    def _check_types(self, identity: bytes, types: Iterable[str]) -> None:
+        """Raise Forbidden if a worker's key may not serve these types."""
+        key = self._keys.of(identity)
+        for job_type in types:
+            if key is not None and not key.serves(job_type):
+                allowed = ", ".join(key.types)
+                raise Forbidden(
+                    f"key {key.name!r} may not serve {job_type!r}, only {allowed}; start the "
+                    "worker with those types, or make a key for this one"
+                )
+
+    def _check_owner(self, identity: bytes, worker_id: str) -> None:
+        """Raise Forbidden if a worker has an id that may be another key's."""
+        key = self._keys.of(identity)
+        if key is not None and not key.owns_worker(worker_id):
+            raise Forbidden(
+                f"worker_id: found {worker_id[:64]!r}; with key {key.name!r} it begins with "
+                f"'{key.name}:'"
+            )
 
     def tick(self) -> None:
         """Let time pass for plain workers."""
@@ -127,6 +161,10 @@ class Backend:
         return (_plain_id(identity) for identity in self._plain.present())
 
     def _receive_plain(self, identity: bytes, body: bytes) -> None:
+        if self._keys.is_on:
+            self._check_types(identity, [DEFAULT_TYPE])
+            if identity[:1] != b"\0":  # a name of its own could be another's
+                raise Forbidden("with keys, plain workers leave their identity to ZeroMQ; set none")
         if identity in self._workers and body not in (frames.READY, frames.PING):
             raise ProtocolError("a plain result from a worker of the full level; send RESULTS")
         now = self._dispatcher.now()
@@ -156,6 +194,8 @@ class Backend:
             self._refusals.note(peer_name(identity), "hello", reason)
             self.socket.send([identity, *full(Kind.ERROR, Refusal(0, reason))])
             return
+        self._check_types(identity, (it.type for it in hello.handlers))
+        self._check_owner(identity, hello.worker_id)
         now = self._dispatcher.now()
         previous = self._identities.get(hello.worker_id)
         if previous is not None:

@@ -12,10 +12,12 @@ from typing import TypeVar
 
 from shunter.dispatch.dispatcher import Dispatcher
 from shunter.errors import ProtocolError, StoreError
+from shunter.gateway.key_list import KeyList
 from shunter.gateway.zmq.backend import PONG_IS_NO_JOB
 from shunter.gateway.zmq.questions import Questions, memory_is_full
 from shunter.gateway.zmq.undelivered_results import UndeliveredResults
 from shunter.model.job import DEFAULT_TYPE, Job, ReplyTo, Status
+from shunter.model.key import Action
 from shunter.model.submission import Receipt, Submission
 from shunter.net.environment import REAL, Environment
 from shunter.net.parted import PART_KINDS, Body, PartedMessages, Release
@@ -52,6 +54,15 @@ OUTGOING_BYTES = 32 * 1024 * 1024
 
 UNANSWERED_SECONDS = 10.0
 
+NEEDED = {
+    Kind.CANCEL: Action.CANCEL,
+    Kind.FETCH: Action.SEE_JOBS,
+    Kind.LIST: Action.SEE_JOBS,
+    Kind.WORKERS: Action.SEE_SYSTEM,
+    Kind.STATUS: Action.SEE_SYSTEM,
+}
+"""What a client's key must permit; all else is about submitting."""
+
 M = TypeVar("M", Submit, Cancel)
 
 
@@ -64,8 +75,10 @@ class Frontend:
         refusals: RefusalLog,
         *,
         new_id: Callable[[], str],
+        keys: KeyList,
         environment: Environment = REAL,
     ) -> None:
+        self._keys = keys
         self._dispatcher = dispatcher
         self._refusals = refusals
         self._new_id = new_id
@@ -96,9 +109,11 @@ class Frontend:
             try:
                 match frames.read(message):
                     case Plain(body):
+                        self._check_plain(identity)
                         self._submit_plain(identity, body)
                     case Full(kind, body):
-                        self._receive_full(identity, kind, body)
+                        if self._may(identity, kind, body):
+                            self._receive_full(identity, kind, body)
             except ProtocolError as error:
                 self._refusals.note(peer_name(identity), "frames", str(error))
                 self.socket.send([identity, *plain_error(str(error))])
@@ -108,6 +123,27 @@ class Frontend:
         if self._whole_bytes >= WHOLE_INCOMING_BYTES:
             self._is_choked = True
             self.socket.pause()
+
+    def _may(self, identity: bytes, kind: Kind, body: bytes) -> bool:
+        """True if the client's key permits what it asks for; else it is told."""
+        reason = self._keys.refusal(identity, NEEDED.get(kind, Action.SUBMIT))
+        if reason is not None:
+            self._refusals.note(peer_name(identity), "key", reason)
+            self._refuse(identity, request_of(body), reason, RefusalCode.FORBIDDEN)
+        return reason is None
+
+    def _check_plain(self, identity: bytes) -> None:
+        """Raise a ProtocolError if a plain client may not submit.
+
+        A name of its own could be another's, who would then get its results.
+        """
+        if not self._keys.is_on:
+            return
+        reason = self._keys.refusal(identity, Action.SUBMIT)
+        if reason is None and identity[:1] != b"\0":
+            reason = "with keys, plain clients leave their identity to ZeroMQ; set none"
+        if reason is not None:
+            raise ProtocolError(reason)
 
     def _resume(self) -> None:
         if not self._is_choked:
@@ -234,7 +270,7 @@ class Frontend:
     def _reply_to(self, gateway: str, identity: bytes) -> ReplyTo:
         """Name the client; an identity that ZeroMQ made up holds for this run of ours only."""
         own = self._dispatcher.id if identity[:1] == b"\0" else None
-        return ReplyTo(gateway, identity, own)
+        return ReplyTo(gateway, bytes(identity), own)
 
     # ---- questions
 

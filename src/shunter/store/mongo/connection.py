@@ -60,6 +60,7 @@ class MongoConnection:
         self.newest_jobs: Collection = self.jobs.with_options(read_concern=ReadConcern("local"))
         self.workers: Collection = database["workers"]
         self.dispatchers: Collection = database["dispatchers"]
+        self.records: Collection = database["records"]
         self.blobs: Collection = database["blobs"]
         # a note needs no majority: what it speaks of has one
         self.wakes: Collection = database.get_collection("wakes", write_concern=WriteConcern(w=1))

@@ -19,8 +19,9 @@ from itertools import count
 from shunter.errors import StoreError, UniqueKeyTaken
 from shunter.model.job import Job
 from shunter.model.presence import Presence
+from shunter.model.record import Record, RecordKind
 from shunter.model.worker import Worker
-from shunter.store.mongo import purging, reads, waking
+from shunter.store.mongo import purging, reads, record_documents, waking
 from shunter.store.mongo.batch_write import BatchWrite
 from shunter.store.mongo.connection import MongoConnection, public_name
 from shunter.store.mongo.front import Contention
@@ -164,6 +165,17 @@ class MongoStore:
     async def meet(self, presence: Presence) -> list[Presence]:
         async with self._use() as it:
             return await it.patiently(lambda: meet(it, presence))
+
+    async def records(
+        self, kind: RecordKind, *, before: str | None = None, limit: int | None = None
+    ) -> list[Record]:
+        async with self._use() as it:
+            return await record_documents.listed(it, kind, before=before, limit=limit)
+
+    async def swap_records(self, records: Sequence[Record]) -> list[bool]:
+        wanted, stamp = tuple(records), self._next_stamp()
+        async with self._use() as it, self._writing:
+            return await it.patiently(lambda: record_documents.swap(it, wanted, stamp=stamp))
 
     async def watch(self, notify: Callable[[], None]) -> None:
         """Call `notify` whenever another client may have made jobs ready, until cancelled.

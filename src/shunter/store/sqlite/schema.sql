@@ -67,3 +67,14 @@ CREATE TABLE dispatchers (
     clock REAL NOT NULL,
     doc TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
+
+-- version 4
+
+-- Small documents that dispatchers share (`model.record`): keys, the audit log, a secret.
+CREATE TABLE records (
+    kind TEXT NOT NULL,
+    name TEXT NOT NULL,
+    revision INTEGER NOT NULL,
+    doc TEXT NOT NULL,
+    PRIMARY KEY (kind, name)
+) STRICT, WITHOUT ROWID;

@@ -227,3 +227,19 @@ PUT_DISPATCHER = "INSERT OR REPLACE INTO dispatchers (id, clock, doc) VALUES (?,
 FORGET_DISPATCHERS = "DELETE FROM dispatchers WHERE clock < ?"
 
 DISPATCHERS = "SELECT doc FROM dispatchers ORDER BY id"
+
+RECORDS = """
+    SELECT name, revision, doc FROM records
+    WHERE kind = ?1 AND (?2 IS NULL OR name < ?2) ORDER BY name DESC LIMIT ?3"""
+
+MAKE_RECORD = """
+    INSERT INTO records (kind, name, revision, doc) VALUES (?1, ?2, ?3, ?4)
+    ON CONFLICT DO NOTHING"""
+
+SWAP_RECORD = """
+    UPDATE records SET revision = ?3, doc = ?4
+    WHERE kind = ?1 AND name = ?2 AND revision = ?3 - 1"""
+
+REMOVE_RECORD = "DELETE FROM records WHERE kind = ?1 AND name = ?2 AND revision = ?3 - 1"
+
+HAS_RECORD = "SELECT true FROM records WHERE kind = ?1 AND name = ?2"

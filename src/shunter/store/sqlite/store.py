@@ -18,9 +18,10 @@ from typing import cast
 from shunter.errors import StoreError, UniqueKeyTaken
 from shunter.model.job import Job
 from shunter.model.presence import Presence
+from shunter.model.record import Record, RecordKind
 from shunter.model.worker import Worker
 from shunter.store.port import Backlog, Batch, Claim, Committed, JobQuery
-from shunter.store.sqlite import reads, statements, writes
+from shunter.store.sqlite import reads, record_rows, statements, writes
 from shunter.store.sqlite.connection import connect, explained, migrate, migrations
 from shunter.store.sqlite.file_monitor import FileMonitor, Unacknowledged
 from shunter.store.sqlite.inspector import FIRST_SECONDS, Inspector
@@ -191,6 +192,15 @@ class SQLiteStore:
 
     async def meet(self, presence: Presence) -> list[Presence]:
         return await self._write(lambda connection: writes.meet(connection, presence))
+
+    async def records(
+        self, kind: RecordKind, *, before: str | None = None, limit: int | None = None
+    ) -> list[Record]:
+        return await self._read(lambda it: record_rows.listed(it, kind, before=before, limit=limit))
+
+    async def swap_records(self, records: Sequence[Record]) -> list[bool]:
+        wanted = tuple(records)
+        return await self._write(lambda it: [record_rows.swap(it, record) for record in wanted])
 
     async def watch(self, notify: Callable[[], None]) -> None:
         self._check_open()

@@ -11,7 +11,9 @@ from random import Random
 from typing import TYPE_CHECKING, cast
 from zlib import crc32
 
+from shunter.model.key import CurvePair
 from shunter.net.calling import Caller
+from shunter.net.curve import CurveListener
 from shunter.net.datagrams import PACKETS_AT_ONCE, Batch, DatagramSocket
 from shunter.net.environment import Environment
 from shunter.net.transport import LoopSocket, Receive, ZmqContext
@@ -125,6 +127,7 @@ class SimulatedEnvironment(Environment):
         max_message_bytes: int,
         high_water_mark: int,
         max_connections: int = 0,
+        curve: CurveListener | None = None,
     ) -> LoopSocket:
         process = self._process
         return process.network.zmq.bind(
@@ -139,6 +142,7 @@ class SimulatedEnvironment(Environment):
         *,
         identity: bytes,
         max_message_bytes: int,
+        curve: CurvePair | None = None,
     ) -> LoopSocket:
         process = self._process
         return process.network.zmq.connect(process.loop, address, receive, identity=identity)

@@ -47,6 +47,9 @@ class SimulatedSocket(LoopSocket):
     def has_room(self, peer: bytes) -> bool:
         return True
 
+    def was_rejected(self) -> bool:
+        return False
+
     def pause(self) -> None:
         self._is_paused = True
 

@@ -15,6 +15,7 @@ from typing import TypeVar
 from shunter.errors import StoreError, UniqueKeyTaken
 from shunter.model.job import Job, Status
 from shunter.model.presence import Presence
+from shunter.model.record import Record, RecordKind
 from shunter.model.worker import Worker
 from shunter.store.memory import MemoryStore
 from shunter.store.port import Backlog, Batch, Claim, Committed, JobQuery
@@ -208,6 +209,14 @@ class FaultyStore:
 
     async def meet(self, presence: Presence) -> list[Presence]:
         return await self._written(lambda: self._truth.meet(presence))
+
+    async def records(
+        self, kind: RecordKind, *, before: str | None = None, limit: int | None = None
+    ) -> list[Record]:
+        return await self._asked(lambda: self._truth.records(kind, before=before, limit=limit))
+
+    async def swap_records(self, records: Sequence[Record]) -> list[bool]:
+        return await self._written(lambda: self._truth.swap_records(records))
 
     async def watch(self, notify: Callable[[], None]) -> None:
         """Other dispatchers' jobs are found by looking."""

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from msgspec.structs import replace
 
 from shunter.errors import ProtocolError
+from shunter.model.key import CurvePair
 from shunter.net.environment import REAL, Environment
 from shunter.net.parted import PART_KINDS, Body, PartedMessages, Release
 from shunter.net.transport import LoopSocket, ZmqContext
@@ -45,8 +46,10 @@ class Connection:
         on_message: Callable[[Connection, Kind, Body], None],
         on_fault: Callable[[Connection, str], None],
         jitter: Callable[[], float],
+        curve: CurvePair | None = None,
         environment: Environment = REAL,
     ) -> None:
+        self._curve = curve
         self._environment = environment
         self.address = address
         self.is_alive = False
@@ -131,6 +134,7 @@ class Connection:
             self._receive,
             identity=identity,
             max_message_bytes=MAX_MESSAGE_BYTES,
+            curve=self._curve,
         )
         self._parts = self._no_parts()
         self._watch.opened(now=now)

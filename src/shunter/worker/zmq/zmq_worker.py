@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeVar
 
 from shunter.app import App
+from shunter.key_file import KeyFile
 from shunter.model.lease import LeaseTerms, WorkerLease
 from shunter.model.report import Advance, Held, Report
 from shunter.net.environment import REAL, Environment
@@ -55,6 +56,7 @@ class ZmqWorkerSettings(HostSettings, frozen=True, kw_only=True):
     broker_timeout: float = 1.0
     n_timeouts: int = 3
     lease: LeaseTerms = LeaseTerms()
+    key: KeyFile | None = None
 
 
 class ZmqWorker(WorkerHost):
@@ -73,7 +75,8 @@ class ZmqWorker(WorkerHost):
         super().__init__(app_spec, app, settings, environment, pool)
         self.kill_after = settings.lease.kill_within / 2
         place = f"{environment.hostname()[:40]}-{environment.pid()}"
-        self.id = f"w-{place}-{environment.token_bytes(4).hex()}"
+        prefix = f"{settings.key.name}:" if settings.key else ""  # by which a key's are known
+        self.id = f"{prefix}w-{place}-{environment.token_bytes(4).hex()}"
         self.incarnation = 1
         self._app = app
         self._settings = settings
@@ -185,6 +188,7 @@ class ZmqWorker(WorkerHost):
             on_message=self._receive,
             on_fault=self._note_fault,
             jitter=lambda: 0.05 + 0.45 * self._environment.random(),
+            curve=self._settings.key.pair if self._settings.key else None,
             environment=self._environment,
         )
 

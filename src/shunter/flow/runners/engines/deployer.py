@@ -29,6 +29,8 @@ from shunter.flow.runtime.checkpoint import Checkpoint, CheckpointStore, check_f
 from shunter.flow.runtime.inbox import LIMIT
 from shunter.flow.runtime.plan import planned
 from shunter.flow.runtime.report import StageReport
+from shunter.model.key import CurvePair
+from shunter.net.curve import connect_with
 
 ANSWER_SECONDS = 10.0
 SILENT_SECONDS = 5.0
@@ -72,6 +74,7 @@ class EngineConnection:
         address: str,
         node: int,
         is_alive: Callable[[], bool] = lambda: True,
+        curve: CurvePair | None = None,
     ) -> None:
         self.address, self.node, self._is_alive = address, node, is_alive
         self.heard = time.monotonic()
@@ -83,6 +86,8 @@ class EngineConnection:
         self.socket.setsockopt(zmq.ROUTING_ID, b"d" + secrets.token_bytes(8))
         self.socket.setsockopt(zmq.RCVHWM, 0)
         self.socket.setsockopt(zmq.MAXMSGSIZE, messages.MAX_BYTES)
+        if curve is not None:
+            connect_with(self.socket, curve)
         self.socket.connect(address)
 
     def post(self, request: messages.AnyRequest) -> int:
@@ -171,7 +176,9 @@ class FlowRun:
         progress: StageProgressed = lambda _: None,
         should_stop: Callable[[], bool] = lambda: False,
         lost_seconds: float = 60.0,
+        curve: CurvePair | None = None,
     ) -> None:
+        self._curve = curve
         check_no_frames(flow)
         spec = absolute(spec)
         self._flow, self._spec, self._network, self._limit = flow, spec, network, limit
@@ -220,7 +227,7 @@ class FlowRun:
         """Find out who is who, and refuse a set of nodes that is not whole."""
         found = {}
         for at, address in enumerate(self._addresses):
-            engine = EngineConnection(self._context, address, at)
+            engine = EngineConnection(self._context, address, at, curve=self._curve)
             try:
                 said = engine.ask(messages.EngineHello(), within=3.0)
             except EngineLost:
@@ -238,7 +245,9 @@ class FlowRun:
         for engine in self._engines:
             engine.close()
         self._engines = [
-            EngineConnection(self._context, address, node, partial(self._is_alive, node))
+            EngineConnection(
+                self._context, address, node, partial(self._is_alive, node), self._curve
+            )
             for node, address in enumerate(self._addresses)
         ]
 

@@ -34,6 +34,7 @@ from shunter.flow.runtime.inbox import LIMIT, Inbox
 from shunter.flow.runtime.plan import EdgePlan, FlowPlan, WorkerPlan
 from shunter.flow.runtime.report import LiveReport, StageReport
 from shunter.flow.runtime.sending import StageOutbox
+from shunter.model.key import CurvePair
 
 IDLE_MILLISECONDS = 1
 LONGEST_IDLE_MILLISECONDS = 20
@@ -58,9 +59,11 @@ class Deployment:
         tell: Tell,
         complain: Complain,
         token: bytes,
+        curve: CurvePair | None = None,
         limit: int = LIMIT,
         output_run: str = "",
     ) -> None:
+        self._curve = curve
         self._output_run, self._token = output_run, token
         self.flow, self.plan, self.node = flow, plan, node
         self._context, self._saved, self._limit = context, saved, limit
@@ -99,6 +102,7 @@ class Deployment:
                     self._codec,
                     self._host,
                     token=self._token,
+                    curve=self._curve,
                     instructions=self.flow.instructions,
                     complain=self._complain,
                 )
@@ -132,7 +136,9 @@ class Deployment:
         if way is Way.QUEUE:
             return self._ports[address.port]
         if address not in self._peers:
-            self._peers[address] = PeerSocket(self._context, address, way, self._token)
+            self._peers[address] = PeerSocket(
+                self._context, address, way, self._token, curve=self._curve
+            )
         owner = edge.sender.rpartition("/")[0]
         mark = 0 if self._saved is None else self._saved[owner]["numbers"][edge.sender] - 1
         return self._peers[address].link(edge.sender, self._limit, self._codec, mark=mark)

@@ -12,7 +12,7 @@ import queue
 import sys
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import structlog
@@ -27,7 +27,9 @@ from shunter.flow.runners.engines.messages import EngineAnswer, Happened
 from shunter.flow.runners.engines.network import is_private, is_taken
 from shunter.flow.runtime.bad_events import users_traceback
 from shunter.flow.runtime.plan import planned
+from shunter.model.key import CurvePair
 from shunter.net.connections import HANDSHAKE_MILLISECONDS, MAX_CONNECTIONS, Connections
+from shunter.net.curve import IsKnown, ThreadGate, listen_with
 from shunter.net.unsent_bytes import UnsentBytes
 
 ABANDONED_SECONDS = 15.0
@@ -44,6 +46,13 @@ LOOK_SECONDS = 0.25
 log = structlog.get_logger()
 
 
+class EngineKeys(NamedTuple):
+    """The key that engines and their deployer share, and whether one still counts."""
+
+    pair: CurvePair
+    is_known: IsKnown
+
+
 class Engine:
     """Serves until it is told to shut down. `node` of `nodes` is what deployers are told.
 
@@ -58,14 +67,15 @@ class Engine:
         listen: str,
         *,
         is_insecure: bool = False,
+        keys: EngineKeys | None = None,
         load: Callable[[str], FlowGraph] = load,
         deserted_after: float = math.inf,
     ) -> None:
-        if not is_insecure and not is_private(listen):
+        if not is_insecure and keys is None and not is_private(listen):
             raise FlowError(
                 f"an engine at {listen} would run flow files for whoever reaches it, other users "
-                "of this host included; listen at ipc://PATH, or say --insecure where only "
-                "friends do"
+                "of this host included; listen at ipc://PATH, give all engines and their deployer "
+                "one key (auth.key_file), or say --insecure where only friends do"
             )
         if not 0 <= node < nodes:
             raise FlowError(
@@ -79,6 +89,8 @@ class Engine:
         self.node, self.nodes = node, nodes
         self._load, self._deserted_after = load, deserted_after
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+        self._keys = keys
+        self._gate = None if keys is None else ThreadGate(self._context, keys.is_known)
         self._socket = self._context.socket(zmq.ROUTER)
         self._socket.setsockopt(zmq.LINGER, 500)
         self._socket.setsockopt(zmq.SNDHWM, 0)
@@ -91,9 +103,13 @@ class Engine:
         self._connections = Connections(
             self._context, self._socket, most=MAX_CONNECTIONS, message_bytes=messages.MAX_BYTES
         )
+        if keys is not None:
+            listen_with(self._socket, keys.pair)
         try:
             self._socket.bind(listen)
         except zmq.ZMQError as error:
+            self._connections.close()
+            self._socket.close()
             raise FlowError(f"the engine can't listen at {listen}: {error}") from error
         self.endpoint = self._socket.getsockopt_string(zmq.LAST_ENDPOINT)
         self._run_id = ""
@@ -116,6 +132,9 @@ class Engine:
                 if self._deployment and time.monotonic() - self._heard > ABANDONED_SECONDS:
                     log.warning("deployer is gone, its flow is removed", run=self._run_id)
                     self._remove()
+                if self._deployment and self._is_revoked:
+                    log.warning("the key of these engines was revoked, the flow is removed")
+                    self._remove()
                 if time.monotonic() - self._heard > self._deserted_after:
                     log.warning("nobody is there, the engine ends")
                     self.stop()
@@ -123,10 +142,16 @@ class Engine:
             self._remove()
             self._connections.close()
             self._socket.close()
+            if self._gate is not None:
+                self._gate.close()
             self._context.term()
 
     def stop(self) -> None:
         self._is_ending = True
+
+    @property
+    def _is_revoked(self) -> bool:
+        return self._keys is not None and not self._keys.is_known(self._keys.pair.public)
 
     def _receive(self) -> None:
         """Answer a request: one frame, maybe behind an empty one."""
@@ -149,6 +174,8 @@ class Engine:
     def _answer(self, peer: bytes, message: bytes) -> None:
         number = 0
         try:
+            if self._is_revoked:
+                raise FlowError("the key of these engines was revoked; give them a new one")
             request = messages.request(message)
             number = request.id
             if isinstance(request, messages.Prepare):
@@ -206,6 +233,7 @@ class Engine:
             limit=it.limit,
             output_run=it.output_run,
             token=it.token,
+            curve=None if self._keys is None else self._keys.pair,
             tell=lambda what, data: self._news.put((it.run, what, data)),
             complain=self._complain,
         )

@@ -24,6 +24,8 @@ from shunter.flow.runners.port import (
 )
 from shunter.flow.runtime.checkpoint import CheckpointStore
 from shunter.flow.runtime.report import StageReport
+from shunter.key_file import engine_pair
+from shunter.model.key import CurvePair
 
 if TYPE_CHECKING:
     from shunter.flow.runners.spark.hosted_engines import SparkEngines
@@ -57,6 +59,7 @@ class EnginesRunner:
             every=options.every or EVERY_SECONDS,
             progress=on_progress,
             should_stop=should_stop,
+            curve=engine_pair(options.key_file) if options.key_file else None,
         )
         return RunReport(stages, count)
 
@@ -73,11 +76,13 @@ def run_on_engines(
     every: float = EVERY_SECONDS,
     progress: StageProgressed = lambda _: None,
     should_stop: Callable[[], bool] = lambda: False,
+    curve: CurvePair | None = None,
 ) -> list[StageReport]:
     """Run a flow on the engines at `addresses`, or else on `count` of our own.
 
     `hosts` is the master of the Spark whose executors host ours; without it they are here.
-    `spec` is how engines load the flow. Raises Stopped if it should stop.
+    `spec` is how engines load the flow, `curve` the key that those at `addresses` have. Raises
+    Stopped if it should stop.
     """
     how: dict[str, Any] = {
         "network": network,
@@ -87,7 +92,7 @@ def run_on_engines(
         "should_stop": should_stop,
     }
     if addresses:
-        return FlowRun(flow, spec, addresses, **how).run()
+        return FlowRun(flow, spec, addresses, curve=curve, **how).run()
     with _started(flow, count, hosts, network) as started:
         try:
             return FlowRun(flow, spec, started.endpoints, keeper=started, **how).run()

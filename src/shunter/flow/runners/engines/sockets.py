@@ -20,7 +20,9 @@ from shunter.flow.runners.engines.links import (
 from shunter.flow.runners.engines.network import InboxAddress, Way, ipc_endpoint
 from shunter.flow.runtime.codec import Codec
 from shunter.flow.runtime.inbox import Inbox
+from shunter.model.key import CurvePair
 from shunter.net.connections import HANDSHAKE_MILLISECONDS, MAX_CONNECTIONS, Connections
+from shunter.net.curve import connect_with, listen_with
 
 MESSAGES_AT_ONCE = 64
 
@@ -55,6 +57,7 @@ class InboxSocket:
         host: str,
         *,
         token: bytes,
+        curve: CurvePair | None,
         instructions: Collection[str],
         complain: Complain,
     ) -> None:
@@ -70,6 +73,8 @@ class InboxSocket:
         self._connections = Connections(
             context, self.socket, most=MAX_CONNECTIONS, message_bytes=MAX_INBOX_BYTES
         )
+        if curve is not None:
+            listen_with(self.socket, curve)
         try:
             self.port = self.socket.bind_to_random_port(f"tcp://{host}")
             self.socket.bind(ipc_endpoint(host, self.port))
@@ -139,7 +144,15 @@ class InboxSocket:
 class PeerSocket:
     """The way to an inbox in another process, shared by all senders here."""
 
-    def __init__(self, context: Context, address: InboxAddress, way: Way, token: bytes) -> None:
+    def __init__(
+        self,
+        context: Context,
+        address: InboxAddress,
+        way: Way,
+        token: bytes,
+        *,
+        curve: CurvePair | None = None,
+    ) -> None:
         self.way, self._token = way, token
         self._links: dict[str, Link] = {}
         self.socket = context.socket(zmq.DEALER)
@@ -147,6 +160,8 @@ class PeerSocket:
         self.socket.setsockopt(zmq.RCVHWM, 0)
         self.socket.setsockopt(zmq.SNDHWM, 0)
         self.socket.setsockopt(zmq.MAXMSGSIZE, MAX_RECEIPT_BYTES)
+        if curve is not None:
+            connect_with(self.socket, curve)
         is_ipc = way is Way.IPC
         self.socket.connect(ipc_endpoint(address.host, address.port) if is_ipc else address.tcp)
 

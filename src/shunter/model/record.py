@@ -1,0 +1,28 @@
+"""A small document that dispatchers share: a key, a line of the audit log, a secret.
+
+Records of one kind have names of their own and are few, except where a reader asks for a page of
+them. They are written by compare-and-swap, like jobs. Pure.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from msgspec import Struct
+
+
+class RecordKind(StrEnum):
+    """What there are records of."""
+
+    KEY = "key"
+    SECRET = "secret"  # noqa: S105
+    AUDIT = "audit"
+
+
+class Record(Struct, frozen=True, kw_only=True):
+    """One document, as JSON. Revision 1 is a new one; a record without a document is deleted."""
+
+    kind: RecordKind
+    name: str
+    revision: int = 1
+    document: bytes | None = None

@@ -1,0 +1,110 @@
+"""An engine that others reach wants the key that it shares with its deployer, and known folders."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from system.yard import PATIENCE, Yard, free_port, until
+
+FLOW = """
+from shunter import Flow
+from shunter.flow.sinks import WriteJsonLines
+from shunter.flow.sources import Items
+
+flow = Flow("small")
+flow.source(Items(range(100))).map(lambda n: n + 1).sink(WriteJsonLines({out!r}), workers=1)
+"""
+
+
+class Engines:
+    """One engine with a key, and what it takes to run a flow on it."""
+
+    def __init__(self, yard: Yard) -> None:
+        self.yard, self.store = yard, f"sqlite:///{yard.folder}/keys.db"
+        self.allowed, self.elsewhere = yard.folder / "flows", yard.folder / "elsewhere"
+        for folder in (self.allowed, self.elsewhere):
+            folder.mkdir()
+            (folder / "small.py").write_text(FLOW.format(out=str(folder / "out.jsonl")))
+        for name, role in (("d", "dispatcher"), ("engines", "worker"), ("thief", "worker")):
+            self.key("new", name, "--role", role, "--out", str(self.file(name)))
+        self.address = f"tcp://127.0.0.1:{free_port()}"
+        words = ("engine", "--node", "0", "--nodes", "1", "--listen", self.address)
+        config = yard.config(
+            "engine", {"store.url": self.store, "auth.key_file": str(self.file("engines"))}
+        )
+        words = (*words, "--flows", str(self.allowed), "--config", str(config))
+        self.process = yard.process(words, "engine")
+
+    def env(self, key: str | None) -> dict[str, str]:
+        named = {"SHUNTER__AUTH__KEY_FILE": str(self.file(key))} if key else {}
+        return {"SHUNTER__STORE__URL": self.store, **named}
+
+    def file(self, name: str) -> Path:
+        return self.yard.folder / f"{name}.key"
+
+    def key(self, *words: str) -> None:
+        done = self.yard.shunter("key", *words, "--store", self.store)
+        assert done.returncode == 0, done.stderr
+
+    def run(self, folder: Path, key: str | None) -> subprocess.CompletedProcess[str]:
+        words = ("flow", "run", "--on", "engines", "--engine", self.address, "small.py")
+        return subprocess.run(
+            [sys.executable, "-m", "shunter", *words],
+            cwd=folder,
+            env={**os.environ, **self.env(key)},
+            capture_output=True,
+            text=True,
+            timeout=100,
+        )
+
+
+@pytest.fixture(scope="module")
+def engines(shared_yard: Yard) -> Engines:
+    return Engines(shared_yard)
+
+
+def test_a_flow_runs_on_an_engine_with_its_key(engines: Engines) -> None:
+    done = engines.run(engines.allowed, "engines")
+
+    assert done.returncode == 0, done.stderr + engines.process.errors.read_text()
+    lines = (engines.allowed / "out.jsonl").read_text().split()
+    assert sorted(map(int, lines)) == list(range(1, 101))
+
+
+def test_an_engine_takes_no_flow_from_another_folder(engines: Engines) -> None:
+    done = engines.run(engines.elsewhere, "engines")
+
+    assert done.returncode != 0
+    assert "is in no folder that this engine takes flows from" in done.stderr
+    assert not (engines.elsewhere / "out.jsonl").exists()
+
+
+def test_an_engine_answers_nobody_with_another_key_or_none(engines: Engines) -> None:
+    with ThreadPoolExecutor() as at_once:
+        tried = list(at_once.map(partial(engines.run, engines.allowed), [None, "thief"]))
+
+    assert all(done.returncode != 0 for done in tried)
+    assert all("no engine answers" in done.stderr for done in tried)
+
+
+def test_engines_whose_key_is_revoked_refuse_their_deployer(engines: Engines) -> None:
+    engines.key("revoke", "engines")
+
+    def is_refused() -> bool:
+        return engines.run(engines.allowed, "engines").returncode != 0
+
+    until(is_refused, within=PATIENCE)
+
+
+def test_an_engine_that_others_reach_needs_a_key(yard: Yard) -> None:
+    done = yard.shunter("engine", "--node", "0", "--nodes", "1", "--listen", "tcp://127.0.0.1:0")
+
+    assert done.returncode == 1
+    assert "give all engines and their deployer one key (auth.key_file)" in done.stderr
