@@ -51,7 +51,7 @@ soak: $(READY)  ## the kills and partitions, again and again: make soak ROUNDS=1
 	@for round in $$(seq $(ROUNDS)); do echo "round $$round of $(ROUNDS)"; \
 	  SHUNTER_TASKS=10000 SHUNTER_LONG=1 .venv/bin/python -m pytest --timeout 1200 tests/system/test_kills.py \
 	    tests/system/test_partitions.py tests/system/test_no_master.py \
-	    tests/system/udp/test_bad_weather.py tests/system/spark || exit 1; done
+	    tests/system/udp/test_bad_weather.py tests/system/security/test_mutated_messages.py tests/system/spark || exit 1; done
 
 docs: $(READY)  ## rewrites the generated parts of docs/
 	@.venv/bin/python tools/write_docs.py
