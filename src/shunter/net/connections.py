@@ -11,6 +11,7 @@ same user (ipc). Spec: docs/spec/ping-pong.md, section 9.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import secrets
 import socket as sockets
@@ -29,6 +30,9 @@ MAX_CONNECTIONS = 4096
 
 HANDSHAKE_MILLISECONDS = 5_000
 """How long a peer may take to say that it speaks ZeroMQ."""
+
+LOOK_SECONDS, WATCHFUL_SECONDS, SECONDS_EACH = 0.25, 0.05, 0.0002
+"""How often connections are looked at; while there is much unread; and later for each of them."""
 
 GROWTH_BYTES = 16 * 1024 * 1024
 """Connections are looked at whenever the process has grown by so much."""
@@ -114,6 +118,8 @@ class Connections:
         self.heard_peers: set[bytes] = set()
         self._calm_bytes = self._seen_bytes = self._process_bytes()
         self._was_rejected = False
+        self._will_trim = False
+        self._is_watchful = False
         self.cut_off = 0
         self._socket = socket
         address = f"inproc://connections-{secrets.token_hex(8)}"
@@ -126,6 +132,11 @@ class Connections:
 
     def __len__(self) -> int:
         return len(self._mute) + len(self._spoken)
+
+    @property
+    def look_seconds(self) -> float:
+        """How soon the next look should come; it costs more with more connections."""
+        return WATCHFUL_SECONDS + len(self) * SECONDS_EACH if self._is_watchful else LOOK_SECONDS
 
     def close(self) -> None:
         """Stop watching; to be called before the socket is closed."""
@@ -185,12 +196,18 @@ class Connections:
         """
         self.heard_peers.clear()
         self.take_events()
+        if self._will_trim:
+            self._will_trim = False
+            return_memory()
         now = self._process_bytes()
         self._seen_bytes = min(self._seen_bytes, now)
-        if now - self._seen_bytes < GROWTH_BYTES or not len(self):
+        is_grown = now - self._seen_bytes >= GROWTH_BYTES
+        if not len(self) or not (is_grown or self._is_watchful):
+            self._is_watchful = False
             return
         self._seen_bytes = now
         unread = {fd: size for fd, size in self._unread().items() if size >= SMALL_BYTES}
+        self._is_watchful = bool(unread)
         if not unread:
             self._calm_bytes = now
             return
@@ -200,6 +217,7 @@ class Connections:
             most=(1 + messages_ahead) * self._message_bytes + SMALL_BYTES,
             together=max(UNREAD_BYTES, 2 * self._message_bytes),
         )
+        self._will_trim = bool(chosen)  # once ZeroMQ has let go of it
         for fd in chosen:
             self._cut_off(fd)
 
@@ -247,6 +265,15 @@ def resident_bytes() -> int:
     except OSError:
         return 0
     return int(pages) * os.sysconf("SC_PAGE_SIZE")
+
+
+def return_memory() -> None:
+    """Give the system back what the C library keeps of freed memory, where it can be asked to.
+
+    Else a process would seem as large as it was, and what comes next would go unseen.
+    """
+    with contextlib.suppress(AttributeError, OSError):
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def _hang_up(connection: sockets.socket) -> None:

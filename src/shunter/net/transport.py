@@ -31,9 +31,6 @@ REMEMBERED_PEERS = 100_000
 RECEIVED_AHEAD = 4
 """How many messages of one peer ZeroMQ reads before we take them; the rest waits at the peer."""
 
-LOOK_SECONDS = 0.25
-"""How often it is looked at what peers have brought and not finished."""
-
 # As plain numbers: pyzmq's own are enumerations, whose `|` and `&` cost more than a send.
 _NOBLOCK, _MORE = int(zmq.NOBLOCK), int(zmq.NOBLOCK | zmq.SNDMORE)
 _EVENTS, _POLLIN = int(zmq.EVENTS), int(zmq.POLLIN)
@@ -146,7 +143,7 @@ class LoopSocket:
     def _watch(self) -> None:
         """See to it that nobody fills our memory with messages that have no end."""
         self._connections.look(messages_ahead=RECEIVED_AHEAD if self._is_paused else 0)
-        self._timer = self._loop.call_later(LOOK_SECONDS, self._watch)
+        self._timer = self._loop.call_later(self._connections.look_seconds, self._watch)
 
     def _look_again(self) -> None:
         if not self._will_drain:

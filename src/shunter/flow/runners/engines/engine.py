@@ -40,9 +40,6 @@ POLL_MILLISECONDS = 10
 REQUESTS_AHEAD = 4
 """How many requests of one connection ZeroMQ reads before they are answered."""
 
-LOOK_SECONDS = 0.25
-"""How often it is looked at what peers have brought and not finished."""
-
 log = structlog.get_logger()
 
 
@@ -167,7 +164,7 @@ class Engine:
 
     def _watch_connections(self) -> None:
         now = time.monotonic()
-        if now - self._looked >= LOOK_SECONDS:
+        if now - self._looked >= self._connections.look_seconds:
             self._looked = now
             self._connections.look(messages_ahead=REQUESTS_AHEAD)
 
