@@ -12,7 +12,7 @@ SPARK41 ?= 4.1.4
 # Tests start hundreds of Python processes, and each would compile Shunter anew.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: run test test-quick test-spark41 setup check format bench simulate soak docs clean
+.PHONY: run test test-quick test-spark41 setup check format bench simulate soak docs hashes release clean
 
 run: $(READY)  ## the main job: a dispatcher, two workers, a few thousand jobs
 	@.venv/bin/python examples/primes/run.py
@@ -53,11 +53,18 @@ soak: $(READY)  ## the kills and partitions, again and again: make soak ROUNDS=1
 	    tests/system/test_partitions.py tests/system/test_no_master.py \
 	    tests/system/udp/test_bad_weather.py tests/system/security/test_mutated_messages.py tests/system/spark || exit 1; done
 
-docs: $(READY)  ## rewrites the generated parts of docs/
+docs: $(READY)  ## rewrites the generated parts of docs/, and the board of Grafana
 	@.venv/bin/python tools/write_docs.py
+	@.venv/bin/python tools/write_board.py
+
+hashes: .venv-release/.ready  ## pins anew with the hashes of the index, after requirements.txt has changed
+	@.venv-release/bin/python tools/pin_hashes.py
+
+release: $(READY) .venv-release/.ready  ## dist/: sources, wheel, SBOM and sums, tried in a fresh venv; uploads nothing
+	@.venv-release/bin/python tools/release.py
 
 clean:
-	rm -rf .venv .venv-spark41 .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .venv-release .venv-spark41 .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 $(CLASSES): $(READY)  # Java starts in half the time; without it, tests only take longer
 	@echo "an archive of Spark's classes, for the tests ..."
@@ -69,6 +76,12 @@ $(CLASSES): $(READY)  # Java starts in half the time; without it, tests only tak
 	@.venv-spark41/bin/python -m pip install --quiet --disable-pip-version-check -r requirements-dev.txt
 	@.venv-spark41/bin/python -m pip install --quiet --disable-pip-version-check "pyspark==$(SPARK41)"
 	@.venv-spark41/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+.venv-release/.ready: requirements-release.txt
+	@echo "what builds releases into .venv-release ..."
+	@$(PYTHON) -m venv .venv-release
+	@.venv-release/bin/python -m pip install --quiet --disable-pip-version-check -r requirements-release.txt
 	@touch $@
 
 $(READY): requirements.txt requirements-dev.txt pyproject.toml tools/setup.sh

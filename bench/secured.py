@@ -53,7 +53,7 @@ def main() -> None:
         sides["secured"][0].start_worker(key_file=files["worker"])
         token = read_key_file(str(files["client"])).token
         runs: dict[str, dict[str, list[float]]] = {name: {"zmq": [], "http": []} for name in sides}
-        for name, (dispatcher, key) in sides.items():
+        for dispatcher, key in sides.values():
             asyncio.run(_jobs_per_second(dispatcher.frontend, key, WARM_UP))
         for number in range(chosen.rounds):
             for name, (dispatcher, key) in sides.items():

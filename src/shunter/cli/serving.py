@@ -12,6 +12,7 @@ from msgspec import to_builtins
 
 from shunter.app import load_app
 from shunter.cli.processes import run_until_signalled, set_up_logging
+from shunter.cli.service_manager import keep_informed
 from shunter.gateway.service import Service
 from shunter.settings import Settings
 from shunter.settings_sources import LoadedSettings
@@ -21,8 +22,16 @@ from shunter.store.registry import store_for
 def dispatcher(settings: Settings) -> int:
     """Serve as a dispatcher until a signal comes."""
     set_up_logging()
-    store = store_for(settings.store.url)
-    return asyncio.run(run_until_signalled(lambda: Service(settings, store)))
+    return asyncio.run(_dispatcher(settings))
+
+
+async def _dispatcher(settings: Settings) -> int:
+    service = Service(settings, store_for(settings.store.url))
+    informing = asyncio.create_task(keep_informed(service.ready, os.environ))
+    try:
+        return await run_until_signalled(lambda: service)
+    finally:
+        informing.cancel()
 
 
 def up(loaded: LoadedSettings, *, app_spec: str | None, workers: int) -> int:

@@ -78,7 +78,7 @@ class Caller:
         """Return the answer, whatever its status, or raise CallFailed."""
         import aiohttp
 
-        from shunter.net.checked_names import Forbidden
+        from shunter.net.checked_names import AddressForbidden
 
         session = self._open()
         self._check(url)
@@ -93,7 +93,7 @@ class Caller:
                 return Answer(response.status, await _beginning(response))
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
             cause = getattr(error, "os_error", None)
-            if isinstance(cause, Forbidden):
+            if isinstance(cause, AddressForbidden):
                 raise CallForbidden(_cause(cause)) from None
             raise CallFailed(f"can't connect to {_place(url)}: {_cause(error)}", was_sent=False)\
                 from None  # fmt: skip

@@ -9,7 +9,7 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 from aiohttp.resolver import ThreadedResolver
 
 
-class Forbidden(OSError):
+class AddressForbidden(OSError):
     """A name leads only to addresses that may not be called."""
 
 
@@ -27,7 +27,7 @@ class CheckedNames(AbstractResolver):
         allowed = [result for result in found if self._may_call(host, result["host"])]
         if not allowed:
             addresses = ", ".join(result["host"] for result in found)
-            raise Forbidden(None, f"{host} is at {addresses}, which may not be called")
+            raise AddressForbidden(None, f"{host} is at {addresses}, which may not be called")
         return allowed
 
     async def close(self) -> None:
