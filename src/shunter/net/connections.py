@@ -43,9 +43,9 @@ SMALL_BYTES = 1024 * 1024
 UNREAD_BYTES = 256 * 1024 * 1024
 """How much ZeroMQ may hold, for all connections of a socket, of messages nobody has read."""
 
-INEXPLICABLE_BYTES = 64 * 1024 * 1024
+INEXPLICABLE_BYTES = 256 * 1024 * 1024
 """By how much the process may grow beyond twice what was brought: many tiny frames take far more
-memory than they have bytes."""
+memory than they have bytes. Large jobs of others that come and go take as much as this."""
 
 STATM = Path("/proc/self/statm")
 
@@ -213,7 +213,7 @@ class Connections:
             return
         chosen = excess(
             unread,
-            now - self._calm_bytes,
+            0 if messages_ahead else now - self._calm_bytes,
             most=(1 + messages_ahead) * self._message_bytes + SMALL_BYTES,
             together=max(UNREAD_BYTES, 2 * self._message_bytes),
         )

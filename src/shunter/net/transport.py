@@ -75,6 +75,7 @@ class LoopSocket:
         self._loop = asyncio.get_running_loop()
         self._is_paused = False
         self._will_drain = False
+        self._was_paused = False
         self._is_discarding = False
         self._unsent = UnsentBytes()
         self._fd, self._events_fd = _descriptor(socket), _descriptor(connections.events)
@@ -122,7 +123,7 @@ class LoopSocket:
 
     def pause(self) -> None:
         """Stop reading: the peers' own queues fill up, and they wait."""
-        self._is_paused = True
+        self._is_paused = self._was_paused = True
 
     def resume(self) -> None:
         self._is_paused = False
@@ -142,7 +143,9 @@ class LoopSocket:
 
     def _watch(self) -> None:
         """See to it that nobody fills our memory with messages that have no end."""
-        self._connections.look(messages_ahead=RECEIVED_AHEAD if self._is_paused else 0)
+        is_behind = self._is_paused or self._was_paused or self._has_message()
+        self._was_paused = self._is_paused
+        self._connections.look(messages_ahead=RECEIVED_AHEAD if is_behind else 0)
         self._timer = self._loop.call_later(self._connections.look_seconds, self._watch)
 
     def _look_again(self) -> None:

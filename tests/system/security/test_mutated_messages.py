@@ -294,7 +294,7 @@ def test_mutants_in_the_inbox_of_an_engine() -> None:
     number = 0
     with zmq.Context() as context:
         listening = InboxSocket(
-            context, inbox, codec, "127.0.0.1", token=token, instructions=(),
+            context, inbox, codec, "127.0.0.1", token=token, instructions=(), curve=None,
             complain=lambda reason: faults.append(reason) if len(faults) < 1000 else None,
         )  # fmt: skip
         address = InboxAddress("127.0.0.1", listening.port, 0)
