@@ -143,7 +143,10 @@ class LoopSocket:
 
     def _watch(self) -> None:
         """See to it that nobody fills our memory with messages that have no end."""
-        is_behind = self._is_paused or self._was_paused or self._has_message()
+        has_message = self._has_message()
+        if has_message:
+            self._look_again()  # to ask may swallow the signal that something has arrived
+        is_behind = has_message or self._was_paused
         self._was_paused = self._is_paused
         self._connections.look(messages_ahead=RECEIVED_AHEAD if is_behind else 0)
         self._timer = self._loop.call_later(self._connections.look_seconds, self._watch)
