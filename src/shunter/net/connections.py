@@ -43,7 +43,7 @@ SMALL_BYTES = 1024 * 1024
 UNREAD_BYTES = 256 * 1024 * 1024
 """How much ZeroMQ may hold, for all connections of a socket, of messages nobody has read."""
 
-INEXPLICABLE_BYTES = 256 * 1024 * 1024
+INEXPLICABLE_BYTES = 128 * 1024 * 1024
 """By how much the process may grow beyond twice what was brought: many tiny frames take far more
 memory than they have bytes. Large jobs of others that come and go take as much as this."""
 
