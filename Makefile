@@ -52,7 +52,7 @@ soak: $(READY)  ## kills, partitions, and four times the examples, again and aga
 	  SHUNTER_TASKS=10000 SHUNTER_LONG=1 .venv/bin/python -m pytest --timeout 1200 tests/system/test_kills.py \
 	    tests/system/test_partitions.py tests/system/test_no_master.py \
 	    tests/system/udp/test_bad_weather.py tests/system/rerun tests/system/http/test_schemathesis.py \
-	    tests/unit tests/conformance tests/system/spark || exit 1; done
+	    tests/system/security/test_mutated_messages.py tests/unit tests/conformance tests/system/spark || exit 1; done
 
 docs: $(READY)  ## rewrites the generated parts of docs/, and the board of Grafana
 	@.venv/bin/python tools/write_docs.py

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from shunter.client import session
 from shunter.dispatch.rules import UNSENT_BYTES
-from shunter.gateway.zmq import frontend, large_messages
+from shunter.gateway.zmq import frontend, large_messages, questions
 from shunter.model import limits
 from shunter.model.document import DOCUMENT_BYTES
 from shunter.model.identity import NAME_RULE
 from shunter.model.queueing import PRIORITY_LIMIT
-from shunter.net import transport
+from shunter.model.worker import MAX_WORKERS
+from shunter.net import connections, descriptors, transport, unsent_bytes
 from shunter.settings import Settings
 from shunter.store.port import CLAIM_BYTES
 from shunter.wire.introduction import MAX_SLOTS
+from shunter.worker.zmq import connection
 
 LIMIT_HEAD = ("what", "limit")
 
@@ -51,22 +54,56 @@ def limit_rows() -> Iterator[tuple[str, str]]:
     yield "`max_jobs` of a worker", f"1 to {MAX_SLOTS:,}"
     yield (
         "ids in a FETCH or LIST, `limit`",
-        f"{frontend.MAX_LISTED}; ids beyond are not looked at",
+        f"{questions.MAX_LISTED}; ids beyond are not looked at",
     )
     yield (
         "questions (FETCH, LIST, WORKERS, STATUS) that wait",
-        f"{frontend.MAX_QUESTIONS:,}, and {_size(frontend.MAX_QUESTION_BYTES)} together; then "
-        "ERROR",
+        f"{questions.BOUNDS.peer_count} and {_size(questions.BOUNDS.peer_bytes)} of one client, "
+        f"{questions.BOUNDS.count:,} and {_size(questions.BOUNDS.bytes)} together; then BUSY",
+    )
+    yield (
+        "an answer to WORKERS or STATUS",
+        f"{_size(questions.LIST_BYTES)} of workers, the first by id; {questions.MAX_COUNTS:,} "
+        "counts",
+    )
+    yield (
+        "workers that one dispatcher lets in",
+        f"{MAX_WORKERS:,}, one for each connection of the full level",
+    )
+    yield (
+        "connections of one listener",
+        f"{connections.MAX_CONNECTIONS:,}, or a quarter of the files that the process may open "
+        f"beside {descriptors.SPARE_DESCRIPTORS}; a newcomer takes the place of who never spoke, "
+        "else of who has been silent the longest",
+    )
+    yield (
+        "time to greet on a new connection",
+        f"{connections.HANDSHAKE_MILLISECONDS // 1000} s",
+    )
+    yield (
+        "bytes on one connection that became no message yet",
+        f"one frame and 1 MiB, or {transport.RECEIVED_AHEAD + 1} while clients are not read; "
+        f"{_size(connections.UNREAD_BYTES)} for all, or two frames if that is more; then the "
+        "connection is cut off",
+    )
+    yield (
+        "frames of a message",
+        f"{transport.FRAMES_AT_MOST}; more are thrown away",
+    )
+    yield (
+        "one frame to a worker; to a client",
+        f"{_size(connection.MAX_MESSAGE_BYTES)}; {_size(session.MAX_MESSAGE_BYTES)}",
     )
     yield (
         "messages that wait for one peer",
         "`zmq.high_water_mark`; what does not fit counts as not sent",
     )
     yield (
-        f"frames of {_size(transport.TRACKED_BYTES)} and more that ZeroMQ has not sent yet",
-        f"{_size(transport.UNSENT_BYTES_PER_PEER)} for one peer, and "
-        f"{_size(transport.UNSENT_WHOLE_BYTES)} for all of those above "
-        f"{_size(transport.WHOLE_BYTES)}; likewise",
+        "what ZeroMQ has not sent yet",
+        f"{_size(unsent_bytes.UNSENT_BYTES_PER_PEER)} for one peer, "
+        f"{_size(unsent_bytes.UNSENT_WHOLE_BYTES)} for all of frames above "
+        f"{_size(unsent_bytes.WHOLE_BYTES)}, {_size(unsent_bytes.UNSENT_BYTES_TOGETHER)} for all; "
+        "likewise",
     )
     yield (
         "messages in parts: submissions that are on their way or not yet committed",

@@ -25,6 +25,7 @@ from shunter.wire.messages import Asked, Kind
 
 SLOW_FSYNC_SECONDS = 0.05
 PATIENCE_SECONDS = 1.0
+MAX_ANSWER_BYTES = 64 * 1024 * 1024
 SERVER_SECONDS = 5.0
 
 _TCP = re.compile(r"tcp://(?P<host>.+):(?P<port>\d+)\Z")
@@ -157,6 +158,7 @@ def _answering_port(settings: Settings) -> int | None:
 def _answers_status(endpoint: str) -> bool:
     with zmq.Context() as context, context.socket(zmq.DEALER) as dealer:
         dealer.linger = 0
+        dealer.setsockopt(zmq.MAXMSGSIZE, MAX_ANSWER_BYTES)
         dealer.connect(endpoint)
         dealer.send_multipart(frames.full(Kind.STATUS, Asked(1)))
         if not dealer.poll(round(PATIENCE_SECONDS * 1000)):

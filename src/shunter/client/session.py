@@ -62,6 +62,9 @@ _ANSWERS: dict[Kind, type[Answer]] = {
 INCOMING_BYTES = 64 * 1024 * 1024
 MAX_INCOMING_BYTES = 1 << 30
 
+MAX_MESSAGE_BYTES = 64 * 1024 * 1024
+"""How large an answer may be that comes in one piece: lists of workers, and counts by type."""
+
 
 class DispatcherSession(Protocol):
     """What a client talks to: dispatchers somewhere, or a sandbox that answers for one."""
@@ -206,15 +209,14 @@ class Session:
 
     def _connected(self, place: int) -> LoopSocket:
         receive = partial(self._receive, place)
-        socket = self._environment.connected_dealer(
+        return self._environment.connected_dealer(
             self._context,
             self.addresses[place],
             receive,
             identity=self._identity,
+            max_message_bytes=MAX_MESSAGE_BYTES,
             curve=self._curve,
         )
-        socket.watch_handshakes()
-        return socket
 
     def _no_parts(self, place: int) -> PartedMessages:
         """Begin with nothing on its way in either direction."""

@@ -72,6 +72,7 @@ class Service:
         self._log = structlog.get_logger("shunter.dispatcher")
         self._verification_seconds = settings.dispatcher.jobs.job_verification_interval / 1000
         self._stopping = asyncio.Event()
+        self._max_connections = environment.max_connections()
         self.ready = asyncio.Event()
         self.before_stop: Callable[[], Awaitable[None]] | None = None
         self._new_id = Ids(environment).new
@@ -217,7 +218,13 @@ class Service:
             keys=self._keys,
         )
         return self._environment.http_server(
-            app, http.host, http.port, key="http.port", remedy=ELSEWHERE, tls=http_files_of(http)
+            app,
+            http.host,
+            http.port,
+            key="http.port",
+            remedy=ELSEWHERE,
+            tls=http_files_of(http),
+            max_connections=self._max_connections,
         )
 
     async def _settle(self) -> None:
@@ -243,6 +250,7 @@ class Service:
                     side.receive,
                     max_message_bytes=2 * zmq_settings.max_message_bytes + 1024 * 1024,
                     high_water_mark=zmq_settings.high_water_mark,
+                    max_connections=self._max_connections,
                     curve=curve,
                 )
             except zmq.ZMQError as error:
@@ -302,6 +310,8 @@ class Service:
         if self._settings.zmq.enabled:
             self._backend.tick()
             self._frontend.tick()
+            cut_off = self._frontend.socket.cut_off + self._backend.socket.cut_off
+            self.dispatcher.counters["connections_cut_off"] = cut_off
         if self._settings.udp.enabled:
             self._udp.tick()
         await sweep.watch_the_clock(self.dispatcher, self._alarm_clock)

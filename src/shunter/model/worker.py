@@ -63,6 +63,9 @@ def kind_of(worker_id: str) -> WorkerKind:
 MAX_HANDLERS = 256
 """How many types of job one worker may do."""
 
+MAX_WORKERS = 10_000
+"""How many workers of all kinds one dispatcher lets in."""
+
 
 class Handler(Struct, frozen=True, omit_defaults=True):
     """A type of job that a worker does, and what it wants for jobs that say nothing else."""

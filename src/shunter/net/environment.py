@@ -23,8 +23,10 @@ import zmq
 
 from shunter.model.key import CurvePair
 from shunter.net.calling import Caller
+from shunter.net.connections import MAX_CONNECTIONS
 from shunter.net.curve import Admits, CurveGate, CurveListener
 from shunter.net.datagrams import PACKETS_AT_ONCE, Batch, DatagramSocket
+from shunter.net.descriptors import connections_each, raised_limit
 from shunter.net.tls import CallerFiles, ServerFiles, caller_tls, server_tls
 from shunter.net.transport import LoopSocket, Receive, ZmqContext, bound_router, connected_dealer
 from shunter.wire.udp.peers import UdpAddress
@@ -88,6 +90,10 @@ class Environment:
         gc.freeze()  # all that was imported stays, and need not be looked at again
         gc.set_threshold(YOUNG_OBJECTS, OLDER_LOOKS, OLDER_LOOKS)
 
+    def max_connections(self) -> int:
+        """Open as many files as may be; return how many connections each listener may have."""
+        return connections_each(raised_limit(), most=MAX_CONNECTIONS)
+
     # ---- sockets
 
     def zmq_context(self) -> ZmqContext:
@@ -101,6 +107,7 @@ class Environment:
         *,
         max_message_bytes: int,
         high_water_mark: int,
+        max_connections: int = MAX_CONNECTIONS,
         curve: CurveListener | None = None,
     ) -> LoopSocket:
         """Listen at `address`, or raise a ZMQError."""
@@ -110,6 +117,7 @@ class Environment:
             receive,
             max_message_bytes=max_message_bytes,
             high_water_mark=high_water_mark,
+            max_connections=max_connections,
             curve=curve,
         )
 
@@ -124,10 +132,18 @@ class Environment:
         receive: Receive,
         *,
         identity: bytes,
+        max_message_bytes: int,
         curve: CurvePair | None = None,
     ) -> LoopSocket:
         """Connect to `address`, now and again whenever the connection breaks."""
-        return connected_dealer(context, address, receive, identity=identity, curve=curve)
+        return connected_dealer(
+            context,
+            address,
+            receive,
+            identity=identity,
+            max_message_bytes=max_message_bytes,
+            curve=curve,
+        )
 
     def datagram_socket(
         self,
@@ -156,12 +172,20 @@ class Environment:
         key: str,
         remedy: str,
         tls: ServerFiles | None = None,
+        max_connections: int = MAX_CONNECTIONS,
     ) -> HttpServer:
         """Bind an address to serve HTTP at, or raise a SettingsError that names `key`."""
         from shunter.net.web.server import HttpServer
 
-        shown = None if tls is None else server_tls(tls)
-        return HttpServer(app, host, port, key=key, remedy=remedy, tls=shown)
+        return HttpServer(
+            app,
+            host,
+            port,
+            key=key,
+            remedy=remedy,
+            tls=None if tls is None else server_tls(tls),
+            max_connections=max_connections,
+        )
 
     def caller(
         self,

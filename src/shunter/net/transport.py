@@ -12,21 +12,18 @@ from collections.abc import Callable, Sequence
 import zmq
 
 from shunter.model.key import CurvePair
+from shunter.net.connections import HANDSHAKE_MILLISECONDS, MAX_CONNECTIONS, Connections
 from shunter.net.curve import CurveListener, IsKnown, connect_with, listen_with
+from shunter.net.unsent_bytes import UnsentBytes
 
 MESSAGES_AT_ONCE = 512
 BYTES_AT_ONCE = 8 * 1024 * 1024
 
-TRACKED_BYTES = 16 * 1024
-"""Frames of this size and above are counted until ZeroMQ has handed them to the system."""
+FRAMES_AT_MOST = 16
+"""More than any message of ours has; what a peer sends beyond is thrown away."""
 
-UNSENT_BYTES_PER_PEER = 32 * 1024 * 1024
-UNSENT_WHOLE_BYTES = 64 * 1024 * 1024
-"""So much of them may wait for one peer; and so much for all, of those that came in one piece.
-One always may: no peer waits because others don't read, unless it wants as much as they do."""
-
-WHOLE_BYTES = 128 * 1024
-"""Above this a frame is a large message in one piece, and neither a part nor many small ones."""
+FRAMES_AT_ONCE = 10_000
+"""How many of those are thrown away before others have a turn."""
 
 REMEMBERED_PEERS = 100_000
 """Of so many peers it is known which key they have shown."""
@@ -36,12 +33,8 @@ RECEIVED_AHEAD = 4
 
 # As plain numbers: pyzmq's own are enumerations, whose `|` and `&` cost more than a send.
 _NOBLOCK, _MORE = int(zmq.NOBLOCK), int(zmq.NOBLOCK | zmq.SNDMORE)
-_FAILURES = int(
-    zmq.EVENT_HANDSHAKE_FAILED_AUTH
-    | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
-    | zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL
-)
 _EVENTS, _POLLIN = int(zmq.EVENTS), int(zmq.POLLIN)
+_RCVMORE = int(zmq.RCVMORE)
 
 ZmqContext = zmq.Context[zmq.Socket[bytes]]
 Receive = Callable[[list[list[bytes]]], None]
@@ -67,38 +60,44 @@ class LoopSocket:
     """
 
     def __init__(
-        self, socket: zmq.Socket[bytes], receive: Receive, *, is_known: IsKnown | None = None
+        self,
+        socket: zmq.Socket[bytes],
+        receive: Receive,
+        connections: Connections,
+        *,
+        is_known: IsKnown | None = None,
     ) -> None:
         self._socket = socket
         self._peers = None if is_known is None else KeyedPeers(is_known)
-        self._read = self._read_plain if is_known is None else self._read_keyed
-        self._socket.copy_threshold = TRACKED_BYTES
+        self._socket.copy_threshold = 0  # else small frames would not be tracked
+        self._connections = connections
         self._receive = receive
         self._loop = asyncio.get_running_loop()
-        self._monitor: zmq.Socket[bytes] | None = None
         self._is_paused = False
         self._will_drain = False
+        self._was_paused = False
+        self._is_discarding = False
         self._unsent = UnsentBytes()
-        fd = socket.getsockopt(zmq.FD)
-        assert isinstance(fd, int)
-        self._fd = fd
-        self._loop.add_reader(fd, self._drain)
+        self._fd, self._events_fd = _descriptor(socket), _descriptor(connections.events)
+        self._loop.add_reader(self._fd, self._drain)
+        self._loop.add_reader(self._events_fd, connections.take_events)
         self._look_again()
+        self._watch()
 
     def send(self, frames: Sequence[bytes]) -> bool:
         """Send a message; False where the peer is gone or takes no more."""
         send, last = self._socket.send, frames[-1]
         if self._peers is not None and not self._peers.may_receive(frames[0]):
             return False
-        is_large = len(last) >= TRACKED_BYTES
-        if is_large and not self._unsent.has_room(frames[0], len(last)):
+        size = self._unsent.due(frames[0], len(last))
+        if size and not self._unsent.has_room(frames[0], size):
             return False
         try:
             for frame in frames[:-1]:
                 send(frame, _MORE)
-            if is_large:
+            if size:
                 tracker = send(last, _NOBLOCK, copy=False, track=True)
-                self._unsent.add(tracker, frames[0], len(last))
+                self._unsent.add(tracker, frames[0], size)
             else:
                 send(last, _NOBLOCK)
         except zmq.ZMQError:
@@ -109,21 +108,22 @@ class LoopSocket:
                 self._look_again()
         return True
 
-    def watch_handshakes(self) -> None:
-        """Have ZeroMQ tell of peers that we could not come to terms with."""
-        self._monitor = self._socket.get_monitor_socket(_FAILURES)
+    def has_room(self, peer: bytes) -> bool:
+        """True if a peer reads what it is sent, as far as is known."""
+        return self._unsent.has_room(peer, 1)
+
+    @property
+    def cut_off(self) -> int:
+        """How many connections were ended because they took too much."""
+        return self._connections.cut_off
 
     def was_rejected(self) -> bool:
         """True if whoever is there did not accept us, since this was asked last."""
-        seen = False
-        while self._monitor is not None and self._monitor.poll(0):
-            self._monitor.recv_multipart(_NOBLOCK)
-            seen = True
-        return seen
+        return self._connections.was_rejected()
 
     def pause(self) -> None:
         """Stop reading: the peers' own queues fill up, and they wait."""
-        self._is_paused = True
+        self._is_paused = self._was_paused = True
 
     def resume(self) -> None:
         self._is_paused = False
@@ -131,15 +131,25 @@ class LoopSocket:
 
     def close(self) -> None:
         if not self._socket.closed:
+            self._timer.cancel()
             self._loop.remove_reader(self._fd)
-            if self._monitor is not None:
-                self._socket.disable_monitor()
-                self._monitor.close(0)
+            self._loop.remove_reader(self._events_fd)
+            self._connections.close()
             self._socket.close()
 
     def _has_message(self) -> bool:
         """True if something waits; cheaper than to find out by an exception."""
         return int(self._socket.getsockopt(_EVENTS)) & _POLLIN != 0
+
+    def _watch(self) -> None:
+        """See to it that nobody fills our memory with messages that have no end."""
+        has_message = self._has_message()
+        if has_message:
+            self._look_again()  # to ask may swallow the signal that something has arrived
+        is_behind = has_message or self._was_paused
+        self._was_paused = self._is_paused
+        self._connections.look(messages_ahead=RECEIVED_AHEAD if is_behind else 0)
+        self._timer = self._loop.call_later(self._connections.look_seconds, self._watch)
 
     def _look_again(self) -> None:
         if not self._will_drain:
@@ -156,21 +166,44 @@ class LoopSocket:
             if len(batch) >= MESSAGES_AT_ONCE or size >= BYTES_AT_ONCE:
                 self._look_again()
                 break
-            frames = self._read()
+            if self._is_discarding and not self._has_discarded():
+                self._look_again()
+                break
+            frames = self._next_message()
             size += sum(map(len, frames))
             batch.append(frames)
         if batch:
             self._receive(batch)
 
-    def _read_plain(self) -> list[bytes]:
-        return self._socket.recv_multipart(_NOBLOCK)
+    def _next_message(self) -> list[bytes]:
+        """Take the next message, or what may be taken of it."""
+        socket = self._socket
+        first = socket.recv(_NOBLOCK, copy=False)
+        frames: list[bytes] = [self._sender(first)]
+        if frames[0] not in self._connections.heard_peers:
+            self._connections.heard(frames[0], first)
+        while socket.getsockopt(_RCVMORE):
+            if len(frames) >= FRAMES_AT_MOST:
+                self._is_discarding = True
+                break
+            frames.append(socket.recv(_NOBLOCK))
+        return frames
 
-    def _read_keyed(self) -> list[bytes]:
-        first, *rest = self._socket.recv_multipart(_NOBLOCK, copy=False)
+    def _sender(self, first: zmq.Frame) -> bytes:
+        if self._peers is None:
+            return first.bytes
         peer = Peer.of(first)
-        assert self._peers is not None
         self._peers.heard(peer)
-        return [peer, *(frame.bytes for frame in rest)]
+        return peer
+
+    def _has_discarded(self) -> bool:
+        """Throw away more of a message that has too many frames; True if that was the last."""
+        for _ in range(FRAMES_AT_ONCE):
+            if not self._socket.getsockopt(_RCVMORE):
+                self._is_discarding = False
+                return True
+            self._socket.recv(_NOBLOCK)
+        return False
 
 
 class KeyedPeers:
@@ -191,40 +224,6 @@ class KeyedPeers:
         return public is not None and self._is_known(public)
 
 
-class UnsentBytes:
-    """Large frames that ZeroMQ still keeps in memory, by the first frame of their message."""
-
-    def __init__(self) -> None:
-        self._frames: list[tuple[zmq.MessageTracker, bytes, int]] = []
-        self._sizes: dict[bytes, int] = {}
-        self._whole = 0
-
-    def add(self, tracker: zmq.MessageTracker, peer: bytes, size: int) -> None:
-        self._frames.append((tracker, peer, size))
-        self._sizes[peer] = self._sizes.get(peer, 0) + size
-        self._whole += size if size > WHOLE_BYTES else 0
-
-    def has_room(self, peer: bytes, size: int) -> bool:
-        self._forget_sent()
-        of_peer = self._sizes.get(peer, 0)
-        if of_peer and of_peer + size > UNSENT_BYTES_PER_PEER:
-            return False
-        return size <= WHOLE_BYTES or not self._whole or self._whole + size <= UNSENT_WHOLE_BYTES
-
-    def _forget_sent(self) -> None:
-        kept = []
-        for entry in self._frames:
-            tracker, peer, size = entry
-            if not tracker.done:
-                kept.append(entry)
-                continue
-            self._whole -= size if size > WHOLE_BYTES else 0
-            self._sizes[peer] -= size
-            if not self._sizes[peer]:
-                del self._sizes[peer]
-        self._frames = kept
-
-
 def bound_router(
     context: ZmqContext,
     address: str,
@@ -232,6 +231,7 @@ def bound_router(
     *,
     max_message_bytes: int,
     high_water_mark: int,
+    max_connections: int = MAX_CONNECTIONS,
     curve: CurveListener | None = None,
 ) -> LoopSocket:
     """Listen at `address`. A send to a peer that is not there fails instead of vanishing.
@@ -239,20 +239,26 @@ def bound_router(
     With `curve`, whoever connects has to show a key that the context's CurveGate knows.
     """
     socket = context.socket(zmq.ROUTER)
+    connections = Connections(
+        context, socket, most=max_connections, message_bytes=max_message_bytes
+    )
     try:
         socket.linger = 0
         socket.setsockopt(zmq.ROUTER_MANDATORY, 1)
         socket.setsockopt(zmq.ROUTER_HANDOVER, 1)
         socket.setsockopt(zmq.MAXMSGSIZE, max_message_bytes)
+        socket.setsockopt(zmq.HANDSHAKE_IVL, HANDSHAKE_MILLISECONDS)
         socket.setsockopt(zmq.SNDHWM, high_water_mark)
         socket.setsockopt(zmq.RCVHWM, RECEIVED_AHEAD)
         if curve is not None:
             listen_with(socket, curve.pair)
         socket.bind(address)
     except zmq.ZMQError:
+        connections.close()
         socket.close()
         raise
-    return LoopSocket(socket, receive, is_known=None if curve is None else curve.is_known)
+    is_known = None if curve is None else curve.is_known
+    return LoopSocket(socket, receive, connections, is_known=is_known)
 
 
 def connected_dealer(
@@ -261,19 +267,27 @@ def connected_dealer(
     receive: Receive,
     *,
     identity: bytes,
-    max_message_bytes: int = -1,
+    max_message_bytes: int,
     high_water_mark: int = 10_000,
     curve: CurvePair | None = None,
 ) -> LoopSocket:
     """Connect to `address`, now and again whenever the connection breaks."""
     socket = context.socket(zmq.DEALER)
+    connections = Connections(context, socket, most=8, message_bytes=max_message_bytes)
     socket.linger = 0
     socket.setsockopt(zmq.IDENTITY, identity)
     socket.setsockopt(zmq.MAXMSGSIZE, max_message_bytes)
+    socket.setsockopt(zmq.HANDSHAKE_IVL, HANDSHAKE_MILLISECONDS)
     socket.setsockopt(zmq.RECONNECT_IVL, 50)
     socket.setsockopt(zmq.RECONNECT_IVL_MAX, 1000)
     socket.set_hwm(high_water_mark)
     if curve is not None:
         connect_with(socket, curve)
     socket.connect(address)
-    return LoopSocket(socket, receive)
+    return LoopSocket(socket, receive, connections)
+
+
+def _descriptor(socket: zmq.Socket[bytes]) -> int:
+    descriptor = socket.getsockopt(zmq.FD)
+    assert isinstance(descriptor, int)
+    return descriptor

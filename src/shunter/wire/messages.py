@@ -285,7 +285,7 @@ class Refusal(Message, frozen=True):
 
 
 class Busy(Message, frozen=True):
-    """BUSY: a FETCH or LIST can't be answered now; ask again after so many seconds."""
+    """BUSY: a question can't be answered now; ask again after so many seconds."""
 
     request: int
     reason: str
@@ -357,5 +357,5 @@ def request_of(body: bytes) -> int:
     """Return the number of a request, 0 if that can't be read."""
     try:
         return _numbered.decode(body).request
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, ValueError, RecursionError):
         return 0

@@ -6,7 +6,7 @@ import pytest
 
 from conformance.store.given import NOW, claim, ended, job, jobs, running
 from shunter.model.job import Execution, Status
-from shunter.store.mongo import reads
+from shunter.store.mongo import front, reads
 from shunter.store.mongo.front import ORDER, waiting
 
 
@@ -56,6 +56,25 @@ def test_a_claim_reads_the_front_of_each_queue_and_sorts_nothing(run, full, type
 
     assert set(stages(stats)) <= {"ready", "FETCH", "LIMIT", "SORT_MERGE", "PROJECTION_SIMPLE"}
     assert stats["totalDocsExamined"] <= 10 + types
+
+
+def test_of_many_types_those_with_jobs_are_found_by_one_look(run, full, monkeypatch):
+    looked = []
+    first = front._first
+    monkeypatch.setattr(
+        front,
+        "_first",
+        lambda jobs, types, *rest, **how: looked.append(types) or first(jobs, types, *rest, **how),
+    )
+    names = ["sum", "long", *(f"other-{number}" for number in range(254))]
+
+    found = run(front.look(full._connection.jobs, names, 10, skip=0, below=None))
+    stats = explained(run, full, pipeline=front.heads_of(names, None), cursor={})
+
+    assert looked == [["sum", "long"]]
+    assert {document["type"] for document in found} == {"sum", "long"}
+    assert "DISTINCT_SCAN" in str(stats)
+    assert stats["totalKeysExamined"] <= 2 * len(names)
 
 
 def test_a_long_queue_costs_a_claim_no_more_than_a_short_one(run, full):

@@ -42,7 +42,7 @@ def test_reading_and_claiming_touch_only_the_front_and_rows_by_number(run, store
 
     for text, parameters in (
         (statements.front(types), (*("sum", 10) * types, 10)),
-        (statements.HEAD, ("sum",)),
+        (statements.HEADS, ('["sum", "other"]',)),
         (read, ("[1, 2]", -1)),
         (statements.CLAIM_NUMBERED, ("{}", NOW, "[1, 2]")),
     ):
@@ -50,6 +50,36 @@ def test_reading_and_claiming_touch_only_the_front_and_rows_by_number(run, store
             assert step.startswith(
                 ("SEARCH jobs USING INTEGER PRIMARY KEY", "SEARCH payloads USING INTEGER PRIMARY")
             ) or step.endswith("INDEX ready (type=?)"), step
+
+
+def statements_of_a_claim(run, store, *types):
+    """The statements that a claim makes before it takes anything."""
+    seen = []
+
+    async def look():
+        def front(connection):
+            connection.set_trace_callback(seen.append)
+            try:
+                return writes._front(connection, types, 10)
+            finally:
+                connection.set_trace_callback(None)
+
+        return await store.reader.submit(front)
+
+    return run(look()), seen
+
+
+@pytest.mark.parametrize("served", [2, 256])
+def test_a_claim_asks_once_whatever_its_worker_does(run, store, served):
+    run(store.insert(jobs(3)))
+    others = [f"other-{number}" for number in range(served - 1)]
+
+    found, seen = statements_of_a_claim(run, store, *others, "sum")
+    nothing, seen_in_vain = statements_of_a_claim(run, store, *others)
+
+    assert (len(found), len(seen)) == (3, 2)
+    assert (nothing, len(seen_in_vain)) == ([], 1)
+    assert seen[1].count("INDEXED BY ready") == 1, "types without jobs are looked into"
 
 
 @pytest.mark.parametrize("rows", [1, 64, 256])

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from shunter.errors import FlowError
 from shunter.flow.graph.instructions import FLUSH, Instruction
+from shunter.flow.runners.engines import links
 from shunter.flow.runners.engines.links import RESEND_SECONDS, Link, LinkEnd, LinkEnvelope
 from shunter.flow.runtime.codec import EventCodec
 from shunter.flow.runtime.inbox import Inbox
@@ -173,3 +174,22 @@ def test_over_a_wire_that_loses_and_doubles_everything_arrives_once_and_in_order
         if len(found) == len(items):
             break
     assert found == items
+
+
+def test_a_batch_with_too_many_bytes_goes_in_several_envelopes(monkeypatch):
+    monkeypatch.setattr(links, "ENVELOPE_BYTES", 100)
+    it = Wire()
+    events = ["x" * 30] * 8
+
+    assert it.link.enqueue("s", 1, events) == 2
+    assert it.link.enqueue("s", 3, events[2:]) == 3
+    it.settle()
+
+    assert it.work() == events[:5]
+
+
+def test_an_event_that_fits_no_envelope_is_refused_with_its_size(monkeypatch):
+    monkeypatch.setattr(links, "ENVELOPE_BYTES", 100)
+
+    with pytest.raises(FlowError, match="'s' sends an event of 203 bytes; at most 100"):
+        Wire().link.enqueue("s", 1, ["x" * 200])

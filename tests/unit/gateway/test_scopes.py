@@ -138,8 +138,8 @@ def answer(asked: Coroutine[Any, Any, tuple[Kind, Message, bool]]) -> Any:
 def test_a_fetch_finds_what_is_in_scope(scene: Scene) -> None:
     body = encode(Fetch(1, ("mine", "theirs", "nobodys")))
 
-    found: Fetched = answer(scene.frontend._fetch(body, MINE))
-    everything: Fetched = answer(scene.frontend._fetch(body, EVERYTHING))
+    found: Fetched = answer(scene.frontend._questions._fetch(body, MINE))
+    everything: Fetched = answer(scene.frontend._questions._fetch(body, EVERYTHING))
 
     assert ([it.job_id for it in found.outcomes], found.unknown) == (
         ["mine"],
@@ -163,7 +163,7 @@ def test_a_fetch_finds_what_is_in_scope(scene: Scene) -> None:
 def test_a_listing_has_what_is_in_scope(
     scene: Scene, asked: JobsAsked, scope: JobScope, ids: list[str]
 ) -> None:
-    listed: JobsListed = answer(scene.frontend._list(encode(asked), scope))
+    listed: JobsListed = answer(scene.frontend._questions._list(encode(asked), scope))
 
     assert [job.id for job in listed.jobs] == ids
 

@@ -19,9 +19,9 @@ from shunter.model import health
 from shunter.model.identity import is_name
 from shunter.model.key import Action, Key
 from shunter.model.report import Held
-from shunter.model.worker import Worker, WorkerKind
+from shunter.model.worker import MAX_WORKERS, Worker, WorkerKind
 from shunter.net.web.bodies import read_body
-from shunter.net.web.refusals import HttpRefusal, JsonAnswer
+from shunter.net.web.refusals import HttpRefusal, JsonAnswer, unavailable
 from shunter.wire.checking import checked, parsed
 from shunter.wire.worker_documents import WorkerList, WorkerRequest, worker_document
 
@@ -72,6 +72,9 @@ class WorkerRoutes:
             )
 
         worker_id = health.worker_id_at(wish.hostname, wish.port)
+        here = self._dispatcher.view.connected
+        if here >= MAX_WORKERS and not await self._store.workers([worker_id]):
+            raise unavailable(f"{here:,} workers are here, as many as may be; come again later")
         (worker,) = await change_workers(self._store, {worker_id: come})
         self._http_workers.check(worker)
         await self._http_workers.survey()

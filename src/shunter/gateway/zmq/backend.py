@@ -17,7 +17,7 @@ from shunter.model.job import DEFAULT_TYPE, ErrorKind, Failure, Job
 from shunter.model.key import Action
 from shunter.model.report import Held, Report
 from shunter.model.run_secrets import Of, RunSecrets
-from shunter.model.worker import PLAIN_PREFIX, Handler, Worker, WorkerKind
+from shunter.model.worker import MAX_WORKERS, PLAIN_PREFIX, Handler, Worker, WorkerKind
 from shunter.net.environment import REAL, Environment
 from shunter.net.parted import PART_KINDS, Body
 from shunter.net.transport import LoopSocket
@@ -194,7 +194,7 @@ class Backend:
         answer(worker_id, body)
 
     def _introduce(self, identity: bytes, hello: Hello) -> None:
-        if reason := fault_in(hello):
+        if reason := fault_in(hello) or self._lack_of_room(identity, hello.worker_id):
             self._refusals.note(peer_name(identity), "hello", reason)
             self.socket.send([identity, *full(Kind.ERROR, Refusal(0, reason))])
             return
@@ -225,6 +225,19 @@ class Backend:
         self._dispatcher.introduce(
             WorkerRegistered(worker, self, frozenset(hello.held), window, hello.beat)
         )
+
+    def _lack_of_room(self, identity: bytes, worker_id: str) -> str:
+        """Say why there is no room for a worker of this name; nothing if there is."""
+        known_as = self._workers.get(identity, worker_id)
+        if known_as != worker_id:
+            return (
+                f"worker_id: found {worker_id}, but this connection is that of {known_as}; open "
+                "a connection for each worker"
+            )
+        here = max(self._dispatcher.view.connected, len(self._identities))
+        if worker_id not in self._identities and here >= MAX_WORKERS:
+            return f"{here:,} workers are here, as many as may be; say READY to another dispatcher"
+        return ""
 
     def _beat(self, worker_id: str, body: Body) -> None:
         beat = decode(body, Beat)
@@ -312,6 +325,9 @@ class Backend:
         worker_id = _plain_id(identity)
         if worker_id in self._joined:
             self._dispatcher.resize(worker_id, 1)
+            return
+        if reason := self._lack_of_room(b"", worker_id):
+            self._refusals.note(peer_name(identity), "hello", reason)
             return
         self._joined.add(worker_id)
         now = self._dispatcher.now()

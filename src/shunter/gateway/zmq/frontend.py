@@ -6,51 +6,37 @@ client speaks the full level. Spec: docs/spec/ping-pong.md.
 
 from __future__ import annotations
 
-import asyncio
 from collections import defaultdict
-from collections.abc import Callable, Coroutine, Sequence
-from typing import Any, TypeVar
-
-from msgspec import Struct
-from msgspec.structs import replace
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from shunter.dispatch.arrivals import Submitter
 from shunter.dispatch.dispatcher import Dispatcher
 from shunter.errors import ProtocolError, StoreError
 from shunter.gateway.key_list import KeyList
 from shunter.gateway.zmq.backend import PONG_IS_NO_JOB
+from shunter.gateway.zmq.questions import Questions, memory_is_full
 from shunter.gateway.zmq.undelivered_results import UndeliveredResults
 from shunter.model.job import DEFAULT_TYPE, Job, ReplyTo, Status
 from shunter.model.key import Action
-from shunter.model.redaction import redacted_callback
 from shunter.model.scope import EVERYTHING, JobScope, scope_of
 from shunter.model.submission import Receipt, Submission
 from shunter.net.environment import REAL, Environment
 from shunter.net.parted import PART_KINDS, Body, PartedMessages, Release
 from shunter.net.transport import LoopSocket
 from shunter.refusal_log import RefusalLog, peer_name
-from shunter.store.port import JobQuery
 from shunter.wire import frames
-from shunter.wire.batching import BATCH_BYTES, batches
+from shunter.wire.batching import batches
 from shunter.wire.frames import Full, Plain, bytes_of, document_of, full, plain_error
 from shunter.wire.messages import (
     Accepted,
-    Asked,
-    Busy,
     Cancel,
-    Fetch,
-    Fetched,
-    JobsAsked,
-    JobsListed,
     Kind,
-    Message,
     Outcome,
     Outcomes,
     Refusal,
     RefusalCode,
-    Standing,
     Submit,
-    WorkersListed,
     decode,
     request_of,
 )
@@ -58,11 +44,6 @@ from shunter.wire.parts import WHOLE_BYTES, ByteBudget
 
 FULL_GATEWAY = "zmq"
 PLAIN_GATEWAY = "zmq-plain"
-MAX_QUESTIONS = 10_000
-MAX_QUESTION_BYTES = 8 * 1024 * 1024
-"""How much the questions that wait may take together."""
-MAX_LISTED = 1000
-FETCHED_AT_ONCE = 8
 
 INCOMING_BYTES = 32 * 1024 * 1024
 """How much of large submissions may be here, on its way or not yet committed."""
@@ -74,7 +55,6 @@ OUTGOING_BYTES = 32 * 1024 * 1024
 """How much of large results may wait for clients; what does not fit may be fetched."""
 
 UNANSWERED_SECONDS = 10.0
-BUSY_SECONDS = 1.0
 
 NEEDED = {
     Kind.CANCEL: Action.CANCEL,
@@ -86,17 +66,6 @@ NEEDED = {
 """What a client's key must permit; all else is about submitting."""
 
 M = TypeVar("M", Submit, Cancel)
-Answer = tuple[Kind, Message, bool]
-"""What is answered, and whether it may go in parts."""
-
-
-class _Question(Struct, frozen=True):
-    """What a client asks of the store, and what of it the client may see."""
-
-    identity: bytes
-    scope: JobScope
-    kind: Kind
-    body: bytes
 
 
 class Frontend:
@@ -115,8 +84,6 @@ class Frontend:
         self._dispatcher = dispatcher
         self._refusals = refusals
         self._new_id = new_id
-        self._questions: asyncio.Queue[_Question] = asyncio.Queue(MAX_QUESTIONS)
-        self._question_bytes = 0
         self._whole_bytes = 0
         self._is_choked = False
         self._part_scope = EVERYTHING
@@ -131,12 +98,7 @@ class Frontend:
             on_undelivered=self._count_undelivered,
             environment=environment,
         )
-        self._answers: dict[Kind, Callable[[bytes, JobScope], Coroutine[Any, Any, Answer]]] = {
-            Kind.FETCH: self._fetch,
-            Kind.LIST: self._list,
-            Kind.WORKERS: self._workers,
-            Kind.STATUS: self._status,
-        }
+        self._questions = Questions(dispatcher, lambda: self._parts.is_clogged)
         self._undelivered = UndeliveredResults()
         self._unanswered: set[tuple[bytes, int]] = set()
         self.socket: LoopSocket
@@ -257,15 +219,12 @@ class Frontend:
             elif kind is Kind.CANCEL:
                 cancel, release = decode(body, Cancel), self._hold(len(body))
                 self._unless_store_fails(self._cancel, identity, scope, cancel, release)
-            elif kind in self._answers:
-                if self._question_bytes + len(body) > MAX_QUESTION_BYTES:
-                    raise asyncio.QueueFull
-                self._questions.put_nowait(_Question(identity, scope, kind, body))
-                self._question_bytes += len(body)
+            elif kind in self._questions:
+                for asker, busy in self._questions.put(identity, scope, kind, body):
+                    self._dispatcher.counters["questions_put_off"] += 1
+                    self._send_frames(asker, full(Kind.BUSY, busy))
             else:
                 raise ProtocolError(f"{kind} is not for a client to send")
-        except asyncio.QueueFull:
-            self._refuse(identity, 0, "too many questions are waiting; ask again later")
         except ProtocolError as error:
             self._refusals.note(peer_name(identity), "message", str(error))
             self._refuse(identity, 0, str(error))
@@ -323,17 +282,17 @@ class Frontend:
         own = self._dispatcher.id if identity[:1] == b"\0" else None
         return Submitter(ReplyTo(gateway, bytes(identity), own), namespace=scope.namespace)
 
-    # ---- questions, answered from the store one after the other
+    # ---- questions
 
     async def answer_questions(self) -> None:
-        """Answer for ever."""
+        """Answer for ever, each client in its turn."""
         while True:
-            question = await self._questions.get()
-            identity, body = question.identity, question.body
-            self._question_bytes -= len(body)
+            identity, question = await self._questions.next()
+            body = question.body
+            if not self.socket.has_room(identity):
+                continue  # it reads nothing: no answer would get through, not even a refusal
             try:
-                ask = self._answers[question.kind]
-                answer_kind, answer, in_parts = await ask(body, question.scope)
+                answer_kind, answer, in_parts = await self._questions.answer(question)
             except ProtocolError as error:
                 self._refusals.note(peer_name(identity), "message", str(error))
                 self._refuse(identity, 0, str(error))
@@ -342,82 +301,7 @@ class Frontend:
                 self._refuse(identity, request_of(body), str(error), code)
             else:
                 if not self._send(identity, full(answer_kind, answer), in_parts=in_parts):
-                    busy_kind, busy, _ = self._busy(request_of(body))
-                    self._send_frames(identity, full(busy_kind, busy))
-
-    async def _fetch(self, body: bytes, scope: JobScope) -> Answer:
-        fetch = decode(body, Fetch)
-        if fetch.parts and self._parts.is_clogged:
-            return self._busy(fetch.request)
-        outcomes, unknown, size = [], [], 0
-        ids = fetch.job_ids[:MAX_LISTED]
-        for start in range(0, len(ids), FETCHED_AT_ONCE):
-            some = ids[start : start + FETCHED_AT_ONCE]
-            found = scope.shown(await self._dispatcher.store.get(some))
-            for job_id, job in zip(some, found, strict=True):
-                if job is None:
-                    unknown.append(job_id)
-                elif job.status.is_final:
-                    outcomes.append(_outcome(job))
-                    size += len(job.result or b"")
-            if size >= BATCH_BYTES:
-                break
-        return Kind.FETCH, Fetched(fetch.request, tuple(outcomes), tuple(unknown)), fetch.parts
-
-    async def _list(self, body: bytes, scope: JobScope) -> Answer:
-        asked = decode(body, JobsAsked)
-        if asked.parts and self._parts.is_clogged:
-            return self._busy(asked.request)
-        store = self._dispatcher.store
-        if asked.job_ids:
-            shown = await self._in_full(asked.job_ids, scope)
-            return Kind.LIST, JobsListed(asked.request, shown), asked.parts
-        query = JobQuery(
-            status=asked.status,
-            type=asked.type,
-            worker_id=asked.worker_id,
-            namespace=scope.listed(asked.namespace),
-            before=asked.before,
-            limit=max(1, min(asked.limit, MAX_LISTED)),
-        )
-        found = await store.find(query) if scope.covers(asked.namespace) else ()
-        return Kind.LIST, JobsListed(asked.request, tuple(map(_shown, found))), asked.parts
-
-    async def _in_full(self, job_ids: Sequence[str], scope: JobScope) -> tuple[Job, ...]:
-        """Show jobs in this order; where they are too large for one answer, only the first.
-
-        They are read one by one, since each may be large.
-        """
-        shown: list[Job] = []
-        size = 0
-        for job_id in job_ids[:MAX_LISTED]:
-            for job in await self._dispatcher.store.get([job_id], payload=True):
-                if job is not None and scope.shows(job):
-                    shown.append(_shown(job))
-                    size += len(job.payload or b"") + len(job.result or b"") + len(job.log)
-            if size >= BATCH_BYTES:
-                break
-        return tuple(shown)
-
-    def _busy(self, request: int) -> Answer:
-        reason = f"results that wait for clients take all their memory; ask in {BUSY_SECONDS:g} s"
-        return Kind.BUSY, Busy(request, reason, BUSY_SECONDS), False
-
-    async def _workers(self, body: bytes, _: JobScope) -> Answer:
-        asked = decode(body, Asked)
-        workers = await self._dispatcher.store.workers()
-        return Kind.WORKERS, WorkersListed(asked.request, tuple(it.shown for it in workers)), False
-
-    async def _status(self, body: bytes, _: JobScope) -> Answer:
-        asked = decode(body, Asked)
-        backlog = await self._dispatcher.store.backlog()
-        standing = Standing(
-            asked.request,
-            self._dispatcher.id,
-            tuple((entry.type, entry.status, entry.count) for entry in backlog),
-            dict(self._dispatcher.counters),
-        )
-        return Kind.STATUS, standing, False
+                    self._send_frames(identity, full(Kind.BUSY, memory_is_full(request_of(body))))
 
     def _refuse(
         self,
@@ -468,13 +352,6 @@ class Frontend:
         dropped = self._undelivered.try_again(self.socket.send, now=self._dispatcher.now())
         self._dispatcher.counters["results_undelivered"] += dropped
         self._parts.tick()
-
-
-def _shown(job: Job) -> Job:
-    """Return a job as it may be listed: whoever asks need not be the one whose callback it is."""
-    if job.callback is None:
-        return job
-    return replace(job, callback=replace(job.callback, url=redacted_callback(job.callback.url)))
 
 
 def _outcome(job: Job) -> Outcome:

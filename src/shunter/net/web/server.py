@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import socket
 from collections.abc import Iterator
+from functools import partial
+from typing import Any, cast
 
 import uvicorn
 from starlette.types import ASGIApp
 
 from shunter.errors import SettingsError
+from shunter.net.connections import MAX_CONNECTIONS
+from shunter.net.descriptors import tell_seldom
 from shunter.net.tls import TlsContext
+from shunter.net.web.body_budget import BodyBudget
+from shunter.net.web.http_connection import HttpConnection, HttpConnections
 
 SHUTDOWN_SECONDS = 3
 """How long requests under way may take once the process stops."""
@@ -21,6 +28,31 @@ KEEP_SECONDS = 75
 
 FOLLOW_SECONDS = 1.0
 """How often certificates are looked at."""
+
+
+BACKLOG = 256
+"""How many connections are accepted before others have a turn."""
+
+LOGGER = "uvicorn.error"
+LOGGED_SECONDS = 10.0
+"""How often the same line is logged: strangers must not fill the disk with it."""
+
+
+class SeldomFilter(logging.Filter):
+    """Lets the same message pass once in a while."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._passed: dict[str, float] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        key = str(record.msg)
+        if record.created - self._passed.get(key, 0.0) < LOGGED_SECONDS:
+            return False
+        if len(self._passed) > 1000:
+            self._passed.clear()
+        self._passed[key] = record.created
+        return True
 
 
 class _Server(uvicorn.Server):
@@ -43,13 +75,15 @@ class HttpServer:
         key: str,
         remedy: str,
         tls: TlsContext | None = None,
+        max_connections: int = MAX_CONNECTIONS,
     ) -> None:
         self._tls = tls
         self._listener = bound_listener(host, port, key=key, remedy=remedy)
-        self._server = http_server(app, tls)
+        self._server = http_server(app, tls, max_connections=max_connections)
         self.port: int = self._listener.getsockname()[1]
 
     async def serve(self) -> None:
+        tell_seldom(asyncio.get_running_loop(), logging.getLogger(LOGGER).warning)
         async with asyncio.TaskGroup() as group:
             following = group.create_task(self._follow_files())
             await self._server.serve(sockets=[self._listener])
@@ -75,11 +109,19 @@ class HttpServer:
         self._listener.close()
 
 
-def http_server(app: ASGIApp, tls: TlsContext | None = None) -> uvicorn.Server:
+def http_server(
+    app: ASGIApp, tls: TlsContext | None = None, *, max_connections: int = MAX_CONNECTIONS
+) -> uvicorn.Server:
     """Make a server to be run with `serve(sockets=[...])` in the current loop."""
+    connections = HttpConnections(max_connections)
+    logger = logging.getLogger(LOGGER)
+    if not any(isinstance(it, SeldomFilter) for it in logger.filters):
+        logger.addFilter(SeldomFilter())
     return _Server(
         uvicorn.Config(
-            app,
+            BodyBudget(app, lambda: connections.unread_bytes),
+            http=cast(Any, partial(HttpConnection, others=connections)),
+            backlog=BACKLOG,
             log_config=None,
             access_log=False,
             lifespan="off",

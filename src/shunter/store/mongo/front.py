@@ -23,7 +23,7 @@ MOST_TYPES = 100
 """How many types one query names. The server merges up to 200 sorted lists; beyond, it sorts."""
 
 MOST_HEADS = 16
-"""How many types are asked whose turn it is: those that waited longest for one."""
+"""Up to so many types are asked one by one whose turn it is; more of them all at once."""
 
 MOST_RIVALS = 8.0
 HALF_LIFE = 2.0
@@ -72,10 +72,19 @@ async def look(
 
     The first by rank, but each type has a turn before any has a second one.
     """
+    first: list[Document] | None = None
+    if len(types) > MOST_HEADS:
+        first = await _all_heads(jobs, types, below)
+        waiting_types = {document["type"] for document in first}
+        types = [kind for kind in types if kind in waiting_types]
+        if not types:
+            return []
     front = await _first(jobs, types, wanted, skip=skip, below=below)
     if len(types) == 1 or len(front) < wanted:
         return front
-    heads = {document["type"]: document for document in await _heads(jobs, types, below)}
+    if first is None:
+        first = await _heads(jobs, types, below)
+    heads = {document["type"]: document for document in first}
     turns = favoured((_head(document) for document in heads.values()), types)
     chosen = {heads[head.type]["_id"]: heads[head.type] for head in turns[:wanted]}
     for document in front:
@@ -84,11 +93,24 @@ async def look(
     return sorted(chosen.values(), key=place_of)
 
 
+async def _all_heads(jobs: Collection, types: Sequence[str], below: int | None) -> list[Document]:
+    """The first job of each type that has one, by one look: of many types few have any."""
+    cursor = await jobs.aggregate(heads_of(types, below))
+    return [found["first"] async for found in cursor]
+
+
+def heads_of(types: Sequence[str], below: int | None) -> list[Document]:
+    """The stages of that look; the server jumps from type to type in the index."""
+    return [
+        {"$match": waiting(types, below)},
+        {"$sort": {"type": 1, "ready": 1, "seq": 1}},
+        {"$group": {"_id": "$type", "first": {"$first": "$$ROOT"}}},
+    ]
+
+
 async def _heads(jobs: Collection, types: Sequence[str], below: int | None) -> list[Document]:
     """The first job of each type that has one."""
-    queries = [
-        jobs.find(waiting([kind], below)).sort(ORDER).limit(1) for kind in types[:MOST_HEADS]
-    ]
+    queries = [jobs.find(waiting([kind], below)).sort(ORDER).limit(1) for kind in types]
     found = await asyncio.gather(*(query.to_list() for query in queries))
     return [document for documents in found for document in documents]
 

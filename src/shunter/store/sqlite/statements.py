@@ -5,7 +5,8 @@ event loop each return costs up to the switch interval (5 ms). So nothing here s
 many rows are written by one statement, and many rows are read as one JSON text. Statements for
 many rows exist for every small number of them, and else in sizes of powers of two, so that few
 prepared ones serve every batch.
-A claim costs the same whatever waits: it reads the front of the index `ready`, and no more.
+A claim costs the same whatever waits: it reads the front of the index `ready`, and no more. Of the
+types that it names only those are looked into that one look has found to have something waiting.
 """
 
 # ruff: noqa: S608  Only texts of our own are joined here; what comes from outside is a parameter.
@@ -149,9 +150,14 @@ def front(types: int) -> str:
     return f"SELECT seq FROM ({selects[0]}) ORDER BY rank, seq LIMIT ?"
 
 
-HEAD = """
-    SELECT type, rank, seq, ifnull(doc ->> '$.priority', 0) FROM jobs INDEXED BY ready
-    WHERE type = ? AND status = 'q' AND alarm IS NULL ORDER BY rank, seq LIMIT 1"""
+HEADS = """
+    SELECT json_group_array(json_array(type, rank, seq, ifnull(doc ->> '$.priority', 0)))
+    FROM jobs WHERE seq IN (
+        SELECT (
+            SELECT seq FROM jobs INDEXED BY ready
+            WHERE type = value AND status = 'q' AND alarm IS NULL ORDER BY rank, seq LIMIT 1)
+        FROM json_each(?))"""
+"""The first job of each type that has one waiting, whichever types are asked for: one look."""
 
 NUMBERED = "jobs.seq IN (SELECT value FROM json_each(?))"
 

@@ -25,6 +25,7 @@ from shunter.store.sqlite import reads, statements
 from shunter.store.sqlite.rows import JobRow, Parameters, as_json, replaced
 
 _decode_numbers = msgspec.json.Decoder(list[int]).decode
+_decode_heads = msgspec.json.Decoder(list[tuple[str, int, int, int]]).decode
 _decode_ids = msgspec.json.Decoder(list[str]).decode
 
 
@@ -90,12 +91,19 @@ def claim(connection: sqlite3.Connection, wish: Claim) -> list[Job]:
 
 def _front(connection: sqlite3.Connection, types: Sequence[str], limit: int) -> list[int]:
     """Return which jobs to claim: first those whose turn it is, then by rank."""
-    wanted = (*chain.from_iterable((kind, limit) for kind in types), limit)
-    front = [seq for (seq,) in connection.execute(statements.front(len(types)), wanted)]
-    if len(types) == 1 or not front:
+    heads: list[Head] = []
+    queued = types
+    if len(types) > 1:
+        text = reads.value(connection, statements.HEADS, as_json(types))
+        heads = [Head(*it) for it in _decode_heads(text)]
+        queued = [head.type for head in heads]
+        if not queued:
+            return []
+    wanted = (*chain.from_iterable((kind, limit) for kind in queued), limit)
+    front = [seq for (seq,) in connection.execute(statements.front(len(queued)), wanted)]
+    if len(queued) == 1:
         return front
-    heads = [connection.execute(statements.HEAD, (kind,)).fetchone() for kind in types]
-    turns = [head.seq for head in favoured((Head(*it) for it in heads if it), types)]
+    turns = [head.seq for head in favoured(heads, types)]
     return list(dict.fromkeys([*turns, *front]))[:limit]
 
 

@@ -113,6 +113,9 @@ class SimulatedEnvironment(Environment):
     def tune_interpreter(self) -> None:
         """Others are in this process."""
 
+    def max_connections(self) -> int:
+        return 0
+
     def zmq_context(self) -> ZmqContext:
         return cast(ZmqContext, _NoContext())
 
@@ -124,6 +127,7 @@ class SimulatedEnvironment(Environment):
         *,
         max_message_bytes: int,
         high_water_mark: int,
+        max_connections: int = 0,
         curve: CurveListener | None = None,
     ) -> LoopSocket:
         process = self._process
@@ -138,6 +142,7 @@ class SimulatedEnvironment(Environment):
         receive: Receive,
         *,
         identity: bytes,
+        max_message_bytes: int,
         curve: CurvePair | None = None,
     ) -> LoopSocket:
         process = self._process
@@ -166,6 +171,7 @@ class SimulatedEnvironment(Environment):
         key: str,
         remedy: str,
         tls: ServerFiles | None = None,
+        max_connections: int = 0,
     ) -> HttpServer:
         process = self._process
         return process.network.http.bound(process.loop, app, port)

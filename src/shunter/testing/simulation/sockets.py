@@ -33,6 +33,8 @@ class WireTap(Protocol):
 class SimulatedSocket(LoopSocket):
     """What both kinds share: a line of messages that have arrived."""
 
+    cut_off = 0
+
     def __init__(self, network: ZmqNetwork, loop: ProcessLoop, receive: Receive) -> None:
         self.loop = loop
         self.is_closed = False
@@ -42,8 +44,8 @@ class SimulatedSocket(LoopSocket):
         self._is_paused = False
         self._will_drain = False
 
-    def watch_handshakes(self) -> None:
-        """Nobody is rejected here."""
+    def has_room(self, peer: bytes) -> bool:
+        return True
 
     def was_rejected(self) -> bool:
         return False

@@ -26,6 +26,10 @@ from shunter.worker.zmq.account import Account
 INCOMING_BYTES = 64 * 1024 * 1024
 MAX_INCOMING_BYTES = 1 << 30
 
+MAX_MESSAGE_BYTES = 8 * 1024 * 1024
+"""How large a message may be that comes in one piece: what has more than WHOLE_BYTES comes in
+parts, beside lists of ids."""
+
 
 class Connection:
     """A dispatcher, as a worker sees it."""
@@ -125,7 +129,12 @@ class Connection:
     def _open(self, now: float) -> None:
         identity = b"w-" + self._environment.token_bytes(12)
         self._socket = self._environment.connected_dealer(
-            self._context, self.address, self._receive, identity=identity, curve=self._curve
+            self._context,
+            self.address,
+            self._receive,
+            identity=identity,
+            max_message_bytes=MAX_MESSAGE_BYTES,
+            curve=self._curve,
         )
         self._parts = self._no_parts()
         self._watch.opened(now=now)

@@ -85,6 +85,7 @@ class EngineConnection:
         self.socket.setsockopt(zmq.LINGER, 200)
         self.socket.setsockopt(zmq.ROUTING_ID, b"d" + secrets.token_bytes(8))
         self.socket.setsockopt(zmq.RCVHWM, 0)
+        self.socket.setsockopt(zmq.MAXMSGSIZE, messages.MAX_BYTES)
         if curve is not None:
             connect_with(self.socket, curve)
         self.socket.connect(address)

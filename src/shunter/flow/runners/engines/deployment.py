@@ -215,6 +215,8 @@ class Deployment:
             moved = self._exchange(now)
             if now - ticked > 0.2:
                 ticked = now
+                for listening in self._listening:
+                    listening.look()
                 for peer in self._peers.values():
                     peer.tick(now=now)
             if not assembly.is_done:
@@ -260,8 +262,10 @@ class Deployment:
         self._tell("published", None)
 
     def _close_sockets(self) -> None:
-        for socket in self._sockets():
-            socket.close()
+        for listening in self._listening:
+            listening.close()
+        for peer in self._peers.values():
+            peer.close()
 
     def _sockets(self) -> list[zmq.Socket[bytes]]:
         return [

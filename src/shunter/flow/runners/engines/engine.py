@@ -28,12 +28,17 @@ from shunter.flow.runners.engines.network import is_private, is_taken
 from shunter.flow.runtime.bad_events import users_traceback
 from shunter.flow.runtime.plan import planned
 from shunter.model.key import CurvePair
+from shunter.net.connections import HANDSHAKE_MILLISECONDS, MAX_CONNECTIONS, Connections
 from shunter.net.curve import IsKnown, ThreadGate, listen_with
+from shunter.net.unsent_bytes import UnsentBytes
 
 ABANDONED_SECONDS = 15.0
 """How long a deployer may say nothing before its flow is removed."""
 
 POLL_MILLISECONDS = 10
+
+REQUESTS_AHEAD = 4
+"""How many requests of one connection ZeroMQ reads before they are answered."""
 
 log = structlog.get_logger()
 
@@ -86,17 +91,27 @@ class Engine:
         self._socket = self._context.socket(zmq.ROUTER)
         self._socket.setsockopt(zmq.LINGER, 500)
         self._socket.setsockopt(zmq.SNDHWM, 0)
+        self._socket.setsockopt(zmq.RCVHWM, REQUESTS_AHEAD)
+        self._socket.setsockopt(zmq.MAXMSGSIZE, messages.MAX_BYTES)
+        self._socket.setsockopt(zmq.HANDSHAKE_IVL, HANDSHAKE_MILLISECONDS)
         self._socket.setsockopt(zmq.ROUTER_HANDOVER, 1)
+        self._socket.copy_threshold = 0  # else small answers would not be tracked
+        self._unsent = UnsentBytes()
+        self._connections = Connections(
+            self._context, self._socket, most=MAX_CONNECTIONS, message_bytes=messages.MAX_BYTES
+        )
         if keys is not None:
             listen_with(self._socket, keys.pair)
         try:
             self._socket.bind(listen)
         except zmq.ZMQError as error:
+            self._connections.close()
+            self._socket.close()
             raise FlowError(f"the engine can't listen at {listen}: {error}") from error
         self.endpoint = self._socket.getsockopt_string(zmq.LAST_ENDPOINT)
         self._run_id = ""
         self._deployer = b""
-        self._heard = time.monotonic()
+        self._heard = self._looked = time.monotonic()
         self._deployment: Deployment | None = None
         self._news: queue.SimpleQueue[tuple[str, str, Any]] = queue.SimpleQueue()
         self._complained: set[str] = set()
@@ -108,8 +123,9 @@ class Engine:
         try:
             while not self._is_ending:
                 if self._socket.poll(POLL_MILLISECONDS):
-                    self._answer(self._socket.recv_multipart())
+                    self._receive()
                 self._pass_on_news()
+                self._watch_connections()
                 if self._deployment and time.monotonic() - self._heard > ABANDONED_SECONDS:
                     log.warning("deployer is gone, its flow is removed", run=self._run_id)
                     self._remove()
@@ -121,6 +137,7 @@ class Engine:
                     self.stop()
         finally:
             self._remove()
+            self._connections.close()
             self._socket.close()
             if self._gate is not None:
                 self._gate.close()
@@ -133,8 +150,25 @@ class Engine:
     def _is_revoked(self) -> bool:
         return self._keys is not None and not self._keys.is_known(self._keys.pair.public)
 
-    def _answer(self, frames: list[bytes]) -> None:
-        peer, message = frames[0], frames[-1]
+    def _receive(self) -> None:
+        """Answer a request: one frame, maybe behind an empty one."""
+        first = self._socket.recv(copy=False)
+        self._connections.heard(first.bytes, first)
+        message, count = b"", 0
+        while self._socket.getsockopt(zmq.RCVMORE):
+            message, count = self._socket.recv(), count + 1
+        if count <= 2:
+            self._answer(first.bytes, message)
+        else:
+            self._connections.cut_off_sender(first)
+
+    def _watch_connections(self) -> None:
+        now = time.monotonic()
+        if now - self._looked >= self._connections.look_seconds:
+            self._looked = now
+            self._connections.look(messages_ahead=REQUESTS_AHEAD)
+
+    def _answer(self, peer: bytes, message: bytes) -> None:
         number = 0
         try:
             if self._is_revoked:
@@ -147,13 +181,23 @@ class Engine:
                 self._heard = time.monotonic()
             answer = EngineAnswer(number, _DOINGS[type(request)](self, request))
         except FlowError as error:
-            log.warning("request refused", reason=str(error))
+            self._complain(f"a request was refused: {error}")
             answer = EngineAnswer(number, error=str(error))
         except Exception as error:
             log.exception("request failed")
             reason = f"{type(error).__name__}: {error}\n{users_traceback(error)}"
             answer = EngineAnswer(number, error=reason)
-        self._socket.send_multipart([peer, messages.encoded(answer)])
+        self._send_answer(peer, messages.encoded(answer))
+
+    def _send_answer(self, peer: bytes, answer: bytes) -> None:
+        """Send an answer, unless too many before it were not read."""
+        if not self._unsent.has_room(peer, len(answer)):
+            return
+        self._socket.send(peer, zmq.SNDMORE)
+        if size := self._unsent.due(peer, len(answer)):
+            self._unsent.add(self._socket.send(answer, copy=False, track=True), peer, size)
+        else:
+            self._socket.send(answer)
 
     # ---- what it is asked to do
 
@@ -246,14 +290,12 @@ class Engine:
             run, what, data = self._news.get()
             if run == self._run_id:
                 try:
-                    message = Happened(run, what, msgspec.msgpack.encode(data))
-                except (TypeError, ValueError) as error:
-                    message = Happened(
-                        run,
-                        "failed",
-                        msgspec.msgpack.encode(f"a state can't be kept in a checkpoint: {error}"),
-                    )
-                self._socket.send_multipart([self._deployer, messages.encoded(message)])
+                    message = messages.encoded(Happened(run, what, msgspec.msgpack.encode(data)))
+                except (TypeError, ValueError, FlowError) as error:
+                    reason = f"a state can't be kept in a checkpoint: {error}"
+                    failed = Happened(run, "failed", msgspec.msgpack.encode(reason))
+                    message = messages.encoded(failed)
+                self._socket.send_multipart([self._deployer, message])
 
     def _complain(self, reason: str) -> None:
         if reason not in self._complained and len(self._complained) < 1000:

@@ -17,6 +17,9 @@ from shunter.errors import FlowError
 from shunter.flow.graph.instructions import BUILT_IN, Instruction
 from shunter.flow.runtime.inbox import Inbox
 
+ENVELOPE_BYTES = 64 * 1024 * 1024
+"""A batch with more bytes goes in several envelopes; an event alone may not have more."""
+
 RESEND_SECONDS = 2.0
 LONGEST_RESEND_SECONDS = 30.0
 
@@ -85,8 +88,16 @@ class Link:
         fresh = min(len(events) - known, self._granted - self._sent)
         if fresh <= 0:
             return known
-        batch = list(events[known : known + fresh])
-        kind, body = self._encode(batch)
+        kind, body = self._encode(list(events[known : known + fresh]))
+        while len(body) > ENVELOPE_BYTES:
+            if fresh == 1:
+                raise FlowError(
+                    f"{self._sender!r} sends an event of {len(body):,} bytes; at most "
+                    f"{ENVELOPE_BYTES:,} go to another engine, so store the data elsewhere and "
+                    "send its address"
+                )
+            fresh = (fresh + 1) // 2
+            kind, body = self._encode(list(events[known : known + fresh]))
         self._post(LinkEnvelope(self._sender, self._mark, first + known, fresh, kind), body)
         return known + fresh
 

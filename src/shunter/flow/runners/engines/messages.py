@@ -9,6 +9,9 @@ import msgspec
 from shunter.errors import FlowError
 from shunter.flow.runners.engines.network import InboxAddress
 
+MAX_BYTES = 256 * 1024 * 1024
+"""How large a message may be, saved states included."""
+
 VERSION = 1
 """Of these messages, of envelopes and of checkpoints. Engines of another one are refused."""
 
@@ -121,14 +124,21 @@ _replies = msgspec.msgpack.Decoder(EngineAnswer | Happened)
 
 
 def encoded(message: Any) -> bytes:
-    return _encoder.encode(message)
+    """Write a message; raises FlowError where it is larger than the other side takes."""
+    written = _encoder.encode(message)
+    if len(written) > MAX_BYTES:
+        raise FlowError(
+            f"the states of one engine take {len(written):,} bytes, and at most {MAX_BYTES:,} go "
+            "in one message; run the flow on more engines, or with more workers for the stage"
+        )
+    return written
 
 
 def request(message: bytes) -> AnyRequest:
     """Read what a deployer said; raises FlowError where it makes no sense."""
     try:
         found: AnyRequest = _requests.decode(message)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:
         raise FlowError(
             f"a request was not understood: {error}; use a Shunter of the engine's version"
         ) from error
@@ -145,5 +155,5 @@ def reply(message: bytes) -> EngineAnswer | Happened:
     try:
         found: EngineAnswer | Happened = _replies.decode(message)
         return found
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:
         raise FlowError(f"an engine's answer was not understood: {error}") from error

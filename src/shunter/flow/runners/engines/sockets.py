@@ -10,20 +10,37 @@ import msgspec
 import zmq
 
 from shunter.errors import FlowError
-from shunter.flow.runners.engines.links import Link, LinkEnd, LinkEnvelope, LinkReceipt
+from shunter.flow.runners.engines.links import (
+    ENVELOPE_BYTES,
+    Link,
+    LinkEnd,
+    LinkEnvelope,
+    LinkReceipt,
+)
 from shunter.flow.runners.engines.network import InboxAddress, Way, ipc_endpoint
 from shunter.flow.runtime.codec import EventCodec
 from shunter.flow.runtime.inbox import Inbox
 from shunter.model.key import CurvePair
+from shunter.net.connections import HANDSHAKE_MILLISECONDS, MAX_CONNECTIONS, Connections
 from shunter.net.curve import connect_with, listen_with
 
 MESSAGES_AT_ONCE = 64
+
+MAX_INBOX_BYTES = ENVELOPE_BYTES + 1024 * 1024
+MAX_RECEIPT_BYTES = 64 * 1024
+"""How large a frame may be that comes to an inbox, and one that comes back."""
+
+RECEIVED_AHEAD = 8
+"""How many envelopes of one connection ZeroMQ reads before they are taken."""
+
+FRAMES = 4
+"""An envelope has the peer, the token, the header and the body."""
 
 Context = zmq.Context[zmq.Socket[bytes]]
 Complain = Callable[[str], None]
 """Called with what was wrong with a message that was refused."""
 
-_NOBLOCK = int(zmq.NOBLOCK)
+_NOBLOCK, _RCVMORE = int(zmq.NOBLOCK), int(zmq.RCVMORE)
 _encode = msgspec.msgpack.Encoder().encode
 _envelope = msgspec.msgpack.Decoder(LinkEnvelope)
 _receipt = msgspec.msgpack.Decoder(LinkReceipt)
@@ -49,22 +66,27 @@ class InboxSocket:
         self._peers: dict[str, bytes] = {}
         self.socket = context.socket(zmq.ROUTER)
         self.socket.setsockopt(zmq.LINGER, 0)
-        self.socket.setsockopt(zmq.RCVHWM, 0)
+        self.socket.setsockopt(zmq.RCVHWM, RECEIVED_AHEAD)
         self.socket.setsockopt(zmq.SNDHWM, 0)
+        self.socket.setsockopt(zmq.MAXMSGSIZE, MAX_INBOX_BYTES)
+        self.socket.setsockopt(zmq.HANDSHAKE_IVL, HANDSHAKE_MILLISECONDS)
+        self._connections = Connections(
+            context, self.socket, most=MAX_CONNECTIONS, message_bytes=MAX_INBOX_BYTES
+        )
         if curve is not None:
             listen_with(self.socket, curve)
         try:
             self.port = self.socket.bind_to_random_port(f"tcp://{host}")
             self.socket.bind(ipc_endpoint(host, self.port))
         except zmq.ZMQError as error:
-            self.socket.close()
+            self.close()
             raise FlowError(f"an inbox can't listen at {host}: {error}") from error
 
     def receive(self) -> bool:
         """Take what has come; tell whether that was anything."""
         for at in range(MESSAGES_AT_ONCE):
             try:
-                frames = self.socket.recv_multipart(_NOBLOCK)
+                frames = self._next_message()
             except zmq.Again:
                 return at > 0
             try:
@@ -72,6 +94,27 @@ class InboxSocket:
             except (FlowError, msgspec.DecodeError, ValueError, RecursionError) as error:
                 self._complain(f"an envelope was refused: {error}")
         return True
+
+    def look(self) -> None:
+        """Cut off strangers that keep the connection open, or send messages without an end."""
+        self._connections.look(messages_ahead=RECEIVED_AHEAD)
+
+    def close(self) -> None:
+        self._connections.close()
+        self.socket.close()
+
+    def _next_message(self) -> list[bytes]:
+        """Receive a message, and throw away what is too much of it."""
+        first = self.socket.recv(_NOBLOCK, copy=False)
+        frames = [first.bytes]
+        self._connections.heard(frames[0], first)
+        while self.socket.getsockopt(_RCVMORE):
+            frame = self.socket.recv(_NOBLOCK)
+            if len(frames) <= FRAMES:
+                frames.append(frame)
+        if len(frames) != FRAMES or not compare_digest(frames[1], self._token):
+            self._connections.cut_off_sender(first)
+        return frames
 
     def grant(self) -> None:
         """Tell senders how far their numbers have come, and what there is room for."""
@@ -116,6 +159,7 @@ class PeerSocket:
         self.socket.setsockopt(zmq.LINGER, 0)
         self.socket.setsockopt(zmq.RCVHWM, 0)
         self.socket.setsockopt(zmq.SNDHWM, 0)
+        self.socket.setsockopt(zmq.MAXMSGSIZE, MAX_RECEIPT_BYTES)
         if curve is not None:
             connect_with(self.socket, curve)
         is_ipc = way is Way.IPC
@@ -136,6 +180,9 @@ class PeerSocket:
             receipt = _receipt.decode(message)
             self._links[receipt.sender].receive(receipt, now=now)
         return True
+
+    def close(self) -> None:
+        self.socket.close()
 
     def tick(self, *, now: float) -> None:
         for link in self._links.values():

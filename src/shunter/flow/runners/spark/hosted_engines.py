@@ -54,6 +54,9 @@ from shunter.flow.runners.spark.shipping.shipped_code import (
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+MAX_NOTICE_BYTES = 1024 * 1024
+"""How large a notice of where engines are may be."""
+
 START_SECONDS = 60.0
 STOP_SECONDS, KILL_SECONDS = 3.0, 1.0
 STARTS = 3
@@ -99,6 +102,7 @@ class SparkEngines:
         self._session, self._count = session, count
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         self._notices = self._context.socket(zmq.PULL)
+        self._notices.setsockopt(zmq.MAXMSGSIZE, MAX_NOTICE_BYTES)
         conf = session.sparkContext.getConf()
         host = str(conf.get("spark.driver.host"))
         port = self._notices.bind_to_random_port(

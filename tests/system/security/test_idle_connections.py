@@ -1,0 +1,107 @@
+"""Connections that say nothing, or almost nothing, by the thousand: others are served all along."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import time
+from collections.abc import Iterator
+
+import httpx
+import pytest
+
+from shunter.client import Client
+from shunter.net.connections import HANDSHAKE_MILLISECONDS
+from shunter.net.web.http_connection import HEADER_SECONDS
+from system.yard import PATIENCE, Station, Yard, until
+from system.zmtp_peer import GREETING
+
+MANY = 1_100
+HALF_A_REQUEST = b"GET /readyz HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Slow: "
+MOST_LINES = 40
+
+
+@pytest.fixture(scope="module")
+def station(shared_yard: Yard) -> Station:
+    """A dispatcher that may open no more than 1,024 files, as is usual."""
+    station = Station(shared_yard, "narrow", {})
+    config = shared_yard.config("narrow", station.settings)
+    words = ("dispatcher", "--config", str(config))
+    station.process = shared_yard.process(words, "narrow", inside=("prlimit", "--nofile=1024:1024"))
+    until(lambda: station.health() == 200, what="healthz")
+    shared_yard.worker(station)
+    return station
+
+
+@contextlib.contextmanager
+def many(port: int, word: bytes) -> Iterator[list[socket.socket]]:
+    """Open connections that begin to say something; some may be closed by the other side."""
+    opened = []
+    for _ in range(MANY):
+        with contextlib.suppress(OSError):
+            peer = socket.create_connection(("127.0.0.1", port), timeout=5.0)
+            opened.append(peer)
+            peer.sendall(word)
+    try:
+        yield opened
+    finally:
+        for peer in opened:
+            peer.close()
+
+
+def is_closed(peer: socket.socket) -> bool:
+    """True if the other side has hung up."""
+    peer.setblocking(False)
+    try:
+        while chunk := peer.recv(4096):
+            assert chunk
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
+    return True
+
+
+@pytest.mark.parametrize("gateway", ["http", "frontend", "backend"])
+def test_idle_connections_keep_nobody_out(
+    station: Station, shared_yard: Yard, gateway: str
+) -> None:
+    address = station.url if gateway == "http" else getattr(station, gateway)
+    word = HALF_A_REQUEST if gateway == "http" else GREETING[:11]
+    with Client(station.frontend, timeout=PATIENCE) as old:
+        assert old.submit("add", 1, 1).result(PATIENCE) == 2
+        before = len(station.process.said().splitlines())
+
+        with many(int(address.rpartition(":")[2]), word) as strangers:
+            with Client(station.frontend, timeout=PATIENCE) as new:
+                assert new.submit("add", 1, 2).result(PATIENCE) == 3
+            assert old.submit("add", 2, 2).result(PATIENCE) == 4
+            assert httpx.get(f"{station.url}/readyz", timeout=PATIENCE).status_code == 200
+            patience = PATIENCE + max(HEADER_SECONDS, HANDSHAKE_MILLISECONDS / 1000)
+            until(lambda: all(map(is_closed, strangers)), within=patience, what="deadlines")
+
+        assert len(station.process.said().splitlines()) - before < MOST_LINES
+        assert station.process.is_alive
+
+
+def test_a_client_that_drips_its_headers_is_cut_off(station: Station) -> None:
+    began = time.monotonic()
+    with socket.create_connection(("127.0.0.1", station.http_port), timeout=5.0) as peer:
+        peer.sendall(HALF_A_REQUEST)
+        while not is_closed(peer):
+            assert time.monotonic() - began < HEADER_SECONDS + PATIENCE
+            with contextlib.suppress(OSError):
+                peer.setblocking(True)
+                peer.sendall(b"x")
+            time.sleep(0.25)
+
+
+def test_bad_requests_by_the_hundred_are_logged_once(station: Station) -> None:
+    before = len(station.process.said().splitlines())
+
+    for _ in range(300):
+        with socket.create_connection(("127.0.0.1", station.http_port), timeout=20.0) as peer:
+            peer.sendall(b"\0\1\2 nonsense\r\n\r\n")
+            assert peer.recv(64).split()[1] == b"400"
+
+    assert len(station.process.said().splitlines()) - before < 10

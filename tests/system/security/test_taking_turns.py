@@ -1,0 +1,107 @@
+"""One peer that wants everything: names without number, questions without end."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import time
+from collections.abc import Iterator
+
+import httpx
+import msgspec
+import pytest
+import zmq
+
+from shunter.client import AsyncClient
+from shunter.gateway.zmq.questions import BOUNDS
+from shunter.model.worker import Handler
+from shunter.testing.mongod import LocalMongod
+from shunter.wire.messages import Fetch, Hello, Kind, Standing
+from system.full_peers import FullWorker
+from system.plain_peers import Peer
+from system.yard import PATIENCE, Station, Yard, until
+
+NAMES = 5_000
+
+
+@pytest.fixture(scope="module")
+def station(shared_yard: Yard) -> Station:
+    station = shared_yard.dispatcher()
+    shared_yard.worker(station)
+    return station
+
+
+@pytest.fixture
+def context() -> Iterator[zmq.Context[zmq.Socket[bytes]]]:
+    with zmq.Context() as context:
+        yield context
+
+
+def test_a_connection_is_one_worker(
+    shared_yard: Yard, station: Station, context: zmq.Context[zmq.Socket[bytes]]
+) -> None:
+    client = shared_yard.client(station)
+    stranger = FullWorker(context, station.backend, "name-0")
+    for number in range(NAMES):
+        hello = Hello(f"name-{number}", 1, (Handler("add"),), 1, 1)
+        stranger.tell(Kind.READY, hello)
+
+    assert "this connection is that of name-0" in stranger.is_refused()
+    until(lambda: client.standing().counters.get("refused_hello", 0) >= NAMES - 1)
+    named = [worker.id for worker in client.workers() if worker.id.startswith("name-")]
+    assert named == ["name-0"]
+    stranger.socket.close()
+
+
+def test_a_client_with_many_questions_is_put_off_and_others_are_answered(
+    shared_yard: Yard, station: Station, context: zmq.Context[zmq.Socket[bytes]]
+) -> None:
+    client = shared_yard.client(station)
+    jobs = client.submit_many("nobody", [(n,) for n in range(1000)])
+    question = msgspec.msgpack.encode(Fetch(1, tuple(job.id for job in jobs)))
+    greedy = Peer(context, zmq.DEALER, station.frontend, b"greedy")
+
+    for _ in range(2 * BOUNDS.peer_count):
+        greedy.send(b"", b"FETCH", question)
+    waits = []
+    for _ in range(5):
+        began = time.monotonic()
+        client.standing()
+        waits.append(time.monotonic() - began)
+
+    kinds = {greedy.hears(PATIENCE)[0] for _ in range(2 * BOUNDS.peer_count)}
+    assert kinds == {b"FETCH", b"BUSY"}
+    assert client.standing().counters["questions_put_off"] > 0
+    assert sorted(waits)[2] < 2.0
+    greedy.socket.close()
+
+
+def test_our_client_asks_again_when_it_is_put_off(shared_yard: Yard, station: Station) -> None:
+    count = 8 * BOUNDS.peer_count
+
+    async def ask_all() -> list[Standing]:
+        async with AsyncClient(station.frontend, timeout=PATIENCE) as client:
+            return await asyncio.gather(*(client.standing() for _ in range(count)))
+
+    before = shared_yard.client(station).standing().counters.get("questions_put_off", 0)
+    answers = asyncio.run(ask_all())
+
+    assert len({answer.dispatcher_id for answer in answers}) == 1
+    assert max(answer.counters.get("questions_put_off", 0) for answer in answers) > before
+
+
+def test_readyz_is_red_while_the_store_does_not_answer(yard: Yard, mongod: LocalMongod) -> None:
+    station = yard.dispatcher(store__url=mongod.url("silent"))
+
+    def readiness() -> int:
+        return httpx.get(f"{station.url}/readyz", timeout=PATIENCE).status_code
+
+    until(lambda: readiness() == 200)
+    os.kill(mongod.pid, signal.SIGSTOP)
+    try:
+        until(lambda: readiness() == 503, within=10.0)
+        assert station.health() == 200, "a restart would mend nothing"
+    finally:
+        os.kill(mongod.pid, signal.SIGCONT)
+    until(lambda: readiness() == 200)

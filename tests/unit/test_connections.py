@@ -1,0 +1,50 @@
+"""Who is cut off for what it leaves unread, and how many connections there may be."""
+
+from __future__ import annotations
+
+import pytest
+
+from shunter.net.connections import INEXPLICABLE_BYTES, SMALL_BYTES, excess
+from shunter.net.descriptors import FEWEST_CONNECTIONS, SPARE_DESCRIPTORS, connections_each
+
+MEGABYTE = 1024 * 1024
+MOST, TOGETHER = 34 * MEGABYTE, 256 * MEGABYTE
+
+
+def cut(unread: dict[int, int], growth: int = 0) -> list[int]:
+    return excess(unread, growth, most=MOST, together=TOGETHER)
+
+
+def test_a_message_that_may_still_end_is_waited_for() -> None:
+    assert cut({1: MOST, 2: MOST}, growth=2 * MOST) == []
+
+
+def test_who_has_brought_more_than_a_message_is_cut_off_alone() -> None:
+    assert cut({1: MOST + 1, 2: MOST}, growth=2 * MOST) == [1]
+
+
+def test_of_many_the_largest_go_until_the_rest_fits() -> None:
+    unread = {number: (20 + number) * MEGABYTE for number in range(12)}
+    left = {name: size for name, size in unread.items() if name not in cut(unread)}
+
+    assert sum(left.values()) <= TOGETHER
+    assert sum(left.values()) + 31 * MEGABYTE > TOGETHER, "no more go than must"
+    assert max(left) < min(set(unread) - set(left))
+
+
+def test_tiny_frames_are_known_by_how_the_process_grows() -> None:
+    sizes = {1: 2 * MEGABYTE, 2: 3 * MEGABYTE}
+    usual = 2 * sum(sizes.values()) + INEXPLICABLE_BYTES
+
+    assert cut(sizes, growth=usual) == []
+    assert cut(sizes, growth=usual + 1) == [2]
+    assert cut({1: SMALL_BYTES - 1}, growth=10 * usual) == [], "it grows for another reason"
+
+
+@pytest.mark.parametrize(
+    ("descriptors", "each"),
+    [(256, FEWEST_CONNECTIONS), (1024, (1024 - SPARE_DESCRIPTORS) // 4), (65_536, 4096)],
+)
+def test_descriptors_are_shared_out_and_some_stay_free(descriptors: int, each: int) -> None:
+    assert connections_each(descriptors, most=4096) == each
+    assert 3 * each < descriptors
