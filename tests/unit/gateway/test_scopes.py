@@ -12,8 +12,9 @@ from starlette.requests import Request
 
 from shunter.dispatch.dispatcher import Dispatcher
 from shunter.dispatch.rules import Rules
+from shunter.gateway.audit_log import AuditLog
 from shunter.gateway.http.access import KEY
-from shunter.gateway.http.audit import AuditLog
+from shunter.gateway.http.audit import HttpAudit
 from shunter.gateway.http.jobs import JobRoutes
 from shunter.gateway.key_list import KeyList
 from shunter.gateway.zmq.frontend import Frontend
@@ -70,7 +71,7 @@ class Scene:
         self.sent: list[Sequence[bytes]] = []
         self.routes = JobRoutes(
             self.dispatcher,
-            AuditLog(self.dispatcher, new_id=lambda: "a"),
+            HttpAudit(AuditLog(self.dispatcher, new_id=lambda: "a"), self.store),
             run_secrets=RunSecrets(),
             new_id=lambda: "new",
             max_body_bytes=1000,

@@ -11,8 +11,9 @@ from starlette.responses import Response
 from starlette.types import ASGIApp
 
 from shunter.dispatch.dispatcher import Dispatcher
+from shunter.gateway.audit_log import AuditLog
 from shunter.gateway.http.access import AccessControl
-from shunter.gateway.http.audit import AuditLog
+from shunter.gateway.http.audit import HttpAudit
 from shunter.gateway.http.jobs import JobRoutes
 from shunter.gateway.http.openapi import OPERATIONS, Operation, openapi_document
 from shunter.gateway.http.probes import Probes
@@ -40,7 +41,8 @@ def http_app(
 ) -> ASGIApp:
     """Build the application, for whoever knows this server as one of these `hosts`."""
     limit = max_body_bytes(dispatcher.rules.intake.max_payload_bytes)
-    access, audit = AccessControl(keys), AuditLog(dispatcher, new_id=new_id)
+    access = AccessControl(keys)
+    audit = HttpAudit(AuditLog(dispatcher, new_id=new_id), dispatcher.store)
     jobs = JobRoutes(
         dispatcher, audit, run_secrets=run_secrets, new_id=new_id, max_body_bytes=limit
     )

@@ -20,7 +20,7 @@ from shunter.dispatch.dispatcher import Dispatcher
 from shunter.errors import JobError, JobFinal
 from shunter.gateway.http import reports
 from shunter.gateway.http.access import key_of
-from shunter.gateway.http.audit import AuditLog
+from shunter.gateway.http.audit import HttpAudit
 from shunter.gateway.http.queries import query_of
 from shunter.gateway.http.reading import Reading
 from shunter.model.document import DOCUMENT_BYTES
@@ -64,7 +64,7 @@ class JobRoutes:
     def __init__(
         self,
         dispatcher: Dispatcher,
-        audit: AuditLog,
+        audit: HttpAudit,
         *,
         run_secrets: RunSecrets,
         new_id: Callable[[], str],

@@ -13,7 +13,7 @@ from starlette.responses import Response
 from shunter.dispatch.dispatcher import Dispatcher
 from shunter.dispatch.registry import change_workers
 from shunter.gateway.http.access import AccessControl, forbidden, key_of
-from shunter.gateway.http.audit import AuditLog
+from shunter.gateway.http.audit import HttpAudit
 from shunter.gateway.http.worker_calls import HttpWorkers
 from shunter.model import health
 from shunter.model.identity import is_name
@@ -36,7 +36,7 @@ class WorkerRoutes:
         dispatcher: Dispatcher,
         http_workers: HttpWorkers,
         access: AccessControl,
-        audit: AuditLog,
+        audit: HttpAudit,
         *,
         max_body_bytes: int,
     ) -> None:

@@ -6,6 +6,7 @@ client speaks the full level. Spec: docs/spec/ping-pong.md.
 
 from __future__ import annotations
 
+import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from typing import TypeVar
@@ -13,12 +14,13 @@ from typing import TypeVar
 from shunter.dispatch.arrivals import Submitter
 from shunter.dispatch.dispatcher import Dispatcher
 from shunter.errors import ProtocolError, StoreError
+from shunter.gateway.audit_log import AuditLog
 from shunter.gateway.key_list import KeyList
 from shunter.gateway.zmq.backend import PONG_IS_NO_JOB
 from shunter.gateway.zmq.questions import Questions, memory_is_full
 from shunter.gateway.zmq.undelivered_results import UndeliveredResults
 from shunter.model.job import DEFAULT_TYPE, Job, ReplyTo, Status
-from shunter.model.key import Action
+from shunter.model.key import Action, Key
 from shunter.model.scope import EVERYTHING, JobScope, scope_of
 from shunter.model.submission import Receipt, Submission
 from shunter.net.environment import REAL, Environment
@@ -99,6 +101,8 @@ class Frontend:
             environment=environment,
         )
         self._questions = Questions(dispatcher, lambda: self._parts.is_clogged)
+        self._audit = AuditLog(dispatcher, new_id=new_id)
+        self._audited: asyncio.Queue[tuple[bytes, Key | None, Cancel, Release]] = asyncio.Queue()
         self._undelivered = UndeliveredResults()
         self._unanswered: set[tuple[bytes, int]] = set()
         self.socket: LoopSocket
@@ -218,7 +222,10 @@ class Frontend:
                 self._parts.take(kind, body, peer=identity)
             elif kind is Kind.CANCEL:
                 cancel, release = decode(body, Cancel), self._hold(len(body))
-                self._unless_store_fails(self._cancel, identity, scope, cancel, release)
+                if self._audit.is_due(key := self._keys.of(identity)):
+                    self._audited.put_nowait((identity, key, cancel, release))
+                else:
+                    self._unless_store_fails(self._cancel, identity, scope, cancel, release)
             elif kind in self._questions:
                 for asker, busy in self._questions.put(identity, scope, kind, body):
                     self._dispatcher.counters["questions_put_off"] += 1
@@ -281,6 +288,21 @@ class Frontend:
         """Name the client; an identity that ZeroMQ made up holds for this run of ours only."""
         own = self._dispatcher.id if identity[:1] == b"\0" else None
         return Submitter(ReplyTo(gateway, bytes(identity), own), namespace=scope.namespace)
+
+    # ---- what operators do
+
+    async def cancel_audited(self) -> None:
+        """Cancel for operators, for ever: what they do is written down first."""
+        while True:
+            identity, key, cancel, release = await self._audited.get()
+            try:
+                await self._audit.note(key, "cancel job", cancel.job_ids, "over ZeroMQ")
+            except StoreError as error:
+                release()
+                self._refuse(identity, cancel.request, str(error), RefusalCode.STORE_FAILS)
+            else:
+                scope = scope_of(key)
+                self._unless_store_fails(self._cancel, identity, scope, cancel, release)
 
     # ---- questions
 
