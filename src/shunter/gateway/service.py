@@ -12,40 +12,41 @@ import zmq
 from shunter.dispatch import sweep
 from shunter.dispatch.alarm_clock import AlarmClock
 from shunter.dispatch.dispatcher import Dispatcher, heed_cancellation
-from shunter.dispatch.intake import IntakeRules
-from shunter.dispatch.rules import CALLBACK_FACTOR, CallbackRules, Rules
 from shunter.errors import JobError, SettingsError, StoreError
 from shunter.gateway.callbacks import CallbackCaller
 from shunter.gateway.clocks import SteadyClock, host_clock
 from shunter.gateway.http.application import http_app
 from shunter.gateway.http.worker_calls import HttpWorkers
 from shunter.gateway.ids import Ids
-from shunter.gateway.key_list import REFRESH_SECONDS, KeyList
-from shunter.gateway.udp.gateway import UdpGateway, UdpRules
+from shunter.gateway.key_list import REFRESH_SECONDS
+from shunter.gateway.service_rules import (
+    caller_files_of,
+    check_exposures,
+    health_rules_of,
+    http_files_of,
+    key_list_of,
+    rules_of,
+    udp_rules_of,
+)
+from shunter.gateway.udp.gateway import UdpGateway
 from shunter.gateway.udp.key_look_up import udp_keys
 from shunter.gateway.zmq.backend import Backend
 from shunter.gateway.zmq.frontend import Frontend
-from shunter.key_file import read_key_file
 from shunter.model.allowed_hosts import allowed_hosts
-from shunter.model.health import HealthRules
-from shunter.model.key import Role
 from shunter.model.presence import Skews
 from shunter.model.redaction import redacted_url
-from shunter.model.retry import Retry
 from shunter.model.run_secrets import RunSecrets
 from shunter.net.curve import CurveGate, CurveListener
 from shunter.net.environment import REAL, Environment
-from shunter.net.exposure import check_exposure
-from shunter.net.tls import CallerFiles, ServerFiles
+from shunter.net.tls import CallerFiles
 from shunter.net.transport import ZmqContext
 from shunter.net.web.server import HttpServer
 from shunter.refusal_log import RefusalLog
 from shunter.secret_file import secret_of
-from shunter.settings import AuthSettings, HttpSettings, Settings
+from shunter.settings import Settings
 from shunter.store.key_records import SECRET_BYTES
 from shunter.store.port import Store
 from shunter.store.registry import store_mark
-from shunter.wire.udp import naming
 
 ALARM_SECONDS = 0.1
 CATCH_UP_SECONDS = 0.5
@@ -373,125 +374,3 @@ class Service:
 
     def _refused(self, worker_id: str, error: JobError) -> None:
         self._refusals.note(worker_id, type(error).__name__, str(error))
-
-
-def udp_rules_of(settings: Settings) -> UdpRules:
-    """Take from the settings what the UDP gateway goes by."""
-    udp = settings.udp
-    return UdpRules(
-        confirm_timeout=udp.confirm_timeout,
-        heartbeat_timeout=udp.heartbeat_timeout,
-        timeout_task_placement=udp.timeout_task_placement,
-        max_packet_bytes=udp.max_packet_bytes,
-        max_tasks_per_client=udp.max_tasks_per_client,
-    )
-
-
-def key_list_of(settings: Settings) -> KeyList:
-    """Return the list of keys that a dispatcher goes by."""
-    auth = settings.auth
-    own = read_key_file(auth.key_file) if auth.key_file else None
-    if own is not None and own.role is not Role.DISPATCHER:
-        raise SettingsError(
-            "the system",
-            "auth.key_file",
-            f"{auth.key_file}, the key of a {own.role}",
-            "a key that `shunter key new NAME --role dispatcher` made",
-        )
-    return KeyList(own, file=auth.keys)
-
-
-KEYS = "keys (auth.key_file)"
-TLS = "TLS (http.tls_certificate and http.tls_key)"
-
-
-def check_exposures(settings: Settings) -> None:
-    """Refuse addresses that other hosts reach, unless keys or the user's word allow them."""
-    udp, plain, http = settings.udp, settings.zmq, settings.http
-    has_keys = bool(settings.auth.key_file)
-    if plain.enabled:
-        for key, where in (("zmq.frontend", plain.frontend), ("zmq.backend", plain.backend)):
-            check_exposure(
-                key,
-                where,
-                is_guarded=plain.insecure or has_keys,
-                remedy=f"{KEYS}, or zmq.insecure = true among friends",
-            )
-    if udp.enabled:
-        check_exposure(
-            "udp.client_address.host",
-            udp.client_address.host,
-            is_guarded=udp.insecure or has_keys or bool(udp.secret_file),
-            lacks="no keys and no secret",
-            remedy=f"{KEYS}, a secret in udp.secret_file, or udp.insecure = true",
-        )
-    if http.enabled:
-        has_tls = bool(http.tls_certificate)
-        check_exposure(
-            "http.host",
-            http.host,
-            is_guarded=http.insecure or (has_keys and has_tls),
-            lacks="no TLS, so that keys would travel in clear" if has_keys else "no keys",
-            remedy=f"{TLS if has_keys else KEYS}, or http.insecure = true among friends",
-        )
-
-
-def caller_files_of(auth: AuthSettings) -> CallerFiles:
-    """Return whom our calls to workers trust, and what they show."""
-    return CallerFiles(ca=auth.ca_file, certificate=auth.tls_certificate, key=auth.tls_key)
-
-
-def http_files_of(http: HttpSettings) -> ServerFiles | None:
-    """Return what the HTTP gateway shows its callers, if it speaks TLS."""
-    if not http.tls_certificate:
-        return None
-    return ServerFiles(
-        section="http",
-        certificate=http.tls_certificate,
-        key=http.tls_key,
-        client_ca=http.tls_client_ca,
-    )
-
-
-def health_rules_of(settings: Settings) -> HealthRules:
-    """Take from the settings how HTTP workers are watched."""
-    workers = settings.dispatcher.workers
-    return HealthRules(
-        ping_interval=workers.ping_interval / 1000,
-        max_retries=max(1, workers.max_retries),
-        dead_ping_interval=workers.dead_worker_ping_interval / 1000,
-        dead_max_retries=workers.dead_worker_max_retries,
-        verification_interval=settings.dispatcher.jobs.job_verification_interval / 1000,
-        kill_within=settings.lease.kill_within,
-    )
-
-
-def rules_of(settings: Settings) -> Rules:
-    """Take from the settings what a dispatcher goes by."""
-    jobs, calls = settings.dispatcher.jobs, settings.callbacks
-    return Rules(
-        intake=IntakeRules(
-            max_payload_bytes=settings.zmq.max_message_bytes,
-            refuse_unknown_types=jobs.unknown_types == "refuse",
-            callback_hosts=allowed_hosts(calls.allowed_hosts),
-        ),
-        callbacks=CallbackRules(
-            max_tries=calls.max_tries,
-            timeout=calls.timeout_seconds,
-            at_once=calls.at_once,
-            at_once_by_scheme={naming.SCHEME: naming.NOTICES_AT_ONCE},
-            waits=Retry(
-                delay=calls.first_delay_seconds,
-                factor=CALLBACK_FACTOR,
-                max_delay=calls.max_delay_seconds,
-            ),
-        ),
-        lease=settings.lease,
-        cooldown=jobs.cooldown_period / 1000,
-        max_losses=jobs.max_losses,
-        resend_after=settings.zmq.resend_after_seconds,
-        task_timeout=settings.udp.task_timeout,
-        expiry_grace=2 * settings.worker.kill_grace_seconds + 3.0,
-        silent_after=settings.zmq.worker_expire_seconds,
-        retention=settings.store.retention_days * 86400,
-    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from shunter.errors import SettingsError
-from shunter.gateway.service import check_exposures
+from shunter.gateway.service_rules import check_exposures
 from shunter.settings import AuthSettings, HttpSettings, Settings
 
 KEYS = AuthSettings(key_file="key.toml")
