@@ -34,6 +34,9 @@ HANDSHAKE_MILLISECONDS = 5_000
 LOOK_SECONDS, WATCHFUL_SECONDS, SECONDS_EACH = 0.25, 0.05, 0.0002
 """How often connections are looked at; while there is much unread; and later for each of them."""
 
+MOST_TRIMS = 40
+"""How often memory is given back after somebody was cut off, until it is as it was."""
+
 GROWTH_BYTES = 16 * 1024 * 1024
 """Connections are looked at whenever the process has grown by so much."""
 
@@ -118,7 +121,7 @@ class Connections:
         self.heard_peers: set[bytes] = set()
         self._calm_bytes = self._seen_bytes = self._process_bytes()
         self._was_rejected = False
-        self._will_trim = False
+        self._trims_left = 0
         self._is_watchful = False
         self.cut_off = 0
         self._socket = socket
@@ -196,10 +199,11 @@ class Connections:
         """
         self.heard_peers.clear()
         self.take_events()
-        if self._will_trim:
-            self._will_trim = False
-            return_memory()
         now = self._process_bytes()
+        if self._trims_left and now - self._calm_bytes >= GROWTH_BYTES:
+            self._trims_left -= 1
+            return_memory()
+            now = self._process_bytes()
         self._seen_bytes = min(self._seen_bytes, now)
         is_grown = now - self._seen_bytes >= GROWTH_BYTES
         if not len(self) or not (is_grown or self._is_watchful):
@@ -217,7 +221,8 @@ class Connections:
             most=(1 + messages_ahead) * self._message_bytes + SMALL_BYTES,
             together=max(UNREAD_BYTES, 2 * self._message_bytes),
         )
-        self._will_trim = bool(chosen)  # once ZeroMQ has let go of it
+        if chosen:
+            self._trims_left = MOST_TRIMS  # ZeroMQ lets go of it in its own time
         for fd in chosen:
             self._cut_off(fd)
 

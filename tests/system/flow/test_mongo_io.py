@@ -173,7 +173,9 @@ def test_a_server_that_does_not_answer_is_named_without_its_password(
 ) -> None:
     monkeypatch.setattr(mongo_client, "ANSWER_SECONDS", 0.2)
 
-    with pytest.raises(FlowError, match=r"^mongodb://me:\*\*\*@127.0.0.1:1/my: the server does not") as found:
+    with pytest.raises(
+        FlowError, match=r"^mongodb://me:\*\*\*@127.0.0.1:1/my: the server does not"
+    ) as found:
         make("mongodb://me:secret@127.0.0.1:1/my", "things").open(None)
     assert "secret" not in str(found.value)
     with pytest.raises(FlowError, match="a URL is such as mongodb://host:27017/database"):
