@@ -23,7 +23,7 @@ from shunter.client import Client, UdpClient
 from shunter.flow.runners.engines.links import LinkEnvelope
 from shunter.flow.runners.engines.network import InboxAddress, Way
 from shunter.flow.runners.engines.sockets import InboxSocket, PeerSocket
-from shunter.flow.runtime.codec import Codec
+from shunter.flow.runtime.codec import EventCodec
 from shunter.flow.runtime.inbox import Inbox
 from shunter.model.report import Advance, Held, Report
 from shunter.model.retry import Retry
@@ -277,7 +277,7 @@ def test_mutants_over_udp(station: Station) -> None:
                     time.sleep(0.005)  # else the system throws them away
 
 
-def envelopes(codec: Codec) -> Iterable[Frames]:
+def envelopes(codec: EventCodec) -> Iterable[Frames]:
     kind, body = codec.encode([1, "two", {"three": 3}])
     yield pack(LinkEnvelope("mutant", 0, 1, 3, kind)), body
     yield pack(LinkEnvelope("mutant", 3, 4, 3, kind)), body
@@ -288,7 +288,7 @@ def envelopes(codec: Codec) -> Iterable[Frames]:
 @pytest.mark.timeout(3600 if IS_LONG else 300)
 def test_mutants_in_the_inbox_of_an_engine() -> None:
     """The token is known to them, else they would be cut off at once."""
-    codec, token, faults = Codec({}), b"t" * 16, list[str]()
+    codec, token, faults = EventCodec({}), b"t" * 16, list[str]()
     inbox = Inbox(["good", "mutant"], limit=1000)
     got: list[object] = []
     number = 0
