@@ -59,7 +59,8 @@ def expect_all_to_end(yard: Yard, station: Station, ids: list[str]) -> None:
     client = yard.client(station)
 
     def are_done() -> bool:
-        return set(ids) <= {job.id for job in client.jobs(status=Status.COMPLETED, limit=500)}
+        found = client.jobs(job_ids=ids)
+        return len(found) == len(ids) and all(it.status is Status.COMPLETED for it in found)
 
     assert 50 <= len(ids) < 250
     until(are_done, what="all jobs that were accepted before the backup")

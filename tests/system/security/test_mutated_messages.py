@@ -75,12 +75,13 @@ FRONTEND = [
     (b"", pack(["plain"])),
     *IN_PARTS,
 ]
+SECRETS = (bytes(16),)
 BACKEND = [
     full(Kind.READY, messages.Hello("m-worker", 1, (Handler("m-1", retry=Retry()),), 2, 1)),
     full(Kind.PING, messages.Beat(2, 1, 2, HELD)),
-    full(Kind.RESULTS, messages.Reports(1, 2, (Report("m-job", 1, pack(3), log="said"),))),
-    full(Kind.RETURN, messages.Returned(2, HELD, "no room")),
-    full(Kind.PROGRESS, messages.Advances((Advance("m-job", 1, 0.5),))),
+    full(Kind.RESULTS, messages.Reports(1, 2, (Report("m-job", 1, pack(3), log="said"),), SECRETS)),
+    full(Kind.RETURN, messages.Returned(2, HELD, "no room", SECRETS)),
+    full(Kind.PROGRESS, messages.Advances((Advance("m-job", 1, 0.5),), SECRETS)),
     full(Kind.RESIGN, messages.Farewell("m-worker")),
     (b"", b"PING"),
     (b"", pack("a result")),
