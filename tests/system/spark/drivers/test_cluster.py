@@ -160,6 +160,7 @@ def test_a_program_that_is_submitted_has_its_master_its_settings_and_its_code_in
 # ---- drivers of our own
 
 
+@pytest.mark.skipif(not IS_LONG, reason="make soak; every day it is shown by test_memory.py")
 def test_the_first_task_that_memory_ends_ends_the_run(
     cluster: LocalSparkCluster, tmp_path: Path
 ) -> None:
@@ -183,6 +184,7 @@ def test_the_first_task_that_memory_ends_ends_the_run(
     assert not (tmp_path / "out.jsonl").exists()
 
 
+@pytest.mark.skipif(not IS_LONG, reason="make soak; every day it is shown by test_placement.py")
 def test_a_stream_and_then_engines_in_executors_that_outlive_the_death_of_one(
     cluster: LocalSparkCluster, bare_python: Path, tmp_path: Path
 ) -> None:
