@@ -325,8 +325,10 @@ def notice(params: Params, transmission_id: int | str | None = None) -> bytes:
 
 def padded(packet: bytes, size: int) -> bytes:
     """Write a packet with so much padding that it has `size` bytes at least."""
+    if len(packet) >= size:
+        return packet
     lacking = size - len(packet) - len(_PADDING % b"") + 1
-    return packet if lacking <= 0 else packet[:-1] + _PADDING % (b"." * lacking)
+    return packet[:-1] + _PADDING % (b"." * max(lacking, 1))
 
 
 def answer(

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from shunter.wire.udp.methods import (
@@ -159,6 +159,7 @@ def test_every_method_has_a_round_trip() -> None:
 
 
 @given(PARAMS, IDS, st.integers(0, 1200))
+@example(NotifyTask(status="success", task_id=0), 0, 103)
 def test_a_padded_packet_is_long_enough_and_says_the_same(
     params: Params, transmission_id: int | str, size: int
 ) -> None:
