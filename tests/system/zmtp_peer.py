@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import struct
+import time
 from pathlib import Path
 
 GREETING = b"\xff" + bytes(8) + b"\x7f\x03\x00" + b"NULL".ljust(20, b"\0") + bytes(32)
@@ -11,11 +12,19 @@ MORE, LAST, COMMAND = 1, 0, 4
 LONG = 2
 
 
+OPEN: list[ZmtpPeer] = []
+"""All that were made, to be closed by whoever made them."""
+
+BYTES_PER_SECOND = 100_000_000
+"""How fast bytes without an end are sent: a busy machine needs a moment to see that it is much."""
+
+
 class ZmtpPeer:
     """One connection, made or accepted, with the greeting behind it."""
 
     def __init__(self, connection: socket.socket, kind: bytes, identity: bytes = b"") -> None:
         self.connection = connection
+        OPEN.append(self)
         connection.settimeout(20.0)
         connection.sendall(GREETING)
         properties = (b"Socket-Type", kind), (b"Identity", identity)
@@ -49,11 +58,14 @@ class ZmtpPeer:
 
     def sends_until_cut_off(self, chunk: bytes, most: int) -> int:
         """Send the same bytes again and again; return how many went before the connection broke."""
-        sent = 0
+        sent, began = 0, time.monotonic()
         try:
             while sent < most:
                 self.connection.sendall(chunk)
                 sent += len(chunk)
+                ahead = sent / BYTES_PER_SECOND - (time.monotonic() - began)
+                if ahead > 0.01:
+                    time.sleep(ahead)
         except (OSError, TimeoutError):
             pass
         return sent

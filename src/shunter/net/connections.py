@@ -121,7 +121,7 @@ class Connections:
         self.heard_peers: set[bytes] = set()
         self._calm_bytes = self._seen_bytes = self._process_bytes()
         self._was_rejected = False
-        self._trims_left = 0
+        self._trims_left, self._bytes_before = 0, 0
         self._is_watchful = False
         self.cut_off = 0
         self._socket = socket
@@ -200,7 +200,7 @@ class Connections:
         self.heard_peers.clear()
         self.take_events()
         now = self._process_bytes()
-        if self._trims_left and now - self._calm_bytes >= GROWTH_BYTES:
+        if self._trims_left and now - self._bytes_before >= GROWTH_BYTES:
             self._trims_left -= 1
             return_memory()
             now = self._process_bytes()
@@ -222,7 +222,8 @@ class Connections:
             together=max(UNREAD_BYTES, 2 * self._message_bytes),
         )
         if chosen:
-            self._trims_left = MOST_TRIMS  # ZeroMQ lets go of it in its own time
+            # ZeroMQ lets go of it in its own time
+            self._trims_left, self._bytes_before = MOST_TRIMS, self._calm_bytes
         for fd in chosen:
             self._cut_off(fd)
 

@@ -37,6 +37,8 @@ ABANDONED_SECONDS = 15.0
 
 POLL_MILLISECONDS = 10
 
+REVOKED = "the key of these engines was revoked; give them a new one"
+
 REQUESTS_AHEAD = 4
 """How many requests of one connection ZeroMQ reads before they are answered."""
 
@@ -131,6 +133,8 @@ class Engine:
                     self._remove()
                 if self._deployment and self._is_revoked:
                     log.warning("the key of these engines was revoked, the flow is removed")
+                    self._news.put((self._run_id, "failed", REVOKED))
+                    self._pass_on_news()
                     self._remove()
                 if time.monotonic() - self._heard > self._deserted_after:
                     log.warning("nobody is there, the engine ends")
@@ -172,7 +176,7 @@ class Engine:
         number = 0
         try:
             if self._is_revoked:
-                raise FlowError("the key of these engines was revoked; give them a new one")
+                raise FlowError(REVOKED)
             request = messages.request(message)
             number = request.id
             if isinstance(request, messages.Prepare):
