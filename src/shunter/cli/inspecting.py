@@ -57,7 +57,7 @@ def jobs(
     console = Terminal()
     with client_of(settings, codec=codec) as client:
         found = client.jobs(
-            status=_status(status),
+            status=None if status is None else status_named(status),
             type=job_type,
             worker_id=worker_id,
             namespace=namespace,
@@ -176,6 +176,8 @@ def _story(job: Job) -> Table:
     ]
     if job.wait_until:
         rows.append(("waits until", _when(job.wait_until, now)))
+    if job.rerun_of:
+        rows.append(("rerun of", job.rerun_of))
     if job.unique_key:
         rows.append(("unique key", job.unique_key))
     if job.namespace:
@@ -241,9 +243,8 @@ def _table(*columns: str) -> Table:
     return table
 
 
-def _status(word: str | None) -> Status | None:
-    if word is None:
-        return None
+def status_named(word: str) -> Status:
+    """Return the status that a word on the command line means, or raise a SettingsError."""
     for status in Status:
         if word in (status.value, status.word, status.word.replace(" ", "-")):
             return status

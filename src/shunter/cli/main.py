@@ -331,6 +331,59 @@ def cancel(
 
 
 @app.command()
+def rerun(
+    job_ids: Annotated[
+        list[str] | None, typer.Argument(metavar="[ID]...", help="Ended jobs; else a filter.")
+    ] = None,
+    args: Annotated[
+        str | None, typer.Option(metavar="JSON", help="Call them with this list of arguments.")
+    ] = None,
+    kwargs: Annotated[
+        str | None, typer.Option(metavar="JSON", help="Call them with these named arguments.")
+    ] = None,
+    job_type: Annotated[str | None, typer.Option("--type", help="Jobs of this type.")] = None,
+    status: Annotated[
+        str | None, typer.Option(help="completed, failed or cancelled; else failed.")
+    ] = None,
+    error: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="Jobs whose error contains this text.")
+    ] = None,
+    since: Annotated[
+        str | None, typer.Option(help="Jobs submitted from then on: 90m, 24h, 7d, or a date.")
+    ] = None,
+    until: Annotated[
+        str | None, typer.Option(help="Jobs submitted before then: 90m, 24h, 7d, or a date.")
+    ] = None,
+    namespace: Annotated[str | None, typer.Option(help="Jobs of this namespace.")] = None,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="With a filter: rerun them; else they are counted.")
+    ] = False,
+    app_spec: CodecAppOption = None,
+    dispatchers: DispatcherOption = None,
+    config_file: ConfigOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Do ended jobs again, each as a new job: those named, or those that a filter finds."""
+    from shunter.cli import rerunning
+
+    loaded = load_settings(config_file, os.environ, {"client.dispatchers": dispatchers})
+    wanted = rerunning.RerunFilter(
+        type=job_type, status=status, namespace=namespace, error=error, since=since, until=until
+    )
+    raise typer.Exit(
+        rerunning.rerun(
+            loaded.settings,
+            job_ids or [],
+            wanted,
+            rerunning.new_arguments(args, kwargs),
+            yes=yes,
+            as_json=as_json,
+            codec=codec_of(app_spec),
+        )
+    )
+
+
+@app.command()
 def workers(
     dispatchers: DispatcherOption = None,
     config_file: ConfigOption = None,

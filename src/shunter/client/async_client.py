@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import os
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from functools import partial
 from os import PathLike
 from typing import Any
@@ -20,15 +20,17 @@ from msgspec.structs import asdict, force_setattr, replace
 from shunter.app import JobFunction, payload_of
 from shunter.client.addresses import checked_addresses
 from shunter.client.handle import AsyncJob, raise_refusal
-from shunter.client.opening import is_same_call, opened_job, sealed_payload
+from shunter.client.opening import is_same_call, opened_job, opened_payload, sealed_payload
 from shunter.client.pending_outcomes import PendingOutcomes
 from shunter.client.session import DispatcherSession, OpenSession, Session
 from shunter.codec import Codec
 from shunter.context import current_context
 from shunter.errors import JobNotFound, JobRefused, ResultTimeout, UniqueKeyTaken
 from shunter.key_file import read_caller_key
+from shunter.model.document import NIL
 from shunter.model.identity import timed_id
 from shunter.model.job import Callback, Job
+from shunter.model.resubmission import resubmission
 from shunter.model.retry import Retry
 from shunter.model.submission import Receipt, Submission
 from shunter.model.worker import Worker
@@ -51,6 +53,9 @@ from shunter.wire.messages import (
 BATCH_JOBS = 500
 BATCHES_UNDER_WAY = 4
 SHOWN_AT_ONCE = 500
+
+RERUN_AT_ONCE = 100
+"""So many jobs that are to be done again are here at the same time, with their payloads."""
 
 JobType = str | JobFunction[..., Any]
 
@@ -159,6 +164,65 @@ class AsyncClient:
         (handle,) = await self._send([self._wish(job_type, payload, job_id)], self._codec)
         return handle
 
+    async def rerun(
+        self,
+        job_id: str,
+        *,
+        args: Sequence[Any] | None = None,
+        kwargs: Mapping[str, Any] | None = None,
+        new_id: str = "",
+    ) -> AsyncJob:
+        """Do an ended job again, as a new one; return when that is stored.
+
+        It has the arguments of the first, or all of `args` and `kwargs` in their place. Under a
+        `new_id` of yours it may be asked for again and remains one job.
+        """
+        (handle,) = await self.rerun_many([job_id], args=args, kwargs=kwargs, new_ids=[new_id])
+        return handle
+
+    async def rerun_many(
+        self,
+        job_ids: Sequence[str],
+        *,
+        args: Sequence[Any] | None = None,
+        kwargs: Mapping[str, Any] | None = None,
+        new_ids: Sequence[str] = (),
+    ) -> list[AsyncJob]:
+        """Do ended jobs again, each as a new one; raise JobNotFound if one is not there."""
+        ids, names = list(job_ids), list(new_ids) or [""] * len(job_ids)
+        handles: list[AsyncJob] = []
+        payload = None
+        if args is not None or kwargs is not None:
+            payload = payload_of(*(args or ()), **(kwargs or {}))
+        for start in range(0, len(ids), RERUN_AT_ONCE):
+            some = ids[start : start + RERUN_AT_ONCE]
+            found = {job.id: job for job in await self._jobs_in_full(list(dict.fromkeys(some)))}
+            wishes = []
+            for job_id, new_id in zip(some, names[start:], strict=False):
+                if job_id not in found:
+                    raise JobNotFound(job_id)
+                wishes.append(self._rerun_wish(found[job_id], payload, new_id))
+            for batch in batches(wishes, lambda wish: len(wish.payload), most=BATCH_JOBS):
+                handles += await self._send(batch, self._codec)
+        return handles
+
+    def _rerun_wish(self, job: Job, payload: bytes | None, new_id: str) -> Submission:
+        """Return what to submit; what is encrypted is so for one job, and is sealed anew."""
+        new_id = new_id or self._new_id()
+        if payload is None:
+            payload = opened_payload(self._codec, job.payload or NIL, job.id, job.type)
+        payload = sealed_payload(self._codec, payload, new_id, job.type)
+        options = {
+            name: value
+            for name, value in asdict(self._options).items()
+            if value is not None and name != "reply"
+        }
+        wish = resubmission(job, new_id=new_id, payload=payload, reply=self._options.reply)
+        return replace(wish, **options)
+
+    def _new_id(self) -> str:
+        return timed_id(self._environment.wall(), int.from_bytes(self._environment.token_bytes(10)))
+
     def _codec_for(self, job: JobType) -> Codec | None:
         """Return the codec of the function's own app, or else the client's."""
         return (job.codec if isinstance(job, JobFunction) else None) or self._codec
@@ -175,9 +239,7 @@ class AsyncClient:
                 retry=handler.retry if options.retry is None else options.retry,
             )
         assert isinstance(job_type, str)
-        job_id = job_id or timed_id(
-            self._environment.wall(), int.from_bytes(self._environment.token_bytes(10))
-        )
+        job_id = job_id or self._new_id()
         payload = sealed_payload(self._codec_for(job), payload, job_id, job_type)
         if len(payload) > self._max_payload_bytes + 16:
             raise JobRefused(

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Callable,
+    Coroutine,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from functools import partial
 from os import PathLike
 from typing import Any, TypeVar
@@ -127,6 +135,34 @@ class Client:
         """Submit a payload that is a msgpack document already, perhaps under an id of yours."""
         work = self._async.submit_raw(job_type, payload, job_id=job_id)
         return SubmittedJob(self, self._do(work))
+
+    def rerun(
+        self,
+        job_id: str,
+        *,
+        args: Sequence[Any] | None = None,
+        kwargs: Mapping[str, Any] | None = None,
+        new_id: str = "",
+    ) -> SubmittedJob:
+        """Do an ended job again, as a new one; return when that is stored.
+
+        It has the arguments of the first, or all of `args` and `kwargs` in their place. Under a
+        `new_id` of yours it may be asked for again and remains one job.
+        """
+        work = self._async.rerun(job_id, args=args, kwargs=kwargs, new_id=new_id)
+        return SubmittedJob(self, self._do(work))
+
+    def rerun_many(
+        self,
+        job_ids: Sequence[str],
+        *,
+        args: Sequence[Any] | None = None,
+        kwargs: Mapping[str, Any] | None = None,
+        new_ids: Sequence[str] = (),
+    ) -> list[SubmittedJob]:
+        """Do ended jobs again, each as a new one; raise JobNotFound if one is not there."""
+        work = self._async.rerun_many(job_ids, args=args, kwargs=kwargs, new_ids=new_ids)
+        return [SubmittedJob(self, handle) for handle in self._do(work)]
 
     def as_completed(
         self, jobs: Iterable[SubmittedJob], timeout: float | None = None

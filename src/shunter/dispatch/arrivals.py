@@ -63,12 +63,18 @@ class Submitter(Struct, frozen=True):
 
     `reply_to` is who wants to hear of the job. `notice` is a callback that the gateway makes
     itself: it needs no leave, as one that a client asks for does. `namespace` is that of the
-    client's key.
+    client's key, and `sees_all` tells whether it may also rerun jobs of others.
     """
 
     reply_to: ReplyTo | None = None
     notice: Callback | None = None
     namespace: str = ""
+    sees_all: bool = False
+
+    @property
+    def scope(self) -> JobScope:
+        """The jobs that the client may rerun."""
+        return JobScope(self.namespace, self.sees_all)
 
 
 NOBODY = Submitter()
@@ -250,4 +256,6 @@ class Arrivals:
         ids.update(ask.job_id for ask in self.cancel_requests)
         ids.update(job.id for job in self.unplaced)
         ids.update(called.job_id for called in self.callback_attempts if called.is_disputed)
+        for submitted in self.submitted:
+            ids.update(wish.rerun_of for wish in submitted.submissions if wish.rerun_of)
         return ids

@@ -74,6 +74,7 @@ def admit(
         wait_until=not_before if not_before is not None and not_before > now else None,
         unique_key=submission.unique_key,
         namespace=submitter.namespace,
+        rerun_of=submission.rerun_of,
         retry=submission.retry
         if submission.retry is not None
         else handler.retry
@@ -99,6 +100,8 @@ def _faults(submission: Submission, rules: IntakeRules) -> Iterator[tuple[str, s
         yield "id", f"found {submission.id[:64]!r}; send {NAME_RULE}"
     if not is_name(submission.type):
         yield "type", f"found {submission.type[:64]!r}; send {NAME_RULE}"
+    if submission.rerun_of is not None and not is_name(submission.rerun_of):
+        yield "rerun_of", f"found {submission.rerun_of[:64]!r}; send the id of an ended job"
     if len(submission.payload) > rules.max_payload_bytes + DOCUMENT_BYTES:
         yield (
             "payload",

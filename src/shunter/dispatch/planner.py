@@ -85,7 +85,7 @@ class Planner:
             self._advance(worker_id, advance, plan)
         self._placement.start_claimed(plan)
         for submitted in arrivals.submitted:
-            self._placement.insert(submitted, plan)
+            self._placement.insert(submitted, stored, plan)
         plan.claims = list(self._placement.claims(now))
         return plan
 

@@ -173,7 +173,7 @@ class Service:
                 group.create_task(self._every(self._verification_seconds, self._verify)),
                 group.create_task(self._every(HOUSEKEEPING_SECONDS, self._keep_house)),
                 group.create_task(self._frontend.answer_questions()),
-                group.create_task(self._frontend.cancel_audited()),
+                group.create_task(self._frontend.perform_audited()),
                 group.create_task(self._watch()),
             ]
             if self._keys.is_on:

@@ -13,7 +13,10 @@ from shunter.model.retry import Retry
 
 
 class Submission(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """A job that a client wants done. What is None is decided by the handler's defaults."""
+    """A job that a client wants done. What is None is decided by the handler's defaults.
+
+    `rerun_of` names an ended job whose work is to be done again (`rerun.py`).
+    """
 
     id: str
     type: str
@@ -29,6 +32,7 @@ class Submission(Struct, frozen=True, array_like=True, forbid_unknown_fields=Tru
     callback: Callback | None = None
     reply: bool = True
     place_within: float | None = None
+    rerun_of: str | None = None
 
 
 class Receipt(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):

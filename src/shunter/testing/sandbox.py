@@ -8,20 +8,28 @@ with Sandbox(app) as sandbox:
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from shunter.app import App, JobFunction, payload_of
 from shunter.client.async_client import JobOptions
-from shunter.client.handle import value_of
-from shunter.client.opening import is_same_call, opened_job, opened_outcome, sealed_payload
+from shunter.client.handle import raise_refusal, value_of
+from shunter.client.opening import (
+    is_same_call,
+    opened_job,
+    opened_outcome,
+    opened_payload,
+    sealed_payload,
+)
 from shunter.codec import Codec
 from shunter.dispatch import sweep
 from shunter.dispatch.dispatcher import Dispatcher
 from shunter.dispatch.rules import Rules
 from shunter.errors import JobNotFound, JobRefused, ResultTimeout, UniqueKeyTaken
+from shunter.model.document import NIL
 from shunter.model.identity import timed_id
 from shunter.model.job import Job, Status
+from shunter.model.resubmission import resubmission
 from shunter.model.submission import Receipt, Submission
 from shunter.store.memory import MemoryStore
 from shunter.testing.clock import VirtualClock
@@ -126,9 +134,11 @@ class Sandbox:
         """Submit a job; nothing runs before `run()`, `advance()` or `result()`."""
         job_type = job if isinstance(job, str) else job.name
         options = {name: getattr(self._options, name) for name in JobOptions.__struct_fields__}
-        job_id = timed_id(self.clock(), self._random.getrandbits(80))
+        job_id = self._new_id()
         payload = sealed_payload(self.codec, payload_of(*args, **kwargs), job_id, job_type)
-        wish = Submission(job_id, job_type, payload, **options)
+        return self._submitted(Submission(job_id, job_type, payload, **options))
+
+    def _submitted(self, wish: Submission) -> SandboxJob:
         receipts: list[Receipt] = []
         self.dispatcher.submit([wish], receipts.extend)
         finish(self.dispatcher.turn())
@@ -136,8 +146,28 @@ class Sandbox:
         if receipt.reason and (holder := self._same_job(wish, receipt)) is not None:
             return SandboxJob(self, holder)
         if receipt.reason:
-            raise JobRefused(job_id, receipt.field, receipt.reason)
+            raise_refusal(receipt)
         return SandboxJob(self, receipt.job_id)
+
+    def rerun(
+        self,
+        job_id: str,
+        *,
+        args: Sequence[Any] | None = None,
+        kwargs: Mapping[str, Any] | None = None,
+        new_id: str = "",
+    ) -> SandboxJob:
+        """Do an ended job again, as a new one, with its arguments or with these."""
+        job, new_id = self.job(job_id), new_id or self._new_id()
+        if args is None and kwargs is None:
+            payload = opened_payload(self.codec, job.payload or NIL, job.id, job.type)
+        else:
+            payload = payload_of(*(args or ()), **(kwargs or {}))
+        payload = sealed_payload(self.codec, payload, new_id, job.type)
+        return self._submitted(resubmission(job, new_id=new_id, payload=payload))
+
+    def _new_id(self) -> str:
+        return timed_id(self.clock(), self._random.getrandbits(80))
 
     def _same_job(self, wish: Submission, refused: Receipt) -> str | None:
         """Return the job that was meant where the same arguments were only sealed anew."""

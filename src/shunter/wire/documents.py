@@ -12,8 +12,9 @@ from operator import attrgetter
 from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
+from shunter.model.document import sealed_data_at
 from shunter.model.job import (
     Callback,
     Dispatch,
@@ -28,6 +29,7 @@ from shunter.model.limits import MAX_FACTOR, MAX_MOMENT, MAX_RETRIES, MAX_SECOND
 from shunter.model.queueing import PRIORITY_LIMIT
 from shunter.model.redaction import redacted_callback
 from shunter.model.report import Report
+from shunter.model.resubmission import resubmission
 from shunter.model.retry import Retry
 from shunter.model.submission import Submission
 from shunter.wire.checking import Document, Name, Text, checked
@@ -151,6 +153,18 @@ class JobRequest(Document, frozen=True, kw_only=True):
     callback: CallbackWish | None = None
 
 
+class RerunRequest(Document, frozen=True, kw_only=True):
+    """How an ended job is to be done again; without a payload, with its own.
+
+    The new job has this `id`, or one that is made up: name one so that a repeated request makes no
+    second job.
+    """
+
+    id: Name | None = None
+    payload: Value | UnsetType = UNSET
+    callback: CallbackWish | None = None
+
+
 class FailureWish(Document, frozen=True, kw_only=True):
     """What went wrong in a run."""
 
@@ -234,6 +248,7 @@ class JobDocument(Document, frozen=True, kw_only=True):
     place_within: float | None
     place_by: float | None
     unique_key: str | None
+    rerun_of: str | None
     namespace: str
     retry: RetryPolicy | None
     error: Failure | None
@@ -332,6 +347,25 @@ def submission_of(document: Any, *, new_id: str) -> Submission:
         callback=None if wish.callback is None else Callback(wish.callback.url),
         reply=False,
     )
+
+
+def rerun_of(document: Any, job: Job, *, new_id: str) -> Submission:
+    """Read how a job is to be done again, under `new_id` where no id is named."""
+    wish = checked(document, RerunRequest)
+    if wish.payload is not UNSET:
+        payload = document_of(wish.payload, "payload")
+    elif job.payload is None or sealed_data_at(job.payload) is not None:
+        raise BadDocument(
+            "payload",
+            f"that of job {job.id} is encrypted for that job alone; send it encrypted for id, or "
+            "rerun it with `shunter rerun --app` or Client(codec=...)",
+        )
+    else:
+        payload = job.payload
+    submission = resubmission(job, new_id=wish.id or new_id, payload=payload)
+    if wish.callback is None:
+        return submission
+    return replace(submission, callback=Callback(wish.callback.url))
 
 
 class HttpReport(Struct, frozen=True):

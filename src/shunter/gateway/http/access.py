@@ -24,6 +24,7 @@ ACCESS: dict[str, Opening] = {
     "browse": (Action.SEE_JOBS,),
     "show": (Action.SEE_JOBS,),
     "cancel": (Action.CANCEL,),
+    "rerun": (Action.SUBMIT,),
     "report": (Action.WORK,),
     "register": (Action.WORK,),
     "list_workers": (Action.SEE_SYSTEM,),

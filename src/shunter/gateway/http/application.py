@@ -59,6 +59,7 @@ def http_app(
         "report": jobs.report,
         "show": jobs.show,
         "cancel": jobs.cancel,
+        "rerun": jobs.rerun,
         "register": workers.register,
         "list_workers": workers.browse,
         "show_worker": workers.show,

@@ -12,7 +12,14 @@ from msgspec import Struct
 from shunter.gateway.http.access import ACCESS
 from shunter.net.web.refusals import ErrorDocument
 from shunter.wire.audit_documents import AuditPage, AuditQuery
-from shunter.wire.documents import JobDocument, JobPage, JobRequest, JobsWish, ResultWish
+from shunter.wire.documents import (
+    JobDocument,
+    JobPage,
+    JobRequest,
+    JobsWish,
+    RerunRequest,
+    ResultWish,
+)
 from shunter.wire.worker_documents import WorkerDocument, WorkerList, WorkerRequest
 
 TITLE = "Shunter"
@@ -71,6 +78,16 @@ OPERATIONS = (
         summary="Report how a run ended.",
         body=ResultWish,
         answers={200: JobDocument},
+        refusals=(*_CHANGING, 404, 409, 503),
+        needs_ready=True,
+    ),
+    Operation(
+        id="rerun",
+        method="POST",
+        path="/dispatcher/jobs/{id}/rerun",
+        summary="Do an ended job again: 201 if the new job is new, 200 if it is there by its id.",
+        body=RerunRequest,
+        answers={200: JobDocument, 201: JobDocument},
         refusals=(*_CHANGING, 404, 409, 503),
         needs_ready=True,
     ),

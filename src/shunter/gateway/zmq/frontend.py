@@ -9,7 +9,10 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TypeVar
+
+from msgspec import Struct
 
 from shunter.dispatch.arrivals import Submitter
 from shunter.dispatch.dispatcher import Dispatcher
@@ -70,6 +73,21 @@ NEEDED = {
 M = TypeVar("M", Submit, Cancel)
 
 
+class _AuditedOrder(Struct, frozen=True):
+    """What a client wants done, and what is to be written down of it if its key is an operator's.
+
+    `act` does it; `release` gives back what it holds if it can't be done.
+    """
+
+    identity: bytes
+    request: int
+    key: Key | None
+    action: str
+    targets: Sequence[str]
+    act: Callable[[], None]
+    release: Release
+
+
 class Frontend:
     """All clients that are connected by ZeroMQ. It is their ClientLink."""
 
@@ -88,7 +106,7 @@ class Frontend:
         self._new_id = new_id
         self._whole_bytes = 0
         self._is_choked = False
-        self._part_scope = EVERYTHING
+        self._part_sender: tuple[JobScope, Key | None] = EVERYTHING, None
         self._parts = PartedMessages(
             self._send_frames,
             self._receive_parted,
@@ -102,7 +120,7 @@ class Frontend:
         )
         self._questions = Questions(dispatcher, lambda: self._parts.is_clogged)
         self._audit = AuditLog(dispatcher, new_id=new_id)
-        self._audited: asyncio.Queue[tuple[bytes, Key | None, Cancel, Release]] = asyncio.Queue()
+        self._audited: asyncio.Queue[_AuditedOrder] = asyncio.Queue()
         self._undelivered = UndeliveredResults()
         self._unanswered: set[tuple[bytes, int]] = set()
         self.socket: LoopSocket
@@ -183,8 +201,7 @@ class Frontend:
 
     def _receive_parted(self, identity: bytes, _: Kind, body: Body, release: Release) -> None:
         try:
-            submit = decode(body, Submit)
-            self._unless_store_fails(self._submit, identity, self._part_scope, submit, release)
+            self._take_submit(identity, *self._part_sender, decode(body, Submit), release)
         except ProtocolError as error:
             release()
             self._refusals.note(peer_name(identity), "message", str(error))
@@ -215,17 +232,21 @@ class Frontend:
     def _receive_full(self, identity: bytes, scope: JobScope, kind: Kind, body: bytes) -> None:
         try:
             if kind is Kind.SUBMIT:
-                submit, release = decode(body, Submit), self._hold(len(body))
-                self._unless_store_fails(self._submit, identity, scope, submit, release)
+                submit, key = decode(body, Submit), self._keys.of(identity)
+                self._take_submit(identity, scope, key, submit, self._hold(len(body)))
             elif kind in PART_KINDS:
-                self._part_scope = scope  # of the message that this part may complete
+                self._part_sender = scope, self._keys.of(identity)  # who may complete a message
                 self._parts.take(kind, body, peer=identity)
             elif kind is Kind.CANCEL:
                 cancel, release = decode(body, Cancel), self._hold(len(body))
-                if self._audit.is_due(key := self._keys.of(identity)):
-                    self._audited.put_nowait((identity, key, cancel, release))
-                else:
-                    self._unless_store_fails(self._cancel, identity, scope, cancel, release)
+                key = self._keys.of(identity)
+                act = partial(
+                    self._unless_store_fails, self._cancel, identity, scope, cancel, release
+                )
+                order = _AuditedOrder(
+                    identity, cancel.request, key, "cancel job", cancel.job_ids, act, release
+                )
+                self._take_order(order)
             elif kind in self._questions:
                 for asker, busy in self._questions.put(identity, scope, kind, body):
                     self._dispatcher.counters["questions_put_off"] += 1
@@ -235,6 +256,27 @@ class Frontend:
         except ProtocolError as error:
             self._refusals.note(peer_name(identity), "message", str(error))
             self._refuse(identity, 0, str(error))
+
+    def _take_submit(
+        self,
+        identity: bytes,
+        scope: JobScope,
+        key: Key | None,
+        submit: Submit,
+        release: Release,
+    ) -> None:
+        """Take jobs in; those that an operator has done again are written down first."""
+        act = partial(self._unless_store_fails, self._submit, identity, scope, submit, release)
+        rerun = [wish.rerun_of for wish in submit.jobs if wish.rerun_of]
+        order = _AuditedOrder(identity, submit.request, key, "rerun job", rerun, act, release)
+        self._take_order(order)
+
+    def _take_order(self, order: _AuditedOrder) -> None:
+        """Do at once what need not be written down."""
+        if order.targets and self._audit.is_due(order.key):
+            self._audited.put_nowait(order)
+        else:
+            order.act()
 
     def _unless_store_fails(
         self,
@@ -287,22 +329,23 @@ class Frontend:
     def _submitter(self, gateway: str, identity: bytes, scope: JobScope) -> Submitter:
         """Name the client; an identity that ZeroMQ made up holds for this run of ours only."""
         own = self._dispatcher.id if identity[:1] == b"\0" else None
-        return Submitter(ReplyTo(gateway, bytes(identity), own), namespace=scope.namespace)
+        reply_to = ReplyTo(gateway, bytes(identity), own)
+        return Submitter(reply_to, namespace=scope.namespace, sees_all=scope.sees_all)
 
     # ---- what operators do
 
-    async def cancel_audited(self) -> None:
-        """Cancel for operators, for ever: what they do is written down first."""
+    async def perform_audited(self) -> None:
+        """Do what operators ask for, for ever: it is written down first."""
         while True:
-            identity, key, cancel, release = await self._audited.get()
+            order = await self._audited.get()
             try:
-                await self._audit.note(key, "cancel job", cancel.job_ids, "over ZeroMQ")
+                await self._audit.note(order.key, order.action, order.targets, "over ZeroMQ")
             except StoreError as error:
-                release()
-                self._refuse(identity, cancel.request, str(error), RefusalCode.STORE_FAILS)
+                order.release()
+                code = RefusalCode.STORE_FAILS
+                self._refuse(order.identity, order.request, str(error), code)
             else:
-                scope = scope_of(key)
-                self._unless_store_fails(self._cancel, identity, scope, cancel, release)
+                order.act()
 
     # ---- questions
 

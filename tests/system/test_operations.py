@@ -1,0 +1,104 @@
+"""What operators do with a running system: rerun, pause, drain. One dispatcher for all tests."""
+
+from __future__ import annotations
+
+import json
+
+import httpx
+import pytest
+
+from shunter import Client, JobFailed, JobNotFound, JobRefused, Status
+from system.calls import calls
+from system.http.conftest import refused
+from system.yard import PATIENCE, Station, Yard
+
+JOBS = "/dispatcher/jobs/"
+
+
+@pytest.fixture(scope="module")
+def station(shared_yard: Yard) -> Station:
+    made = shared_yard.dispatcher()
+    shared_yard.worker(made, slots=2)
+    return made
+
+
+@pytest.fixture(scope="module")
+def client(shared_yard: Yard, station: Station) -> Client:
+    return shared_yard.client(station)
+
+
+def post(station: Station, path: str, body: object) -> httpx.Response:
+    return calls.post(station.url + path, json=body, timeout=PATIENCE)
+
+
+# ---- rerun
+
+
+def test_a_job_is_rerun_by_the_client_and_over_http(station: Station, client: Client) -> None:
+    first = client.submit("add", 1, 2)
+    assert first.result(PATIENCE) == 3
+
+    again = client.rerun(first.id, kwargs={"left": 10, "right": 20}, new_id="again/1")
+    repeated = client.rerun(first.id, kwargs={"left": 10, "right": 20}, new_id="again/1")
+    made = post(station, f"{JOBS}{first.id}/rerun", {"id": "by-http"})
+    edited = post(station, f"{JOBS}{first.id}/rerun", {"payload": [5, 6]})
+
+    assert again.result(PATIENCE) == repeated.result(PATIENCE) == 30
+    assert client.job("again/1").rerun_of == first.id
+    assert (made.status_code, edited.status_code) == (201, 201)
+    assert made.headers["location"] == f"{JOBS}by-http"
+    assert made.json()["rerun_of"] == first.id
+    assert client.job_handle("by-http").result(PATIENCE) == 3
+    assert client.job_handle(edited.json()["id"]).result(PATIENCE) == 11
+    assert post(station, f"{JOBS}{first.id}/rerun", {"id": "by-http"}).status_code == 200
+    with pytest.raises(JobNotFound):
+        client.rerun("nowhere")
+
+
+def test_what_can_not_be_rerun_is_refused_with_its_field(station: Station, client: Client) -> None:
+    waiting = client.with_options(delay=600).submit("add", 1, 2)
+
+    with pytest.raises(JobRefused, match=r"rerun_of: job .* is queued; wait"):
+        client.rerun(waiting.id)
+
+    answer = post(station, f"{JOBS}{waiting.id}/rerun", {})
+    refused(answer, 409, "conflict", "rerun_of")
+    refused(post(station, f"{JOBS}nowhere/rerun", {}), 404, "not_found", "id")
+    refused(post(station, f"{JOBS}{waiting.id}/rerun", {"payloads": 1}), 422, "invalid", "payloads")
+
+
+def test_failed_jobs_are_counted_and_rerun_by_a_filter(
+    shared_yard: Yard, station: Station, client: Client
+) -> None:
+    boots = [client.submit("fail", f"boot {number}") for number in range(3)]
+    other = client.submit("fail", "shoe")
+    for job in (*boots, other):
+        with pytest.raises(JobFailed):
+            job.result(PATIENCE)
+    words = ("rerun", "--type", "fail", "--error", "BOOT", "--since", "1h")
+
+    counted = shared_yard.shunter(*words, station=station)
+    assert counted.returncode == 0, counted.stderr
+    assert "3 jobs: 3 failed fail; nothing is rerun without --yes" in counted.stderr
+    assert len(client.jobs(type="fail")) == 4
+
+    done = shared_yard.shunter(*words, "--yes", "--json", station=station)
+    assert done.returncode == 0, done.stderr
+    outcomes = json.loads(done.stdout)
+    assert {each["rerun_of"] for each in outcomes} == {job.id for job in boots}
+    for each in outcomes:
+        assert client.job_handle(each["id"]).wait(PATIENCE).status is Status.FAILED
+
+
+def test_a_bad_rerun_is_told_at_once(shared_yard: Yard, station: Station) -> None:
+    for words, said in (
+        ((), "found neither ids nor a filter"),
+        (("j-1", "--type", "add"), "ids beside a filter"),
+        (("j-1", "--args", "{}"), "--args"),
+        (("j-1", "--kwargs", "[1]"), "--kwargs"),
+        (("--status", "queued"), "--status"),
+    ):
+        bad = shared_yard.shunter("rerun", *words, station=station)
+        assert (bad.returncode, said in bad.stderr) == (2, True), bad.stderr
+    unknown = shared_yard.shunter("rerun", "nowhere", station=station)
+    assert (unknown.returncode, "not found" in unknown.stdout) == (1, True)
