@@ -76,16 +76,21 @@ class App:
     """A set of handlers, each the one function for its type of job.
 
     With a `codec`, arguments, results and all that handlers say are encoded between clients and
-    handlers; payloads that came without are refused, unless `accept_plain`.
+    handlers; payloads that came without are refused, unless `accept_plain`. A `version` is shown
+    with its workers and the jobs that they did, and all workers of one can be drained.
     """
 
-    def __init__(self, *, codec: Codec | None = None, accept_plain: bool = False) -> None:
+    def __init__(
+        self, *, codec: Codec | None = None, accept_plain: bool = False, version: str = ""
+    ) -> None:
+        if version and not (isinstance(version, str) and is_name(version)):
+            raise AppError(f"version={version!r} names no version; write {NAME_RULE}")
         if codec is not None and not isinstance(codec, Codec):
             raise AppError(
                 f"codec={type(codec).__name__} is no codec; a codec has label, encode and decode, "
                 "such as AesCodec"
             )
-        self.codec, self.accept_plain = codec, accept_plain
+        self.codec, self.accept_plain, self.version = codec, accept_plain, version
         self._functions: dict[str, JobFunction[..., Any]] = {}
 
     @overload

@@ -11,6 +11,7 @@
     ├── ProtocolError            a peer sent what the protocol forbids   (the peer's fault)
     ├── Forbidden                a key may not do what was asked with it
     ├── KeyRefused               a key can't be made or revoked          (the user's fault)
+    ├── PauseRefused             this can't be held back, or let go on   (the user's fault)
     ├── StoreError               the store can't do what was asked
     ├── StagingError             a result can't be staged or published so (the user's fault)
     │   └── Superseded           another attempt has taken over what this one staged
@@ -125,6 +126,14 @@ class KeyRefused(ShunterError):
     def __init__(self, name: str, fact: str, remedy: str) -> None:
         super().__init__(f"key {name!r}: {fact}; {remedy}")
         self.name, self.fact, self.remedy = name, fact, remedy
+
+
+class PauseRefused(ShunterError):
+    """This can't be held back, or is not held back."""
+
+    def __init__(self, target: str, name: str, message: str) -> None:
+        super().__init__(f"{target} {name!r}: {message}")
+        self.target, self.name, self.reason = target, name, message
 
 
 class StoreError(ShunterError):

@@ -10,7 +10,7 @@ import pytest
 from shunter import Client, JobFailed, JobNotFound, JobRefused, Status
 from system.calls import calls
 from system.http.conftest import refused
-from system.yard import PATIENCE, Station, Yard
+from system.yard import PATIENCE, Station, Yard, until
 
 JOBS = "/dispatcher/jobs/"
 
@@ -102,3 +102,65 @@ def test_a_bad_rerun_is_told_at_once(shared_yard: Yard, station: Station) -> Non
         assert (bad.returncode, said in bad.stderr) == (2, True), bad.stderr
     unknown = shared_yard.shunter("rerun", "nowhere", station=station)
     assert (unknown.returncode, "not found" in unknown.stdout) == (1, True)
+
+
+# ---- pause and drain
+
+
+def test_a_paused_type_waits_and_the_command_waits_for_what_runs(
+    shared_yard: Yard, station: Station, client: Client
+) -> None:
+    running = client.submit("work", 1, 1.0)
+    until(lambda: running.status() is Status.IN_PROGRESS)
+
+    done = shared_yard.shunter("pause", "work", "--wait", station=station)
+    assert done.returncode == 0, done.stderr
+    assert "nothing runs" in done.stdout
+    assert running.result(0.5) == 1
+
+    held = client.submit("work", 2, 0.0)
+    assert client.submit("add", 1, 1).result(PATIENCE) == 2
+    assert held.status() is Status.QUEUED
+    assert [it.id for it in client.pauses()] == ["type:work"]
+    assert shared_yard.shunter("resume", "work", station=station).returncode == 0
+    assert held.result(PATIENCE) == 2
+    again = shared_yard.shunter("resume", "work", station=station)
+    assert (again.returncode, "not held back" in again.stderr) == (2, True)
+
+
+def test_pauses_over_http(station: Station, client: Client) -> None:
+    place = f"{station.url}/dispatcher/pauses/"
+    made = calls.put(place, json={"target": "type", "name": "echo"}, timeout=PATIENCE)
+    held = client.submit("echo", 1)
+
+    assert (made.status_code, made.json()["id"]) == (200, "type:echo")
+    assert [it["id"] for it in calls.get(place).json()["pauses"]] == ["type:echo"]
+    assert held.status() is Status.QUEUED
+    assert calls.delete(f"{place}type:echo").status_code == 200
+    assert held.result(PATIENCE) == 1
+    refused(calls.delete(f"{place}type:echo"), 404, "not_found", "id")
+    refused(calls.delete(f"{place}nonsense"), 404, "not_found", "id")
+    unknown = calls.put(place, json={"target": "worker", "name": "w-9"}, timeout=PATIENCE)
+    refused(unknown, 409, "conflict", "name")
+    refused(calls.put(place, json={"target": "job", "name": "x"}), 422, "invalid", "target")
+
+
+def test_a_drained_worker_finishes_what_it_has_and_gets_nothing_new(
+    shared_yard: Yard, station: Station, client: Client
+) -> None:
+    [worker] = [it for it in client.workers() if it.state == "alive"]
+    running = client.submit("work", 3, 0.5)
+    until(lambda: running.status() is Status.IN_PROGRESS)
+
+    done = shared_yard.shunter("drain", worker.id, "--wait", station=station)
+    assert done.returncode == 0, done.stderr
+    assert running.result(0.5) == 3
+
+    held = client.submit("add", 2, 2)
+    listed = shared_yard.shunter("workers", station=station)
+    assert "draining" in listed.stdout
+    assert held.status() is Status.QUEUED
+    assert shared_yard.shunter("drain", worker.id, "--undo", station=station).returncode == 0
+    assert held.result(PATIENCE) == 4
+    for words in ((), (worker.id, "--version", "1"), ("w-9",), ("--version", "9")):
+        assert shared_yard.shunter("drain", *words, station=station).returncode == 2

@@ -18,6 +18,7 @@ from shunter.codec import Codec, is_sealed, label_of, shown_label
 from shunter.errors import SettingsError
 from shunter.flow.terms import FLOW_JOB
 from shunter.model.job import Callback, Job, Status
+from shunter.model.pause import all_of
 from shunter.settings import Settings
 
 ANSWER_SECONDS = 5.0
@@ -118,19 +119,22 @@ def workers(settings: Settings, *, as_json: bool) -> int:
     console = Terminal()
     with client_of(settings) as client:
         found = client.workers()
+        held_back = all_of([] if as_json else client.pauses())
     if as_json:
         console.print_json(json_line([msgspec.to_builtins(worker) for worker in found]))
         return 0
     now = time.time()
-    table = _table("id", "level", "state", "slots", "jobs", "heard", "does")
+    versions = ("version",) if any(worker.version for worker in found) else ()
+    table = _table("id", "level", "state", "slots", "jobs", "heard", *versions, "does")
     for worker in sorted(found, key=lambda worker: (worker.state != "alive", worker.id)):
         table.add_row(
             worker.id,
             worker.kind,
-            worker.state,
+            "draining" if worker.state == "alive" and held_back.drains(worker) else worker.state,
             str(worker.max_jobs),
             str(len(worker.jobs)),
             _ago(worker.last_pinged, now),
+            *([worker.version] if versions else []),
             ", ".join(handler.type for handler in worker.handlers),
         )
     console.print(table)
@@ -186,6 +190,8 @@ def _story(job: Job) -> Table:
         rows.append(("dispatcher", f"{job.dispatcher.id}, {_when(job.dispatcher.date, now)}"))
     if run.worker_id:
         rows.append(("worker", run.worker_id))
+    if job.version:
+        rows.append(("version", job.version))
     if run.started:
         rows.append(("started", _when(run.started, now)))
     if run.ended:

@@ -26,6 +26,7 @@ from shunter.errors import (
     AppError,
     JobRefused,
     KeyRefused,
+    PauseRefused,
     ResultTimeout,
     SettingsError,
     ShunterError,
@@ -69,6 +70,7 @@ EXIT_CODES: list[tuple[type[ShunterError], int]] = [
     (AppError, 2),
     (JobRefused, 2),
     (KeyRefused, 2),
+    (PauseRefused, 2),
     (ShunterError, 1),
 ]
 
@@ -381,6 +383,83 @@ def rerun(
             codec=codec_of(app_spec),
         )
     )
+
+
+WaitTimeoutOption = Annotated[float | None, typer.Option(help="Wait so many seconds at most.")]
+
+
+@app.command()
+def pause(
+    job_type: Annotated[str, typer.Argument(metavar="TYPE", help="The type of job.")],
+    wait: Annotated[bool, typer.Option("--wait", help="Wait until none of them runs.")] = False,
+    wait_timeout: WaitTimeoutOption = None,
+    dispatchers: DispatcherOption = None,
+    config_file: ConfigOption = None,
+) -> None:
+    """Start no more jobs of a type, on no dispatcher; those that run go on."""
+    from shunter.cli import holding_back
+
+    loaded = load_settings(config_file, os.environ, {"client.dispatchers": dispatchers})
+    must_wait = wait or wait_timeout is not None
+    raise typer.Exit(
+        holding_back.pause(loaded.settings, job_type, wait=must_wait, wait_timeout=wait_timeout)
+    )
+
+
+@app.command()
+def resume(
+    job_type: Annotated[str, typer.Argument(metavar="TYPE", help="The type of job.")],
+    dispatchers: DispatcherOption = None,
+    config_file: ConfigOption = None,
+) -> None:
+    """Start jobs of a paused type again."""
+    from shunter.cli import holding_back
+
+    loaded = load_settings(config_file, os.environ, {"client.dispatchers": dispatchers})
+    raise typer.Exit(holding_back.resume(loaded.settings, job_type))
+
+
+@app.command()
+def drain(
+    worker_id: Annotated[
+        str | None, typer.Argument(metavar="[WORKER]", help="The worker's id; else --version.")
+    ] = None,
+    version: Annotated[
+        str | None, typer.Option(help="All workers whose app has this version.")
+    ] = None,
+    wait: Annotated[bool, typer.Option("--wait", help="Wait until they have no jobs.")] = False,
+    wait_timeout: WaitTimeoutOption = None,
+    undo: Annotated[bool, typer.Option("--undo", help="Give them jobs again.")] = False,
+    dispatchers: DispatcherOption = None,
+    config_file: ConfigOption = None,
+) -> None:
+    """Give nothing new to a worker, or to all workers of a version; they finish what they have."""
+    from shunter.cli import holding_back
+
+    loaded = load_settings(config_file, os.environ, {"client.dispatchers": dispatchers})
+    raise typer.Exit(
+        holding_back.drain(
+            loaded.settings,
+            worker_id,
+            version,
+            undo=undo,
+            wait=wait or wait_timeout is not None,
+            wait_timeout=wait_timeout,
+        )
+    )
+
+
+@app.command()
+def pauses(
+    dispatchers: DispatcherOption = None,
+    config_file: ConfigOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """List what is held back: paused types, drained workers and versions."""
+    from shunter.cli import holding_back
+
+    loaded = load_settings(config_file, os.environ, {"client.dispatchers": dispatchers})
+    raise typer.Exit(holding_back.pauses(loaded.settings, as_json=as_json))
 
 
 @app.command()

@@ -25,11 +25,18 @@ from shunter.client.pending_outcomes import PendingOutcomes
 from shunter.client.session import DispatcherSession, OpenSession, Session
 from shunter.codec import Codec
 from shunter.context import current_context
-from shunter.errors import JobNotFound, JobRefused, ResultTimeout, UniqueKeyTaken
+from shunter.errors import (
+    JobNotFound,
+    JobRefused,
+    PauseRefused,
+    ResultTimeout,
+    UniqueKeyTaken,
+)
 from shunter.key_file import read_caller_key
 from shunter.model.document import NIL
 from shunter.model.identity import timed_id
 from shunter.model.job import Callback, Job
+from shunter.model.pause import Pause, PauseTarget
 from shunter.model.resubmission import resubmission
 from shunter.model.retry import Retry
 from shunter.model.submission import Receipt, Submission
@@ -45,6 +52,8 @@ from shunter.wire.messages import (
     JobsAsked,
     JobsListed,
     Kind,
+    PauseOrder,
+    PausesListed,
     Standing,
     Submit,
     WorkersListed,
@@ -362,6 +371,39 @@ class AsyncClient:
             job_ids = job_ids[asked:]
         return shown
 
+    # ---- holding back
+
+    async def pause(self, job_type: JobType) -> None:
+        """Let no dispatcher start more jobs of a type, from 2 s on; what runs goes on."""
+        await self._hold(PauseTarget.TYPE, _type_of(job_type), is_on=True)
+
+    async def resume(self, job_type: JobType) -> None:
+        """Let jobs of a type start again, or raise PauseRefused if it is not paused."""
+        await self._hold(PauseTarget.TYPE, _type_of(job_type), is_on=False)
+
+    async def drain(self, worker_id: str = "", *, version: str = "") -> None:
+        """Give nothing new to a worker, or to all workers of a version, from 2 s on."""
+        await self._hold(*_drained(worker_id, version), is_on=True)
+
+    async def undrain(self, worker_id: str = "", *, version: str = "") -> None:
+        """Give jobs again to what was drained."""
+        await self._hold(*_drained(worker_id, version), is_on=False)
+
+    async def pauses(self) -> list[Pause]:
+        """Return all that is held back: types, workers and versions."""
+        answer = await self._session.ask(Kind.PAUSES, Asked)
+        assert isinstance(answer, PausesListed)
+        return list(answer.pauses)
+
+    async def _hold(self, target: PauseTarget, name: str, *, is_on: bool) -> None:
+        answer = await self._session.ask(
+            Kind.PAUSE, lambda number: PauseOrder(number, target, name, is_on)
+        )
+        assert isinstance(answer, Accepted)
+        for receipt in answer.receipts:
+            if receipt.reason:
+                raise PauseRefused(target, name, receipt.reason)
+
     async def workers(self) -> list[Worker]:
         answer = await self._session.ask(Kind.WORKERS, Asked)
         assert isinstance(answer, WorkersListed)
@@ -372,6 +414,21 @@ class AsyncClient:
         answer = await self._session.ask(Kind.STATUS, Asked)
         assert isinstance(answer, Standing)
         return answer
+
+
+def _type_of(job: JobType) -> str:
+    return job if isinstance(job, str) else job.name
+
+
+def _drained(worker_id: str, version: str) -> tuple[PauseTarget, str]:
+    """Return what is meant: a worker, or a version."""
+    if bool(worker_id) is bool(version):
+        raise PauseRefused(
+            "worker", worker_id, "name the worker's id or version=..., one of the two"
+        )
+    if version:
+        return PauseTarget.VERSION, version
+    return PauseTarget.WORKER, worker_id
 
 
 def _payload_of_call(call: Any) -> bytes:

@@ -40,6 +40,7 @@ from shunter.wire.messages import (
     Message,
     Outcome,
     Outcomes,
+    PausesListed,
     Refusal,
     RefusalCode,
     Standing,
@@ -48,7 +49,7 @@ from shunter.wire.messages import (
 )
 from shunter.wire.parts import WHOLE_BYTES, ByteBudget
 
-Answer = Accepted | Fetched | JobsListed | WorkersListed | Standing
+Answer = Accepted | Fetched | JobsListed | WorkersListed | Standing | PausesListed
 
 _ANSWERS: dict[Kind, type[Answer]] = {
     Kind.ACCEPTED: Accepted,
@@ -56,6 +57,7 @@ _ANSWERS: dict[Kind, type[Answer]] = {
     Kind.LIST: JobsListed,
     Kind.WORKERS: WorkersListed,
     Kind.STATUS: Standing,
+    Kind.PAUSES: PausesListed,
 }
 
 

@@ -22,6 +22,7 @@ from shunter.client.async_client import AsyncClient, JobType
 from shunter.client.handle import AsyncJob, value_of
 from shunter.codec import Codec
 from shunter.model.job import Job, Status
+from shunter.model.pause import Pause
 from shunter.model.submission import Receipt
 from shunter.model.worker import Worker
 from shunter.wire.messages import Outcome, Standing
@@ -188,6 +189,26 @@ class Client:
     def jobs(self, **query: Any) -> list[Job]:
         """List jobs, newest first, as the asynchronous client does."""
         return self._do(self._async.jobs(**query))
+
+    def pause(self, job_type: JobType) -> None:
+        """Let no dispatcher start more jobs of a type, from 2 s on; what runs goes on."""
+        self._do(self._async.pause(job_type))
+
+    def resume(self, job_type: JobType) -> None:
+        """Let jobs of a type start again, or raise PauseRefused if it is not paused."""
+        self._do(self._async.resume(job_type))
+
+    def drain(self, worker_id: str = "", *, version: str = "") -> None:
+        """Give nothing new to a worker, or to all workers of a version, from 2 s on."""
+        self._do(self._async.drain(worker_id, version=version))
+
+    def undrain(self, worker_id: str = "", *, version: str = "") -> None:
+        """Give jobs again to what was drained."""
+        self._do(self._async.undrain(worker_id, version=version))
+
+    def pauses(self) -> list[Pause]:
+        """Return all that is held back: types, workers and versions."""
+        return self._do(self._async.pauses())
 
     def workers(self) -> list[Worker]:
         return self._do(self._async.workers())

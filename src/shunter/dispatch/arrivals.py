@@ -9,6 +9,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from shunter.model.job import Callback, Failure, Job, ReplyTo
+from shunter.model.pause import Pauses
 from shunter.model.presence import Company
 from shunter.model.report import Advance, Held, Report
 from shunter.model.scope import EVERYTHING, JobScope
@@ -241,6 +242,7 @@ class Arrivals:
         self.clogged: dict[str, bool] = {}
         self.is_queue_changed = False
         self.company: Company | None = None
+        self.pauses: Pauses | None = None
 
     def __bool__(self) -> bool:
         return any(vars(self).values())

@@ -58,6 +58,7 @@ from shunter.dispatch.turn import Reads, reads, settle, turn
 from shunter.dispatch.view import DispatcherView
 from shunter.errors import JobError, StoreError
 from shunter.model.job import Job
+from shunter.model.pause import Pauses
 from shunter.model.presence import Company
 from shunter.model.report import Advance, Held, Report
 from shunter.model.scope import EVERYTHING, JobScope
@@ -277,6 +278,12 @@ class Dispatcher:
         """Say which other dispatchers there are, and what their clocks show."""
         self._inbox.company = company
         self._wake.set()
+
+    def hold_back(self, pauses: Pauses) -> None:
+        """Start nothing of what is paused, and again what no longer is."""
+        if pauses != self.state.pauses:
+            self._inbox.pauses = pauses
+            self._wake.set()
 
     def expect_waiting(self) -> None:
         """Look into the store's queue again: others may have put jobs there."""

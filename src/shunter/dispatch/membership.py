@@ -59,6 +59,7 @@ class Membership:
         worker, state = arrival.worker, self._state
         state.members[worker.id] = Member(worker, arrival.link, plan.now)
         state.roster.enlist(worker.id, worker.handlers, arrival.window)
+        state.heed_drain(worker)
         state.waiting |= {handler.type for handler in worker.handlers}
         plan.workers.append(worker)
         if arrival.beat is not None:

@@ -49,11 +49,12 @@ class Placement:
             ripe_at = job.dispatcher.date + self._rules.cooldown
             if plan.now < ripe_at or job.id in plan.changes:
                 continue
-            worker_id = self._state.roster.place(job.type, job.id)
+            is_paused = job.type in self._state.pauses.types
+            worker_id = None if is_paused else self._state.roster.place(job.type, job.id)
             if worker_id is not None:
                 started = lifecycle.started(job, self._slot(worker_id, job.id), now=plan.now)
                 plan.changes[job.id] = Change(started, claimed=job)
-            elif plan.now > ripe_at + patience:
+            elif is_paused or plan.now > ripe_at + patience:
                 plan.changes[job.id] = Change(lifecycle.released(job, now=plan.now))
             else:
                 continue
@@ -138,10 +139,14 @@ class Placement:
             )
 
     def _slot(self, worker_id: str, job_id: str | None = None) -> WorkerSlot:
-        kind = self._state.members[worker_id].worker.kind
+        worker = self._state.members[worker_id].worker
+        kind, version = worker.kind, worker.version
         if kind.traits.is_shared:
             assert job_id is not None
-            return WorkerSlot(worker_id, place=self._state.roster.number(worker_id, job_id))
+            place = self._state.roster.number(worker_id, job_id)
+            return WorkerSlot(worker_id, place=place, version=version)
         if kind.traits.lists_jobs:
-            return WorkerSlot(worker_id, expiry_grace=self._rules.expiry_grace)
-        return WorkerSlot(worker_id, presumed_dead_after=self._rules.presumed_dead_after(kind))
+            grace = self._rules.expiry_grace
+            return WorkerSlot(worker_id, expiry_grace=grace, version=version)
+        silence = self._rules.presumed_dead_after(kind)
+        return WorkerSlot(worker_id, presumed_dead_after=silence, version=version)

@@ -45,6 +45,8 @@ class Planner:
         """Decide on all arrivals. `stored` is what the store says of jobs not in the state."""
         plan = Plan(arrivals, now)
         members = self._membership
+        if arrivals.pauses is not None:
+            self._state.heed(arrivals.pauses)
         if arrivals.is_queue_changed:
             self._state.waiting |= self._state.roster.types()
         for gateway, is_clogged in arrivals.clogged.items():

@@ -12,6 +12,7 @@ import zmq
 from shunter.dispatch import sweep
 from shunter.dispatch.alarm_clock import AlarmClock
 from shunter.dispatch.dispatcher import Dispatcher, heed_cancellation
+from shunter.dispatch.pausing import forget_drained, heed_pauses
 from shunter.errors import JobError, SettingsError, StoreError
 from shunter.gateway.callbacks import CallbackCaller
 from shunter.gateway.clocks import SteadyClock, host_clock
@@ -143,6 +144,7 @@ class Service:
         await self._store.open()
         await self._keys.open(self._store, self._environment.token_bytes(SECRET_BYTES))
         self._run_secrets.use(self._keys.secret)
+        await heed_pauses(self.dispatcher)
         context = self._environment.zmq_context()
         try:
             if self._settings.zmq.enabled:
@@ -319,6 +321,7 @@ class Service:
         await sweep.watch_the_clock(self.dispatcher, self._alarm_clock)
 
     async def _sweep(self) -> None:
+        await heed_pauses(self.dispatcher)
         self.dispatcher.expect_waiting()
         self.dispatcher.heard([*self._backend.plain_worker_ids(), *self._udp.worker_ids()])
         workers = await sweep.survey(self.dispatcher, self._http_workers)
@@ -365,6 +368,7 @@ class Service:
     async def _keep_house(self) -> None:
         for act in sweep.RARELY:
             await act(self.dispatcher)
+        await forget_drained(self.dispatcher)
         self._backend.forget_gone()
         while await sweep.purge(self.dispatcher) >= sweep.PURGED_AT_ONCE:
             await asyncio.sleep(PURGE_PAUSE_SECONDS)

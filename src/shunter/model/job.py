@@ -137,7 +137,8 @@ class Job(Struct, frozen=True, kw_only=True, omit_defaults=True):
     `payload` is None where the record was read without it. A job with `place_by` fails if it is
     still in the queue then; `place_within` is the span that it gets again after each loss.
     `namespace` is that of the submitter's key, and says who may see the job (`scope.py`).
-    `rerun_of` is the job whose work this one does again.
+    `rerun_of` is the job whose work this one does again. `version` is that of the app that the
+    current or last run is of.
     """
 
     id: str
@@ -171,3 +172,4 @@ class Job(Struct, frozen=True, kw_only=True, omit_defaults=True):
     log: str = ""
     history: tuple[PastAttempt, ...] = ()
     rerun_of: str | None = None
+    version: str = ""

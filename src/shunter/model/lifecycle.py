@@ -103,12 +103,14 @@ class WorkerSlot(Struct, frozen=True):
     `expiry_grace` is the time that a worker which enforces time-outs itself gets to do so.
     `presumed_dead_after` is for a worker that is silent while it works. `place` is a number below
     the worker's `max_jobs`, where others may be choosing the same worker at the same moment.
+    `version` is that of the worker's app.
     """
 
     worker_id: str
     expiry_grace: float = 0.0
     presumed_dead_after: float | None = None
     place: int | None = None
+    version: str = ""
 
 
 def started(job: Job, slot: WorkerSlot, *, now: float) -> Job:
@@ -126,7 +128,14 @@ def started(job: Job, slot: WorkerSlot, *, now: float) -> Job:
         expiry=now + min(spans) if spans else None,
         place=slot.place,
     )
-    return _moved(job, Event.STARTED, now, execution=execution, attempt=job.attempt + 1)
+    return _moved(
+        job,
+        Event.STARTED,
+        now,
+        execution=execution,
+        attempt=job.attempt + 1,
+        version=slot.version,
+    )
 
 
 def started_at_once(claimed_job: Job, slot: WorkerSlot) -> Job:

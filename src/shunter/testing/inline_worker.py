@@ -107,6 +107,7 @@ class InlineWorker:
             max_jobs=1,
             registered=now,
             last_pinged=now,
+            version=self._app.version,
         )
         self._dispatcher.introduce(WorkerRegistered(worker, self, frozenset(), 1, None))
 

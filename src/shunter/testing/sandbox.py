@@ -24,11 +24,13 @@ from shunter.client.opening import (
 from shunter.codec import Codec
 from shunter.dispatch import sweep
 from shunter.dispatch.dispatcher import Dispatcher
+from shunter.dispatch.pausing import pause, resume
 from shunter.dispatch.rules import Rules
 from shunter.errors import JobNotFound, JobRefused, ResultTimeout, UniqueKeyTaken
 from shunter.model.document import NIL
 from shunter.model.identity import timed_id
 from shunter.model.job import Job, Status
+from shunter.model.pause import PauseTarget
 from shunter.model.resubmission import resubmission
 from shunter.model.submission import Receipt, Submission
 from shunter.store.memory import MemoryStore
@@ -177,6 +179,19 @@ class Sandbox:
         job = self.job(holder)
         is_same = is_same_call(self.codec, wish.payload, job, job_id=wish.id, type=wish.type)
         return holder if is_same else None
+
+    def pause(self, job: str | JobFunction[..., Any]) -> None:
+        """Let no more jobs of a type start."""
+        self.hold_back(PauseTarget.TYPE, job if isinstance(job, str) else job.name, is_on=True)
+
+    def resume(self, job: str | JobFunction[..., Any]) -> None:
+        """Let jobs of a type start again, or raise PauseRefused if it is not paused."""
+        self.hold_back(PauseTarget.TYPE, job if isinstance(job, str) else job.name, is_on=False)
+
+    def hold_back(self, target: PauseTarget, name: str, *, is_on: bool) -> None:
+        """Hold a type, a worker or a version back, or let it go on."""
+        finish((pause if is_on else resume)(self.dispatcher, target, name))
+        finish(self.dispatcher.turn())
 
     def submit_many(
         self, job: str | JobFunction[..., Any], calls: Iterable[Any], /

@@ -10,7 +10,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from shunter.client.session import Answer
-from shunter.errors import ShunterError
+from shunter.dispatch.pausing import pauses
+from shunter.errors import PauseRefused, ShunterError
 from shunter.model.submission import Receipt
 from shunter.store.port import JobQuery
 from shunter.testing.finish import finish
@@ -24,6 +25,8 @@ from shunter.wire.messages import (
     Kind,
     Message,
     Outcome,
+    PauseOrder,
+    PausesListed,
     Standing,
     Submit,
     WorkersListed,
@@ -82,6 +85,15 @@ class SandboxSession:
                     limit=asked.limit,
                 )
                 return JobsListed(asked.request, tuple(finish(self._store.find(query))))
+            case PauseOrder() as order:
+                receipt = Receipt(order.name)
+                try:
+                    self._sandbox.hold_back(order.target, order.name, is_on=order.is_on)
+                except PauseRefused as error:
+                    receipt = Receipt(order.name, error.target, error.reason)
+                return Accepted(order.request, (receipt,))
+            case other if kind is Kind.PAUSES:
+                return PausesListed(self._last, tuple(finish(pauses(self._store))))
             case other if kind is Kind.WORKERS:
                 workers = finish(self._store.workers())
                 return WorkersListed(other.request, tuple(workers))  # type: ignore[attr-defined]

@@ -242,6 +242,7 @@ class JobDocument(Document, frozen=True, kw_only=True):
     execution: ExecutionDocument
     callback: CallbackDocument | None
     attempt: int
+    version: str
     revision: int
     not_before: float | None
     wait_until: float | None

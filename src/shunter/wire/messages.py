@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from shunter.errors import ProtocolError
 from shunter.model.job import Failure, Job, Status
+from shunter.model.pause import Pause, PauseTarget
 from shunter.model.report import Advance, Held, Report
 from shunter.model.submission import Receipt, Submission
 from shunter.model.worker import Handler, Worker
@@ -41,6 +42,8 @@ class Kind(StrEnum):
     LIST = "LIST"
     WORKERS = "WORKERS"
     STATUS = "STATUS"
+    PAUSE = "PAUSE"
+    PAUSES = "PAUSES"
     ERROR = "ERROR"
     BUSY = "BUSY"
     OFFER = "OFFER"
@@ -60,7 +63,7 @@ class Hello(Message, frozen=True):
     """READY: a worker introduces itself. `beat` is answered like that of a PING.
 
     `window` is as in a PING; one that says nothing may be given `max_jobs` at a time. With
-    `parts` the worker takes large messages in parts.
+    `parts` the worker takes large messages in parts. `app_version` is that of its app.
     """
 
     worker_id: str
@@ -74,6 +77,7 @@ class Hello(Message, frozen=True):
     held: tuple[Held, ...] = ()
     window: int | None = None
     parts: bool = False
+    app_version: str = ""
 
 
 class Beat(Message, frozen=True):
@@ -224,6 +228,22 @@ class Cancel(Message, frozen=True):
     job_ids: tuple[str, ...]
 
 
+class PauseOrder(Message, frozen=True):
+    """PAUSE: hold something back, or let it go on; answered like a submission."""
+
+    request: int
+    target: PauseTarget
+    name: str
+    is_on: bool = True
+
+
+class PausesListed(Message, frozen=True):
+    """PAUSES' answer: all that is held back."""
+
+    request: int
+    pauses: tuple[Pause, ...]
+
+
 class JobsAsked(Message, frozen=True):
     """LIST: which jobs to show; with ids, exactly those, in full. `parts` is as in a FETCH."""
 
@@ -246,7 +266,7 @@ class JobsListed(Message, frozen=True):
 
 
 class Asked(Message, frozen=True):
-    """WORKERS or STATUS: a question without details."""
+    """WORKERS, STATUS or PAUSES: a question without details."""
 
     request: int
 

@@ -48,6 +48,7 @@ class WorkerHost:
         pool: Callable[..., ProcessPool],
     ) -> None:
         self._environment, self._grace = environment, settings.grace
+        self._version = app.version
         self._types = tuple(handler.type for handler in app.handlers())
         if len(self._types) > MAX_HANDLERS:
             raise AppError(

@@ -287,3 +287,20 @@ def test_a_client_inside_a_handler_reruns_jobs() -> None:
         first = sandbox.submit(one, 4)
         first.result()
         assert sandbox.submit(again, first.id).result() == [4, 8, 8]
+
+
+def test_a_paused_type_waits_until_it_is_resumed() -> None:
+    versioned = App(version="1.2")
+
+    @versioned.job
+    def one() -> int:
+        return 1
+
+    with Sandbox(versioned) as sandbox:
+        sandbox.pause(one)
+        job = sandbox.submit(one)
+        sandbox.advance(10)
+        assert job.status is Status.QUEUED
+        sandbox.resume("one")
+        assert job.result() == 1
+        assert job.record.version == "1.2"

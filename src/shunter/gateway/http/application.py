@@ -16,6 +16,7 @@ from shunter.gateway.http.access import AccessControl
 from shunter.gateway.http.audit import HttpAudit
 from shunter.gateway.http.jobs import JobRoutes
 from shunter.gateway.http.openapi import OPERATIONS, Operation, openapi_document
+from shunter.gateway.http.pauses import PauseRoutes
 from shunter.gateway.http.probes import Probes
 from shunter.gateway.http.worker_calls import HttpWorkers
 from shunter.gateway.http.workers import WorkerRoutes
@@ -47,6 +48,7 @@ def http_app(
         dispatcher, audit, run_secrets=run_secrets, new_id=new_id, max_body_bytes=limit
     )
     workers = WorkerRoutes(dispatcher, http_workers, access, audit, max_body_bytes=limit)
+    held_back = PauseRoutes(dispatcher, audit)
     probes = Probes(dispatcher, is_ready)
     described = msgspec.json.encode(openapi_document(version("shunter"), has_keys=keys.is_on))
 
@@ -64,6 +66,9 @@ def http_app(
         "list_workers": workers.browse,
         "show_worker": workers.show,
         "resign": workers.resign,
+        "list_pauses": held_back.browse,
+        "pause": held_back.pause,
+        "resume": held_back.resume,
         "audit": audit.browse,
         "healthz": probes.healthz,
         "readyz": probes.readyz,

@@ -20,6 +20,7 @@ from shunter.wire.documents import (
     RerunRequest,
     ResultWish,
 )
+from shunter.wire.pause_documents import PauseDocument, PauseList, PauseRequest
 from shunter.wire.worker_documents import WorkerDocument, WorkerList, WorkerRequest
 
 TITLE = "Shunter"
@@ -147,6 +148,34 @@ OPERATIONS = (
         needs_ready=True,
     ),
     Operation(
+        id="list_pauses",
+        method="GET",
+        path="/dispatcher/pauses/",
+        summary="List what is held back.",
+        answers={200: PauseList},
+        refusals=(503,),
+        needs_ready=True,
+    ),
+    Operation(
+        id="pause",
+        method="PUT",
+        path="/dispatcher/pauses/",
+        summary="Start no more jobs of a type, or give nothing new to a worker or a version.",
+        body=PauseRequest,
+        answers={200: PauseDocument},
+        refusals=(*_CHANGING, 409, 503),
+        needs_ready=True,
+    ),
+    Operation(
+        id="resume",
+        method="DELETE",
+        path="/dispatcher/pauses/{id}",
+        summary="End a pause: type:NAME, worker:ID or version:VERSION.",
+        answers={200: PauseDocument},
+        refusals=(404, 503),
+        needs_ready=True,
+    ),
+    Operation(
         id="audit",
         method="GET",
         path="/dispatcher/audit/",
@@ -192,7 +221,7 @@ PATH_ID = {
     "name": "id",
     "in": "path",
     "required": True,
-    "description": "The id of the job or worker; a slash in it may be written as %2F.",
+    "description": "The id of the job, worker or pause; a slash in it may be written as %2F.",
     "schema": {"type": "string", "minLength": 1},
 }
 

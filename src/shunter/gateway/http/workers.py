@@ -69,6 +69,7 @@ class WorkerRoutes:
                 key="" if key is None else key.name,
                 scheme=wish.scheme,
                 secret=wish.secret or "",
+                version=wish.version or "",
             )
 
         worker_id = health.worker_id_at(wish.hostname, wish.port)

@@ -218,6 +218,7 @@ class Backend:
             handlers=hello.handlers,
             max_jobs=hello.max_jobs,
             incarnation=hello.incarnation,
+            version=hello.app_version,
             registered=now,
             last_pinged=now,
         )

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from msgspec import Struct
 
 from shunter.dispatch.arrivals import Submitter
 from shunter.dispatch.dispatcher import Dispatcher
-from shunter.errors import ProtocolError, StoreError
+from shunter.dispatch.pausing import pause, resume
+from shunter.errors import PauseRefused, ProtocolError, StoreError
 from shunter.gateway.audit_log import AuditLog
 from shunter.gateway.key_list import KeyList
 from shunter.gateway.zmq.backend import PONG_IS_NO_JOB
@@ -24,6 +25,7 @@ from shunter.gateway.zmq.questions import Questions, memory_is_full
 from shunter.gateway.zmq.undelivered_results import UndeliveredResults
 from shunter.model.job import DEFAULT_TYPE, Job, ReplyTo, Status
 from shunter.model.key import Action, Key
+from shunter.model.pause import key_fault
 from shunter.model.scope import EVERYTHING, JobScope, scope_of
 from shunter.model.submission import Receipt, Submission
 from shunter.net.environment import REAL, Environment
@@ -39,6 +41,7 @@ from shunter.wire.messages import (
     Kind,
     Outcome,
     Outcomes,
+    PauseOrder,
     Refusal,
     RefusalCode,
     Submit,
@@ -67,6 +70,8 @@ NEEDED = {
     Kind.LIST: Action.SEE_JOBS,
     Kind.WORKERS: Action.SEE_SYSTEM,
     Kind.STATUS: Action.SEE_SYSTEM,
+    Kind.PAUSES: Action.SEE_SYSTEM,
+    Kind.PAUSE: Action.OPERATE,
 }
 """What a client's key must permit; all else is about submitting."""
 
@@ -76,7 +81,7 @@ M = TypeVar("M", Submit, Cancel)
 class _AuditedOrder(Struct, frozen=True):
     """What a client wants done, and what is to be written down of it if its key is an operator's.
 
-    `act` does it; `release` gives back what it holds if it can't be done.
+    `act` does it, or `change` where the store is written to; `release` gives back what it holds.
     """
 
     identity: bytes
@@ -84,8 +89,9 @@ class _AuditedOrder(Struct, frozen=True):
     key: Key | None
     action: str
     targets: Sequence[str]
-    act: Callable[[], None]
+    act: Callable[[], None] | None
     release: Release
+    change: Callable[[], Coroutine[Any, Any, None]] | None = None
 
 
 class Frontend:
@@ -247,6 +253,15 @@ class Frontend:
                     identity, cancel.request, key, "cancel job", cancel.job_ids, act, release
                 )
                 self._take_order(order)
+            elif kind is Kind.PAUSE:
+                wish, key = decode(body, PauseOrder), self._keys.of(identity)
+                release = self._hold(len(body))
+                action = f"{'pause' if wish.is_on else 'resume'} {wish.target}"
+                change = partial(self._pause, identity, key, wish, release)
+                order = _AuditedOrder(
+                    identity, wish.request, key, action, (wish.name,), None, release, change
+                )
+                self._take_order(order)
             elif kind in self._questions:
                 for asker, busy in self._questions.put(identity, scope, kind, body):
                     self._dispatcher.counters["questions_put_off"] += 1
@@ -273,7 +288,7 @@ class Frontend:
 
     def _take_order(self, order: _AuditedOrder) -> None:
         """Do at once what need not be written down."""
-        if order.targets and self._audit.is_due(order.key):
+        if order.act is None or (order.targets and self._audit.is_due(order.key)):
             self._audited.put_nowait(order)
         else:
             order.act()
@@ -340,12 +355,33 @@ class Frontend:
             order = await self._audited.get()
             try:
                 await self._audit.note(order.key, order.action, order.targets, "over ZeroMQ")
+                if order.change is not None:
+                    await order.change()
             except StoreError as error:
                 order.release()
                 code = RefusalCode.STORE_FAILS
                 self._refuse(order.identity, order.request, str(error), code)
             else:
-                order.act()
+                if order.act is not None:
+                    order.act()
+
+    async def _pause(
+        self, identity: bytes, key: Key | None, order: PauseOrder, release: Release
+    ) -> None:
+        """Hold something back, or let it go on, and say so."""
+        receipt = Receipt(order.name)
+        try:
+            if fault := key_fault(key):
+                raise PauseRefused(order.target, order.name, fault)
+            if order.is_on:
+                by = "" if key is None else key.name
+                await pause(self._dispatcher, order.target, order.name, by=by)
+            else:
+                await resume(self._dispatcher, order.target, order.name)
+        except PauseRefused as error:
+            receipt = Receipt(order.name, error.target, error.reason)
+        release()
+        self.socket.send([identity, *full(Kind.ACCEPTED, Accepted(order.request, (receipt,)))])
 
     # ---- questions
 

@@ -15,6 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from shunter.dispatch.dispatcher import Dispatcher
+from shunter.dispatch.pausing import pauses
 from shunter.errors import ProtocolError
 from shunter.model.job import Job
 from shunter.model.redaction import redacted_callback
@@ -33,6 +34,7 @@ from shunter.wire.messages import (
     Kind,
     Message,
     Outcome,
+    PausesListed,
     Standing,
     WorkersListed,
     decode,
@@ -79,6 +81,7 @@ class Questions:
             Kind.LIST: self._list,
             Kind.WORKERS: self._workers,
             Kind.STATUS: self._status,
+            Kind.PAUSES: self._pauses,
         }
 
     def __contains__(self, kind: Kind) -> bool:
@@ -172,6 +175,11 @@ class Questions:
         workers = fitting(await self._dispatcher.store.workers())
         shown = tuple(worker.shown for worker in workers)
         return Kind.WORKERS, WorkersListed(asked.request, shown), False
+
+    async def _pauses(self, body: bytes, _: JobScope) -> Answer:
+        asked = decode(body, Asked)
+        found = await pauses(self._dispatcher.store)
+        return Kind.PAUSES, PausesListed(asked.request, tuple(found)), False
 
     async def _status(self, body: bytes, _: JobScope) -> Answer:
         asked = decode(body, Asked)

@@ -127,6 +127,7 @@ class HttpHost(WorkerHost):
                 maxJobs=settings.pool.slots,
                 scheme="https" if settings.tls else "http",
                 secret=secret,
+                version=self._version,
             ),
             environment,
             on_registered=self._registered,

@@ -68,6 +68,7 @@ class Introduction(Struct, frozen=True, kw_only=True, omit_defaults=True):
     maxJobs: int  # noqa: N815 - likewise
     scheme: str = "http"
     secret: str = ""
+    version: str = ""
 
     def __repr__(self) -> str:
         return f"Introduction({self.hostname!r}, {self.port})"
