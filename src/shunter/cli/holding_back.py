@@ -16,6 +16,7 @@ from shunter.client import Client
 from shunter.errors import ResultTimeout, SettingsError
 from shunter.model.job import Status
 from shunter.settings import Settings
+from shunter.wire.pause_documents import pause_document
 
 HEEDED_SECONDS = 2.5
 """After so long every dispatcher goes by a pause: each reads them once a second."""
@@ -77,7 +78,7 @@ def pauses(settings: Settings, *, as_json: bool) -> int:
     with client_of(settings) as client:
         found = client.pauses()
     if as_json:
-        console.print_json(json_line([to_builtins(pause) for pause in found]))
+        console.print_json(json_line([to_builtins(pause_document(pause)) for pause in found]))
         return 0
     table = Table("what", "name", "since", "by", box=box.SIMPLE_HEAD)
     for pause in found:

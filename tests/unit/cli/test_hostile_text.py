@@ -213,7 +213,7 @@ def test_its_json_is_harmless_and_has_the_same_values(
     document = told_json(environ, *words)
 
     first = document[0] if isinstance(document, list) else document
-    assert first["id"] == ATTACK
+    assert first["id"].endswith(ATTACK)
 
 
 @pytest.mark.parametrize("way", [(), UDP], ids=["zmq", "udp"])
