@@ -20,9 +20,13 @@ from shunter.flow.terms import FLOW_JOB
 from shunter.model.job import Callback, Job, Status
 from shunter.model.pause import all_of
 from shunter.settings import Settings
+from shunter.shown_text import shown
 
 ANSWER_SECONDS = 5.0
 """How long a command waits for a dispatcher to answer."""
+
+WIDE = 120
+"""From so many columns on, a list of jobs has one for workers, whose ids are long."""
 
 _COLOURS = {
     Status.COMPLETED: "green",
@@ -69,27 +73,39 @@ def jobs(
             console.print_json(json_line([document(job) for job in found]))
             return 0
         backlog = client.standing().backlog
-    now = time.time()
-    table = _table("id", "type", "status", "tries", "age", "took", "worker")
-    for job in found:
-        run = job.execution
-        took = "" if run.started is None else _span((run.ended or now) - run.started)
-        table.add_row(
-            job.id,
-            job.type,
-            _coloured(job.status),
-            str(job.attempt),
-            _span(now - job.created),
-            took,
-            run.worker_id or "",
-        )
-    console.print(table)
+    console.print(_listed(found, width=console.width))
     totals: dict[Status, int] = {}
     for _, state, count in backlog:
         totals[state] = totals.get(state, 0) + count
     counted = ", ".join(f"{totals[state]:,} {state.word}" for state in Status if state in totals)
     console.print(counted or "no jobs yet")
     return 0
+
+
+def _listed(found: list[Job], *, width: int) -> Table:
+    """Make a table of jobs, each on one line; who did them is shown where there is room.
+
+    Ids can be copied, however narrow the terminal: of types the end is left out.
+    """
+    now, is_wide = time.time(), width >= WIDE
+    names = ["id", "type", "status", "tries", "age", "took", *(["worker"] if is_wide else [])]
+    table = Table(box=box.SIMPLE_HEAD, padding=0, show_edge=False)
+    for name in names:
+        table.add_column(name, no_wrap=True, overflow="ellipsis")
+    rows = [_cells(job, now)[: len(names)] for job in found]
+    widths = [max(len(cell) for cell in column) for column in zip(names, *rows, strict=True)]
+    room = max(len("type"), width - sum(widths) - len(names) + 1 + widths[1])
+    for job, (job_id, job_type, status, *rest) in zip(found, rows, strict=True):
+        short = job_type if len(job_type) <= room else f"{job_type[: room - 1]}…"
+        table.add_row(job_id, short, Text(status, style=_COLOURS.get(job.status, "")), *rest)
+    return table
+
+
+def _cells(job: Job, now: float) -> list[str]:
+    run = job.execution
+    took = "" if run.started is None else _span((run.ended or now) - run.started)
+    age, tries = _span(now - job.created), str(job.attempt)
+    return [job.id, shown(job.type), job.status.word, tries, age, took, run.worker_id or ""]
 
 
 def job(settings: Settings, job_id: str, *, as_json: bool, codec: Codec | None = None) -> int:

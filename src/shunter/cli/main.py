@@ -15,12 +15,24 @@ import traceback
 from enum import StrEnum
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 from rich.text import Text
 
-from shunter.cli import flows, keys
+from shunter import __version__
+from shunter.cli import flows, keys, operations
+from shunter.cli.options import (
+    AppOption,
+    CodecAppOption,
+    ConfigOption,
+    DispatcherOption,
+    JsonOption,
+    SlotsOption,
+    StoreOption,
+    UdpDispatcherOption,
+    codec_of,
+)
 from shunter.cli.terminal import Terminal
 from shunter.errors import (
     AppError,
@@ -36,17 +48,34 @@ from shunter.model.redaction import redacted
 from shunter.settings_sources import load_settings
 from shunter.shown_text import shown
 
-if TYPE_CHECKING:
-    from shunter.codec import Codec
-
 app = typer.Typer(
     name="shunter",
-    help="Gets jobs to workers and events to stages.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    add_completion=False,
     rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+
+def _print_version(is_asked: bool) -> None:
+    if is_asked:
+        typer.echo(f"shunter {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def shunter(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version",
+            is_eager=True,
+            callback=_print_version,
+            help="Print the version and exit.",
+        ),
+    ] = False,
+) -> None:
+    """Gets jobs to workers and events to stages."""
 
 
 class Protocol(StrEnum):
@@ -72,34 +101,6 @@ EXIT_CODES: list[tuple[type[ShunterError], int]] = [
     (KeyRefused, 2),
     (PauseRefused, 2),
     (ShunterError, 1),
-]
-
-ConfigOption = Annotated[
-    Path | None,
-    typer.Option("--config", help="A TOML file; ./shunter.toml is used where there is one."),
-]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
-DispatcherOption = Annotated[
-    list[str] | None,
-    typer.Option("--dispatcher", help="Where a dispatcher listens for us; may be repeated."),
-]
-UdpDispatcherOption = Annotated[
-    list[str] | None,
-    typer.Option("--dispatcher", metavar="HOST:PORT", help="Where the dispatcher listens."),
-]
-AppOption = Annotated[
-    str | None,
-    typer.Option("--app", help="Where the handlers are: module:app or path/to/file.py:app."),
-]
-CodecAppOption = Annotated[
-    str | None,
-    typer.Option(
-        "--app", help="The app whose codec opens what is encrypted: module:app or a file."
-    ),
-]
-StoreOption = Annotated[str | None, typer.Option("--store", help="Where jobs are kept: a URL.")]
-SlotsOption = Annotated[
-    int | None, typer.Option("--max-jobs", help="Slots: how many jobs run at the same time.")
 ]
 
 
@@ -332,134 +333,11 @@ def cancel(
     raise typer.Exit(inspecting.cancel(loaded.settings, job_ids, as_json=as_json))
 
 
-@app.command()
-def rerun(
-    job_ids: Annotated[
-        list[str] | None, typer.Argument(metavar="[ID]...", help="Ended jobs; else a filter.")
-    ] = None,
-    args: Annotated[
-        str | None, typer.Option(metavar="JSON", help="Call them with this list of arguments.")
-    ] = None,
-    kwargs: Annotated[
-        str | None, typer.Option(metavar="JSON", help="Call them with these named arguments.")
-    ] = None,
-    job_type: Annotated[str | None, typer.Option("--type", help="Jobs of this type.")] = None,
-    status: Annotated[
-        str | None, typer.Option(help="completed, failed or cancelled; else failed.")
-    ] = None,
-    error: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="Jobs whose error contains this text.")
-    ] = None,
-    since: Annotated[
-        str | None, typer.Option(help="Jobs submitted from then on: 90m, 24h, 7d, or a date.")
-    ] = None,
-    until: Annotated[
-        str | None, typer.Option(help="Jobs submitted before then: 90m, 24h, 7d, or a date.")
-    ] = None,
-    namespace: Annotated[str | None, typer.Option(help="Jobs of this namespace.")] = None,
-    yes: Annotated[
-        bool, typer.Option("--yes", help="With a filter: rerun them; else they are counted.")
-    ] = False,
-    app_spec: CodecAppOption = None,
-    dispatchers: DispatcherOption = None,
-    config_file: ConfigOption = None,
-    as_json: JsonOption = False,
-) -> None:
-    """Do ended jobs again, each as a new job: those named, or those that a filter finds."""
-    from shunter.cli import rerunning
-
-    loaded = load_settings(config_file, os.environ, {"client.dispatchers": dispatchers})
-    wanted = rerunning.RerunFilter(
-        type=job_type, status=status, namespace=namespace, error=error, since=since, until=until
-    )
-    raise typer.Exit(
-        rerunning.rerun(
-            loaded.settings,
-            job_ids or [],
-            wanted,
-            rerunning.new_arguments(args, kwargs),
-            yes=yes,
-            as_json=as_json,
-            codec=codec_of(app_spec),
-        )
-    )
-
-
-WaitTimeoutOption = Annotated[float | None, typer.Option(help="Wait so many seconds at most.")]
-
-
-@app.command()
-def pause(
-    job_type: Annotated[str, typer.Argument(metavar="TYPE", help="The type of job.")],
-    wait: Annotated[bool, typer.Option("--wait", help="Wait until none of them runs.")] = False,
-    wait_timeout: WaitTimeoutOption = None,
-    dispatchers: DispatcherOption = None,
-    config_file: ConfigOption = None,
-) -> None:
-    """Start no more jobs of a type, on no dispatcher; those that run go on."""
-    from shunter.cli import holding_back
-
-    loaded = load_settings(config_file, os.environ, {"client.dispatchers": dispatchers})
-    must_wait = wait or wait_timeout is not None
-    raise typer.Exit(
-        holding_back.pause(loaded.settings, job_type, wait=must_wait, wait_timeout=wait_timeout)
-    )
-
-
-@app.command()
-def resume(
-    job_type: Annotated[str, typer.Argument(metavar="TYPE", help="The type of job.")],
-    dispatchers: DispatcherOption = None,
-    config_file: ConfigOption = None,
-) -> None:
-    """Start jobs of a paused type again."""
-    from shunter.cli import holding_back
-
-    loaded = load_settings(config_file, os.environ, {"client.dispatchers": dispatchers})
-    raise typer.Exit(holding_back.resume(loaded.settings, job_type))
-
-
-@app.command()
-def drain(
-    worker_id: Annotated[
-        str | None, typer.Argument(metavar="[WORKER]", help="The worker's id; else --version.")
-    ] = None,
-    version: Annotated[
-        str | None, typer.Option(help="All workers whose app has this version.")
-    ] = None,
-    wait: Annotated[bool, typer.Option("--wait", help="Wait until they have no jobs.")] = False,
-    wait_timeout: WaitTimeoutOption = None,
-    undo: Annotated[bool, typer.Option("--undo", help="Give them jobs again.")] = False,
-    dispatchers: DispatcherOption = None,
-    config_file: ConfigOption = None,
-) -> None:
-    """Give nothing new to a worker, or to all workers of a version; they finish what they have."""
-    from shunter.cli import holding_back
-
-    loaded = load_settings(config_file, os.environ, {"client.dispatchers": dispatchers})
-    raise typer.Exit(
-        holding_back.drain(
-            loaded.settings,
-            worker_id,
-            version,
-            undo=undo,
-            wait=wait or wait_timeout is not None,
-            wait_timeout=wait_timeout,
-        )
-    )
-
-
-@app.command()
-def pauses(
-    dispatchers: DispatcherOption = None,
-    config_file: ConfigOption = None,
-    as_json: JsonOption = False,
-) -> None:
-    """List what is held back: paused types, drained workers and versions."""
-    from shunter.cli import holding_back
-
-    loaded = load_settings(config_file, os.environ, {"client.dispatchers": dispatchers})
-    raise typer.Exit(holding_back.pauses(loaded.settings, as_json=as_json))
+app.command()(operations.rerun)
+app.command()(operations.pause)
+app.command()(operations.resume)
+app.command()(operations.drain)
+app.command()(operations.pauses)
 
 
 @app.command()
@@ -550,15 +428,6 @@ def examine(
     if url or repair:
         raise SettingsError("the command", "doctor", "a URL or --repair alone", "both with --store")
     raise typer.Exit(doctor.run(config_file, environ=os.environ, as_json=as_json))
-
-
-def codec_of(app_spec: str | None) -> Codec | None:
-    """Return the codec of an app, if one was named and has one."""
-    if app_spec is None:
-        return None
-    from shunter.app import load_app
-
-    return load_app(app_spec).codec
 
 
 def main() -> None:
