@@ -12,7 +12,8 @@ import importlib
 import importlib.util
 import inspect
 import sys
-from collections.abc import Callable
+import traceback
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Generic, ParamSpec, TypeVar, overload
@@ -25,6 +26,7 @@ from shunter.errors import AppError
 from shunter.model.identity import NAME_RULE, is_name
 from shunter.model.limits import option_faults
 from shunter.model.retry import Retry
+from shunter.model.spelling import did_you_mean
 from shunter.model.worker import Handler
 from shunter.payload import Arguments, Parameters, payload_of, result_of
 
@@ -129,6 +131,11 @@ class App:
             if isinstance(function, JobFunction):
                 function = function.function
             type_name = self._new_name(function, name)
+            if retry is not None and not isinstance(retry, Retry):
+                raise AppError(
+                    f"handler {type_name!r}: retry: found {retry!r}; write retries={retry!r}, or "
+                    f"retry=Retry(limit=...)"
+                )
             policy = retry if retries is None else replace(retry or Retry(), limit=retries)
             handler = Handler(type_name, priority=priority, timeout=timeout, retry=policy)
             _check_options(handler)
@@ -150,7 +157,17 @@ class App:
             known = ", ".join(sorted(self._functions)) or "none at all"
             raise AppError(
                 f"no handler for jobs of type {job_type!r}; this app has: {known}"
+                + did_you_mean(job_type, self._functions)
             ) from None
+
+    def only(self, types: Sequence[str]) -> App:
+        """Return an app that does only these types, or raise an AppError that lists what there is.
+
+        `shunter worker --types` serves it.
+        """
+        some = App(codec=self.codec, accept_plain=self.accept_plain, version=self.version)
+        some._functions = {job_type: self.find(job_type) for job_type in dict.fromkeys(types)}
+        return some
 
     def run(self, job_type: str, payload: bytes, context: Context) -> Any:
         """Do one job: return what its function returns, which for `async def` is awaitable."""
@@ -235,7 +252,23 @@ def _import_file(path: Path) -> ModuleType:
 
 
 def _import_failed(place: str, error: BaseException) -> AppError:
-    return AppError(f"importing {place} raised {type(error).__name__}: {error}; correct it there")
+    line = _line_of(error)
+    where = f" at {line}" if line else ""
+    return AppError(
+        f"importing {place} raised {type(error).__name__}: {error}{where}; correct it there"
+    )
+
+
+def _line_of(error: BaseException) -> str:
+    """Return file and line that raised while a module was imported: the innermost of the user's."""
+    if isinstance(error, SyntaxError) and error.filename:
+        return f"{error.filename}:{error.lineno}"
+    frames = [
+        frame
+        for frame in traceback.extract_tb(error.__traceback__)
+        if frame.filename != __file__ and not frame.filename.startswith("<frozen")
+    ]
+    return f"{frames[-1].filename}:{frames[-1].lineno}" if frames else ""
 
 
 def _put_on_path(folder: Path) -> None:

@@ -70,11 +70,17 @@ class Codec(Protocol):
     """
 
     @property
-    def label(self) -> str: ...
+    def label(self) -> str:
+        """What is shown beside the data: the name of the key, as a rule."""
+        ...
 
-    def encode(self, data: Buffer, context: CodecContext) -> Buffer: ...
+    def encode(self, data: Buffer, context: CodecContext) -> Buffer:
+        """Return data as it is to be sent and stored."""
+        ...
 
-    def decode(self, data: Buffer, context: CodecContext) -> Buffer: ...
+    def decode(self, data: Buffer, context: CodecContext) -> Buffer:
+        """Return what was encoded for this context, or raise a CodecError."""
+        ...
 
 
 class _Envelope(NamedTuple):

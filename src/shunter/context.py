@@ -15,7 +15,9 @@ class Context(Protocol):
     """The run that a handler is in."""
 
     @property
-    def job_id(self) -> str: ...
+    def job_id(self) -> str:
+        """The id of the job that runs."""
+        ...
 
     @property
     def run_id(self) -> str:

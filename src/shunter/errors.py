@@ -290,6 +290,7 @@ class JobCancelled(JobError):
 class ResultTimeout(JobError, TimeoutError):
     """The job did not end in the time the caller gave it; it goes on regardless."""
 
-    def __init__(self, job_id: str, waited: float) -> None:
-        super().__init__(job_id, f"no result within {waited:g} s; it goes on, ask again later")
-        self.waited = waited
+    def __init__(self, job_id: str, waited: float, hint: str = "") -> None:
+        fact = f"no result within {waited:g} s; it goes on, ask again later"
+        super().__init__(job_id, f"{fact}; {hint}" if hint else fact)
+        self.waited, self.hint = waited, hint

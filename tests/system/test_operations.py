@@ -7,7 +7,15 @@ import json
 import httpx
 import pytest
 
-from shunter import Client, JobFailed, JobNotFound, JobRefused, Status
+from shunter import (
+    Client,
+    JobFailed,
+    JobNotFound,
+    JobRefused,
+    ResultTimeout,
+    ShunterError,
+    Status,
+)
 from system.calls import calls
 from system.http.conftest import refused
 from system.yard import PATIENCE, Station, Yard, until
@@ -164,3 +172,67 @@ def test_a_drained_worker_finishes_what_it_has_and_gets_nothing_new(
     assert held.result(PATIENCE) == 4
     for words in ((), (worker.id, "--version", "1"), ("w-9",), ("--version", "9")):
         assert shared_yard.shunter("drain", *words, station=station).returncode == 2
+
+
+# ---- what people are told
+
+
+def test_a_failed_job_leaves_a_line_in_both_logs(
+    shared_yard: Yard, station: Station, client: Client
+) -> None:
+    job = client.submit("fail", "told in the logs")
+    job.wait(PATIENCE)
+
+    for process in (station.process, shared_yard.processes("worker")[0]):
+        line = until(lambda it=process: it.logged(action="fail", job=job.id))[0]
+        assert (line["type"], line["attempt"]) == ("fail", 1)
+        assert line["error"] == "exception: ValueError: told in the logs"
+
+
+def test_a_type_that_nobody_serves_but_is_nearly_spelt_like_one(
+    shared_yard: Yard, station: Station, client: Client
+) -> None:
+    told = shared_yard.shunter("submit", "ad", "1", "2", station=station)
+
+    assert told.returncode == 0
+    assert "did you mean 'add'?" in told.stderr
+    with pytest.raises(ResultTimeout, match=r"no worker did 'ecoh' .*did you mean 'echo'"):
+        client.submit("ecoh", 1).result(0.1)
+    assert client.similar == {"ecoh": "echo"}
+
+
+def test_who_connects_to_the_wrong_port_is_told_which_is_right(
+    shared_yard: Yard, station: Station
+) -> None:
+    with (
+        Client(station.backend, timeout=PATIENCE) as lost,
+        pytest.raises(ShunterError, match=r"connect to the dispatcher's zmq\.frontend"),
+    ):
+        lost.submit("add", 1, 2)
+
+    worker = shared_yard.worker(station, backends=[station.frontend])
+    until(lambda: "connect to the dispatcher's zmq.backend" in worker.said())
+    worker.kill()
+
+
+def test_a_worker_of_some_types_and_one_with_other_options(
+    shared_yard: Yard, station: Station, client: Client
+) -> None:
+    app = shared_yard.folder / "contrary.py"
+    app.write_text(
+        "from shunter import App\napp = App(version='9.9')\n"
+        "@app.job(timeout=77)\ndef add(left: int, right: int) -> int:\n    return -1\n"
+        "@app.job\ndef unserved() -> None: ...\n"
+    )
+    words = ("worker", "--app", str(app), "--types", "add", "--dispatcher", station.backend)
+    contrary = shared_yard.process(words, "contrary")
+
+    until(lambda: "different options: timeout" in contrary.said())
+    first = shared_yard.processes("worker")[0]
+    until(lambda: "different options: timeout" in first.said())
+    [found] = [it for it in client.workers() if it.version == "9.9"]
+    assert [handler.type for handler in found.handlers] == ["add"]
+    assert (
+        shared_yard.shunter("drain", "--version", "9.9", "--wait", station=station).returncode == 0
+    )
+    contrary.terminate()

@@ -4,7 +4,7 @@ Each command imports what it needs when it is called: `shunter jobs` should not 
 server and three databases to be read from disk.
 
 Exit codes: 0 all went well; 1 a job failed or was cancelled, or something needed is missing;
-2 the command or a setting is wrong; 3 no dispatcher answers; 4 the wait was over before the job.
+2 the command, a setting, an app or a flow is wrong; 3 no dispatcher answers; 4 the wait was over before the job.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ from shunter.cli.options import (
 from shunter.cli.terminal import Terminal
 from shunter.errors import (
     AppError,
+    FlowError,
     JobRefused,
     KeyRefused,
     PauseRefused,
@@ -97,6 +98,7 @@ EXIT_CODES: list[tuple[type[ShunterError], int]] = [
     (ResultTimeout, 4),
     (SettingsError, 2),
     (AppError, 2),
+    (FlowError, 2),
     (JobRefused, 2),
     (KeyRefused, 2),
     (PauseRefused, 2),
@@ -154,6 +156,9 @@ def worker(
     ] = None,
     dispatchers: DispatcherOption = None,
     max_jobs: SlotsOption = None,
+    types: Annotated[
+        str | None, typer.Option(metavar="A,B", help="Serve only these of the app's types.")
+    ] = None,
     http: Annotated[
         bool, typer.Option("--http", help="Be called over HTTP; --dispatcher is then http://...")
     ] = False,
@@ -170,7 +175,9 @@ def worker(
     flags = working.worker_flags(dispatchers, max_jobs, http=http, listen=listen)
     loaded = load_settings(config_file, os.environ, flags)
     flows.allow_masters(loaded.settings.worker.spark_masters)
-    raise typer.Exit(working.worker(loaded.settings, app_spec, http=http, parent=parent))
+    raise typer.Exit(
+        working.worker(loaded.settings, app_spec, http=http, types=types, parent=parent)
+    )
 
 
 @app.command()

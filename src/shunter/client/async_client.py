@@ -20,6 +20,7 @@ from msgspec.structs import asdict, force_setattr, replace
 from shunter.app import JobFunction, payload_of
 from shunter.client.addresses import checked_addresses
 from shunter.client.handle import AsyncJob, raise_refusal
+from shunter.client.input_checks import checked_query, option_type_faults
 from shunter.client.opening import is_same_call, opened_job, opened_payload, sealed_payload
 from shunter.client.pending_outcomes import PendingOutcomes
 from shunter.client.session import DispatcherSession, OpenSession, Session
@@ -89,6 +90,8 @@ class JobOptions(Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         if isinstance(self.callback, str):
             force_setattr(self, "callback", Callback(self.callback))
+        for field, fault in option_type_faults(self):
+            raise JobRefused("(not sent)", field, fault)
 
 
 class AsyncClient:
@@ -127,6 +130,18 @@ class AsyncClient:
         """The types last submitted that no worker does yet."""
         return self._session.unserved
 
+    @property
+    def similar(self) -> dict[str, str]:
+        """For types last submitted that no worker does: one that is served and spelt like it."""
+        return dict(self._session.similar)
+
+    def _hint(self, job_type: str) -> str:
+        if job_type not in self._session.unserved:
+            return ""
+        found = self._session.similar.get(job_type)
+        question = f"; did you mean {found!r}?" if found else ""
+        return f"no worker did {job_type!r} when it was submitted{question}"
+
     async def __aenter__(self) -> AsyncClient:
         return self
 
@@ -134,6 +149,7 @@ class AsyncClient:
         await self.close()
 
     async def close(self) -> None:
+        """Close the connections; jobs that were submitted go on."""
         await self._awaited.close()
         self._session.close()
 
@@ -268,6 +284,13 @@ class AsyncClient:
         answer = await self._session.ask(Kind.SUBMIT, lambda n: Submit(n, tuple(wishes)))
         assert isinstance(answer, Accepted)
         self._session.unserved = answer.unserved
+        self._session.similar = {
+            name: meant
+            for name, meant in zip(answer.unserved, answer.similar, strict=False)
+            if meant
+        }
+        for handle in handles if answer.unserved else ():
+            handle.hint = self._hint(handle.type)
         receipts = list(answer.receipts)
         if codec is not None and any(receipt.reason for receipt in receipts):
             receipts = await self._judged_again(wishes, receipts, codec)
@@ -350,8 +373,10 @@ class AsyncClient:
     async def jobs(self, **query: Any) -> list[Job]:
         """List jobs, newest first, by status, type, worker_id, namespace, before, limit or job_ids.
 
+        A status may be given as a word: `jobs(status="failed")`.
         Those asked for by id come in that order and in full; one that is not there is left out.
         """
+        query = checked_query(query)
         if job_ids := query.get("job_ids"):
             found = await self._jobs_in_full(list(dict.fromkeys(job_ids)))
             return [opened_job(self._codec, job) for job in found]
@@ -405,6 +430,7 @@ class AsyncClient:
                 raise PauseRefused(target, name, receipt.reason)
 
     async def workers(self) -> list[Worker]:
+        """Return all workers, and the ids of the jobs that each has."""
         answer = await self._session.ask(Kind.WORKERS, Asked)
         assert isinstance(answer, WorkersListed)
         return list(answer.workers)

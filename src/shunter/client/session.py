@@ -73,6 +73,7 @@ class DispatcherSession(Protocol):
 
     addresses: tuple[str, ...]
     unserved: tuple[str, ...]
+    similar: dict[str, str]
 
     async def ask(self, kind: Kind, body: Callable[[int], Message]) -> Answer:
         """Send a request and return its answer."""
@@ -127,6 +128,7 @@ class Session:
         self.addresses = addresses
         self.heard_at = 0.0
         self.unserved: tuple[str, ...] = ()
+        self.similar: dict[str, str] = {}
         self._timeout = timeout
         self._on_outcomes = on_outcomes
         self._identity = b"c-" + environment.token_bytes(12)

@@ -42,6 +42,7 @@ class SubmittedJob:
 
     @property
     def id(self) -> str:
+        """The job's id, by which anybody may ask for it."""
         return self._job.id
 
     @property
@@ -58,9 +59,11 @@ class SubmittedJob:
         return self._job.known_outcome() or self._client._do(self._job.wait(timeout))
 
     def status(self) -> Status:
+        """Ask the dispatcher how far the job is."""
         return self._client._do(self._job.status())
 
     def cancel(self) -> None:
+        """Ask for the job to be stopped, or raise JobRefused where it can't be."""
         self._client._do(self._job.cancel())
 
 
@@ -102,6 +105,7 @@ class Client:
         self.close()
 
     def close(self) -> None:
+        """Close the connections; jobs that were submitted go on."""
         if self._loop.is_closed():
             return
         self._do(self._async.close())
@@ -119,6 +123,11 @@ class Client:
     def unserved(self) -> tuple[str, ...]:
         """The types last submitted that no worker does yet."""
         return self._async.unserved
+
+    @property
+    def similar(self) -> dict[str, str]:
+        """For types last submitted that no worker does: one that is served and spelt like it."""
+        return self._async.similar
 
     def submit(self, job: JobType, /, *args: Any, **kwargs: Any) -> SubmittedJob:
         """Submit one job; when this returns, it is stored."""
@@ -211,6 +220,7 @@ class Client:
         return self._do(self._async.pauses())
 
     def workers(self) -> list[Worker]:
+        """Return all workers, and the ids of the jobs that each has."""
         return self._do(self._async.workers())
 
     def standing(self) -> Standing:

@@ -46,6 +46,7 @@ from shunter.dispatch.effects import (
     Effect,
     HandOver,
     MakeCallback,
+    NoteFailure,
     NoteRefusal,
     PlaceAgain,
     SendJobs,
@@ -88,6 +89,7 @@ class Dispatcher:
         now: Callable[[], float],
         jitter: Callable[[], float],
         on_refused: Callable[[str, JobError], None] = lambda worker_id, error: None,
+        on_failed: Callable[[Job], None] = lambda job: None,
         on_store_error: Callable[[StoreError], None] = lambda error: None,
     ) -> None:
         self.id = dispatcher_id
@@ -120,6 +122,7 @@ class Dispatcher:
             MakeCallback: self._make_callback,
             DecideAgain: self._decide_again,
             PlaceAgain: lambda e: self._inbox.unplaced.append(e.job),
+            NoteFailure: lambda e: on_failed(e.job),
             NoteRefusal: lambda e: self._on_refused(e.worker_id, e.error),
         }
 

@@ -16,6 +16,7 @@ from shunter.model.document import DOCUMENT_BYTES, is_document
 from shunter.model.identity import NAME_RULE, is_name
 from shunter.model.job import Callback, Execution, Job
 from shunter.model.limits import MAX_KEY_LENGTH, MAX_SECONDS, moment_fault, option_faults
+from shunter.model.spelling import did_you_mean
 from shunter.model.submission import Submission
 from shunter.model.worker import Handler
 
@@ -47,7 +48,8 @@ def admit(
         raise JobRefused(
             submission.id,
             "type",
-            f"no worker does {submission.type!r}; types that are served: {served}",
+            f"no worker does {submission.type!r}; types that are served: {served}"
+            + did_you_mean(submission.type, known_types),
         )
     not_before = submission.not_before if submission.delay is None else now + submission.delay
     timeout = submission.timeout

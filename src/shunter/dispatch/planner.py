@@ -230,6 +230,13 @@ class Planner:
                 raise JobNotFound(ask.job_id)
             if ask.job_id in plan.changes:
                 raise JobRefused(ask.job_id, "status", "it is changing right now; ask again")
+            if job.status.is_final:
+                raise JobRefused(
+                    ask.job_id,
+                    "status",
+                    f"it is {job.status.word} already and can't be cancelled any more; its record "
+                    "says how it ended",
+                )
             stoppable = self._state.is_stoppable(job.execution.worker_id)
             stopped = lifecycle.cancelled(job, now=plan.now, stoppable=stoppable)
         except JobError as error:

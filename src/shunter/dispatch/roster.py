@@ -335,6 +335,14 @@ class Roster:
                 return next(h for h in seat.handlers if h.type == job_type)
         return None
 
+    def declaring(self, job_type: str) -> tuple[str, Handler] | None:
+        """Return a worker of our own that does this type, and what it has declared for it."""
+        for kind, group in self._groups.items():
+            if job_type in kind.types and not kind.is_shared:
+                seat = next(iter(group.seats.values()))
+                return seat.worker_id, next(h for h in seat.handlers if h.type == job_type)
+        return None
+
     def held(self, worker_id: str) -> Set[str]:
         seat = self._seats.get(worker_id)
         return seat.held if seat else frozenset()

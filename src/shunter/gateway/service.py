@@ -34,6 +34,7 @@ from shunter.gateway.udp.key_look_up import udp_keys
 from shunter.gateway.zmq.backend import Backend
 from shunter.gateway.zmq.frontend import Frontend
 from shunter.model.allowed_hosts import allowed_hosts
+from shunter.model.job import Job, in_one_line
 from shunter.model.presence import Skews
 from shunter.model.redaction import redacted_url
 from shunter.model.run_secrets import RunSecrets
@@ -88,6 +89,7 @@ class Service:
             now=self._clock,
             jitter=environment.random,
             on_refused=self._refused,
+            on_failed=self._job_failed,
             on_store_error=self._store_failed,
         )
         self._keys = key_list_of(settings)
@@ -372,6 +374,16 @@ class Service:
         self._backend.forget_gone()
         while await sweep.purge(self.dispatcher) >= sweep.PURGED_AT_ONCE:
             await asyncio.sleep(PURGE_PAUSE_SECONDS)
+
+    def _job_failed(self, job: Job) -> None:
+        self._log.warning(
+            "a job failed",
+            action="fail",
+            type=job.type,
+            job=job.id,
+            attempt=job.attempt,
+            error=in_one_line(job.error),
+        )
 
     def _store_failed(self, error: StoreError) -> None:
         self._log.error("the store fails, trying again", action="store", error=str(error))

@@ -9,9 +9,12 @@ Rules: docs/spec/jobs.md.
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Any
 
+import msgspec
 from msgspec import Struct
 
+from shunter.model.document import sealed_data_at
 from shunter.model.retry import Retry
 
 DEFAULT_TYPE = "default"
@@ -61,6 +64,17 @@ class Failure(Struct, frozen=True, omit_defaults=True):
     message: str
     traceback: str = ""
     ended_by: str = ""
+
+
+MAX_LINE = 300
+
+
+def in_one_line(failure: Failure | None) -> str:
+    """Return what went wrong as a line of a log has it."""
+    if failure is None:
+        return "no reason was recorded"
+    text = " ".join(f"{failure.kind}: {failure.message}".split())
+    return text if len(text) <= MAX_LINE else f"{text[:MAX_LINE]}…"
 
 
 class Dispatch(Struct, frozen=True):
@@ -173,3 +187,34 @@ class Job(Struct, frozen=True, kw_only=True, omit_defaults=True):
     history: tuple[PastAttempt, ...] = ()
     rerun_of: str | None = None
     version: str = ""
+
+    @property
+    def value(self) -> Any:
+        """What the handler returned, decoded; None where there is no result (yet)."""
+        return _decoded(self.result)
+
+    @property
+    def arguments(self) -> Any:
+        """The payload, decoded: a list of positional arguments, a dict of named ones."""
+        return _decoded(self.payload)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the record as JSON has it: payload and result decoded, its status as a word.
+
+        Bytes are base64, and what is encrypted says so.
+        """
+        plain: dict[str, Any] = msgspec.to_builtins(self)
+        for name, document in (("payload", self.payload), ("result", self.result)):
+            plain[name] = None if document is None else _plain(document)
+        return {**plain, "status": self.status.word}
+
+
+def _decoded(document: bytes | None) -> Any:
+    return None if document is None else msgspec.msgpack.decode(document)
+
+
+def _plain(document: bytes) -> Any:
+    if sealed_data_at(document) is not None:
+        return {"encrypted": True, "bytes": len(document)}
+    value = msgspec.msgpack.decode(document)
+    return msgspec.to_builtins(value, str_keys=True, enc_hook=repr)

@@ -58,6 +58,7 @@ class SandboxJob:
 
     @property
     def status(self) -> Status:
+        """Where the job stands now."""
         return self.record.status
 
     @property
@@ -75,6 +76,7 @@ class SandboxJob:
         return value_of(opened_outcome(self._sandbox.codec, outcome))
 
     def cancel(self) -> None:
+        """Ask for the job to be stopped, or raise JobRefused."""
         self._sandbox.cancel(self.id)
 
 

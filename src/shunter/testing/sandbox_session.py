@@ -45,6 +45,7 @@ class SandboxSession:
         self._last = 0
         self.addresses: tuple[str, ...] = ("the sandbox",)
         self.unserved: tuple[str, ...] = ()
+        self.similar: dict[str, str] = {}
 
     def close(self) -> None:
         """Nothing is open."""

@@ -179,12 +179,14 @@ class Submit(Message, frozen=True):
 class Accepted(Message, frozen=True):
     """ACCEPTED: the jobs are committed (those without a reason).
 
-    `unserved` names the types that no worker known to this dispatcher does.
+    `unserved` names the types that no worker known to this dispatcher does, and `similar` for each
+    the type that is spelt most like it and is served, if there is one.
     """
 
     request: int
     receipts: tuple[Receipt, ...]
     unserved: tuple[str, ...] = ()
+    similar: tuple[str, ...] = ()
 
 
 class Outcome(Message, frozen=True):

@@ -98,6 +98,7 @@ class HostileClient:
     outcome = Outcome(ATTACK, Status.FAILED, error=FAILURE)
     found = WHOLE_JOB
     unserved = (ATTACK, FLOW_JOB)
+    similar = {ATTACK: ATTACK}  # noqa: RUF012
     id = ATTACK
 
     def __init__(self, *_: object, **__: object) -> None: ...

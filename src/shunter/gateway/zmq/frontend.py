@@ -27,6 +27,7 @@ from shunter.model.job import DEFAULT_TYPE, Job, ReplyTo, Status
 from shunter.model.key import Action, Key
 from shunter.model.pause import key_fault
 from shunter.model.scope import EVERYTHING, JobScope, scope_of
+from shunter.model.spelling import similar
 from shunter.model.submission import Receipt, Submission
 from shunter.net.environment import REAL, Environment
 from shunter.net.parted import PART_KINDS, Body, PartedMessages, Release
@@ -63,6 +64,9 @@ OUTGOING_BYTES = 32 * 1024 * 1024
 """How much of large results may wait for clients; what does not fit may be fetched."""
 
 UNANSWERED_SECONDS = 10.0
+
+MOST_SPELT = 4
+"""For so many types that nobody serves a client hears which it may have meant."""
 
 NEEDED = {
     Kind.CANCEL: Action.CANCEL,
@@ -266,6 +270,11 @@ class Frontend:
                 for asker, busy in self._questions.put(identity, scope, kind, body):
                     self._dispatcher.counters["questions_put_off"] += 1
                     self._send_frames(asker, full(Kind.BUSY, busy))
+            elif kind is Kind.READY:
+                raise ProtocolError(
+                    "READY is for workers to send, and clients connect here (zmq.frontend); "
+                    "connect to the dispatcher's zmq.backend, port 5561 unless it is set"
+                )
             else:
                 raise ProtocolError(f"{kind} is not for a client to send")
         except ProtocolError as error:
@@ -319,10 +328,12 @@ class Frontend:
     def _submit(self, identity: bytes, scope: JobScope, submit: Submit, release: Release) -> None:
         served = self._dispatcher.view.served_types()
         unserved = tuple(sorted({submission.type for submission in submit.jobs} - served))
+        some = unserved[:MOST_SPELT]
+        meant = tuple(similar(it, served) for it in some) if some else ()
 
         def answer(receipts: list[Receipt]) -> None:
             release()
-            accepted = Accepted(submit.request, tuple(receipts), unserved)
+            accepted = Accepted(submit.request, tuple(receipts), unserved, meant)
             self._unanswered.discard((identity, submit.request))
             self.socket.send([identity, *full(Kind.ACCEPTED, accepted)])
 
