@@ -92,12 +92,18 @@ class Process:
         env: dict[str, str],
         *,
         inside: Sequence[str] = (),
+        children: int = 0,
     ) -> None:
         self.name = name
         self.errors = folder / f"{name}.stderr"
         with self.errors.open("ab") as errors:
             self._popen = fork_server.start(
-                words, folder=folder, environ=env, inside=inside, stderr=errors.fileno()
+                words,
+                folder=folder,
+                environ=env,
+                inside=inside,
+                stderr=errors.fileno(),
+                children=children,
             )
         self.was_killed = False
 
@@ -226,15 +232,19 @@ class Yard:
         *,
         inside: Sequence[str] = (),
         clock: Path | None = None,
+        children: int = 0,
     ) -> Process:
-        """Start one of our commands; `inside` are words that run it somewhere else."""
+        """Start one of our commands; `inside` are words that run it somewhere else.
+
+        `children` says how many a worker starts at once.
+        """
         env = {"SHUNTER_WITNESS": str(self.witness)}
         if clock is not None:
             env["SHUNTER_TEST_CLOCK"] = str(clock)
             env["PYTHONPATH"] = os.pathsep.join(
                 [str(Path(__file__).parent / "skewed"), os.environ.get("PYTHONPATH", "")]
             )
-        process = Process(words, self.folder, name, env, inside=inside)
+        process = Process(words, self.folder, name, env, inside=inside, children=children)
         self._processes.append(process)
         return process
 
@@ -270,7 +280,7 @@ class Yard:
             },
         )
         words = ("worker", "--app", WITNESS_APP, "--config", str(config))
-        return self.process(words, name, inside=inside)
+        return self.process(words, name, inside=inside, children=slots)
 
     def http_worker(
         self,
@@ -294,7 +304,7 @@ class Yard:
             },
         )
         words = ("worker", "--http", "--app", WITNESS_APP, "--config", str(config))
-        return self.process(words, name, inside=inside)
+        return self.process(words, name, inside=inside, children=slots)
 
     def client(self, *stations: Station) -> Client:
         client = Client(*(station.frontend for station in stations), timeout=PATIENCE)
