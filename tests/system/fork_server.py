@@ -34,6 +34,7 @@ from typing import Any
 import msgspec
 
 _REQUEST_BYTES = 1 << 18
+_MOST_WAITING = 4
 _IMPORTED = (
     "shunter.cli.by_udp",
     "shunter.cli.config",
@@ -263,7 +264,7 @@ class _Nursery:
         os.environ.update(environ)
         os.chdir(folder)
         waiting = _WaitingChildren()
-        for _ in range(children):
+        for _ in range(min(children, _MOST_WAITING)):
             if orders := waiting.fork():
                 return partial(_be_child, orders)
         waiting.take_the_place_of_popen()

@@ -28,7 +28,7 @@ def work(number: int, seconds: float, context: Context) -> int:
     tell("start", context)
     end = time.monotonic() + seconds
     while time.monotonic() < end:
-        time.sleep(min(0.005, seconds))
+        time.sleep(min(0.02, seconds))
         tell("tick", context)
     tell("end", context)
     return number
@@ -40,7 +40,7 @@ def attempt_of(seconds: float, context: Context, ballast: bytes = b"") -> int:
     tell("start", context)
     end = time.monotonic() + seconds
     while time.monotonic() < end:
-        time.sleep(0.01)
+        time.sleep(0.02)
         tell("tick", context)
     tell("end", context)
     return context.attempt

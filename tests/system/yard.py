@@ -51,7 +51,7 @@ def until(condition: Callable[[], T], *, within: float = PATIENCE, what: str = "
             return answer
         if time.monotonic() > deadline:
             raise AssertionError(f"not within {within:g} s: {what or condition}; last: {answer!r}")
-        time.sleep(min(max(0.02, 4 * (time.monotonic() - asked_at)), 0.3))
+        time.sleep(min(max(0.02, 9 * (time.monotonic() - asked_at)), 0.3))
 
 
 _given_out: set[int] = set()
