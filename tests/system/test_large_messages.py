@@ -62,7 +62,7 @@ def document(size: int) -> bytes:
 def test_many_large_submissions_at_once_are_let_in_one_after_the_other(
     yard: Yard, link: Any
 ) -> None:
-    clients, each, size = 12, 4, 8 * MEGABYTE
+    clients, each, size = 9, 4, 8 * MEGABYTE
     station = yard.dispatcher()
     relay = link(station.frontend, None)
 

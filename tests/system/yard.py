@@ -236,8 +236,9 @@ class Yard:
     ) -> Process:
         """Start one of our commands; `inside` are words that run it somewhere else.
 
-        `children` says how many a worker starts at once.
+        `children` says how many a worker starts at once, which is one at least.
         """
+        children = children or int(words[0] in ("worker", "calculator"))
         env = {"SHUNTER_WITNESS": str(self.witness)}
         if clock is not None:
             env["SHUNTER_TEST_CLOCK"] = str(clock)
