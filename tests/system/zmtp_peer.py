@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import socket
 import struct
-import time
 from pathlib import Path
 
 GREETING = b"\xff" + bytes(8) + b"\x7f\x03\x00" + b"NULL".ljust(20, b"\0") + bytes(32)
@@ -14,9 +13,6 @@ LONG = 2
 
 OPEN: list[ZmtpPeer] = []
 """All that were made, to be closed by whoever made them."""
-
-BYTES_PER_SECOND = 100_000_000
-"""How fast bytes without an end are sent: a busy machine needs a moment to see that it is much."""
 
 
 class ZmtpPeer:
@@ -58,14 +54,11 @@ class ZmtpPeer:
 
     def sends_until_cut_off(self, chunk: bytes, most: int) -> int:
         """Send the same bytes again and again; return how many went before the connection broke."""
-        sent, began = 0, time.monotonic()
+        sent = 0
         try:
             while sent < most:
                 self.connection.sendall(chunk)
                 sent += len(chunk)
-                ahead = sent / BYTES_PER_SECOND - (time.monotonic() - began)
-                if ahead > 0.01:
-                    time.sleep(ahead)
         except (OSError, TimeoutError):
             pass
         return sent

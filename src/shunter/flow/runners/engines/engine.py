@@ -168,7 +168,7 @@ class Engine:
 
     def _watch_connections(self) -> None:
         now = time.monotonic()
-        if now - self._looked >= self._connections.look_seconds:
+        if self._connections.is_look_due(since=now - self._looked):
             self._looked = now
             self._connections.look(messages_ahead=REQUESTS_AHEAD)
 
