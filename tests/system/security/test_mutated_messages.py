@@ -27,10 +27,12 @@ from shunter.flow.runners.engines.network import InboxAddress, Way
 from shunter.flow.runners.engines.sockets import InboxSocket, PeerSocket
 from shunter.flow.runtime.codec import EventCodec
 from shunter.flow.runtime.inbox import Inbox
+from shunter.model.key import CurvePair
 from shunter.model.report import Advance, Held, Report
 from shunter.model.retry import Retry
 from shunter.model.submission import Submission
 from shunter.model.worker import Handler
+from shunter.net.curve import ThreadGate, connect_with
 from shunter.wire import messages
 from shunter.wire.messages import Kind
 from system.mutations import Frames, Mutator
@@ -313,22 +315,28 @@ def envelopes(codec: EventCodec) -> Iterable[Frames]:
 
 
 @pytest.mark.timeout(3600 if IS_LONG else 300)
-def test_mutants_in_the_inbox_of_an_engine() -> None:
-    """The token is known to them, else they would be cut off at once."""
+@pytest.mark.parametrize("is_keyed", [False, True], ids=["open", "keyed"])
+def test_mutants_in_the_inbox_of_an_engine(is_keyed: bool) -> None:
+    """The token, and where there is one the key, is known to them: else they were cut off."""
+    public, secret = (text.decode() for text in zmq.curve_keypair())
+    pair = CurvePair(public, secret, public) if is_keyed else None
     codec, token, faults = EventCodec({}), b"t" * 16, list[str]()
     inbox = Inbox(["good", "mutant"], limit=1000)
     got: list[int] = []
     with zmq.Context() as context:
+        gate = ThreadGate(context, lambda shown: shown == public)
         listening = InboxSocket(
-            context, inbox, codec, "127.0.0.1", token=token, instructions=(), curve=None,
+            context, inbox, codec, "127.0.0.1", token=token, instructions=(), curve=pair,
             complain=lambda reason: faults.append(reason) if len(faults) < 1000 else None,
         )  # fmt: skip
         address = InboxAddress("127.0.0.1", listening.port, 0)
-        peer = PeerSocket(context, address, Way.TCP, token)
+        peer = PeerSocket(context, address, Way.TCP, token, curve=pair)
         link = peer.link("good", 1000, codec, mark=0)
         stranger = context.socket(zmq.DEALER)
         stranger.linger = 0
         stranger.setsockopt(zmq.RECONNECT_IVL, 1)
+        if pair is not None:
+            connect_with(stranger, pair)
         stranger.connect(address.tcp)
 
         def step() -> None:
@@ -358,11 +366,12 @@ def test_mutants_in_the_inbox_of_an_engine() -> None:
             with contextlib.suppress(zmq.Again):
                 stranger.send_multipart([token, *mutant], zmq.NOBLOCK)
             good.once()
-        compare("inbox", before, good, time.monotonic() - began)
+        compare("inbox with keys" if is_keyed else "inbox", before, good, time.monotonic() - began)
         until(lambda: step() or link.is_settled)
 
         stranger.close()
         peer.close()
         listening.close()
+        gate.close()
     assert got == list(range(1, len(got) + 1))
     assert faults
