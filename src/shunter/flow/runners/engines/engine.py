@@ -175,10 +175,10 @@ class Engine:
     def _answer(self, peer: bytes, message: bytes) -> None:
         number = 0
         try:
+            request = messages.request(message)
+            number = request.id  # whoever asks hears a refusal as the answer to this
             if self._is_revoked:
                 raise FlowError(REVOKED)
-            request = messages.request(message)
-            number = request.id
             if isinstance(request, messages.Prepare):
                 self._deployer = peer
             if peer == self._deployer:
