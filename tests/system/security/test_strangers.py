@@ -11,12 +11,7 @@ from typing import Any
 
 import httpx
 import pytest
-import zmq
 
-from shunter.model.worker import MAX_HANDLERS, Handler
-from shunter.wire.messages import Hello, Kind
-from system.full_peers import FullWorker
-from system.keys import Door
 from system.yard import Station, Yard, free_port
 
 JOBS, WORKERS = "/dispatcher/jobs/", "/dispatcher/workers/"
@@ -167,30 +162,6 @@ def test_a_worker_is_not_believed_to_be_where_dispatchers_must_not_call(
     assert answer.status_code == 422, answer.text
     assert answer.json()["error"]["field"] == "hostname"
     assert hostname not in web.get(WORKERS).text
-
-
-@pytest.mark.parametrize("is_keyed", [False, True], ids=["open", "keyed"])
-def test_a_worker_with_twenty_thousand_types_is_refused_and_nobody_waits(
-    yard: Yard, is_keyed: bool
-) -> None:
-    door = Door(yard, is_keyed=is_keyed)
-    address, pair = door.station.backend, door.worker_pair
-    greedy, busy = door.worker_id("greedy"), door.worker_id("busy")
-    with door.client() as client, zmq.Context() as context:
-        client.standing()
-        stranger = FullWorker(context, address, greedy, curve=pair)
-        many = tuple(Handler(f"type-{n}") for n in range(20_000))
-        began = time.monotonic()
-        stranger.tell(Kind.READY, Hello(greedy, 1, many, 1, 1))
-
-        assert "20000 types of job" in stranger.is_refused()
-        assert client.submit("nobody", 1, 2).id
-        assert time.monotonic() - began < 5.0
-        most = FullWorker(context, address, busy, curve=pair)
-        assert most.introduces_itself(*(f"type-{n}" for n in range(MAX_HANDLERS)))
-        stranger.socket.close()
-        most.socket.close()
-        assert [worker.id for worker in client.workers()] == [busy]
 
 
 def test_the_store_is_for_its_user_alone(yard: Yard) -> None:

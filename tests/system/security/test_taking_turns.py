@@ -1,4 +1,4 @@
-"""One peer that wants everything: names without number, questions without end."""
+"""One peer that wants everything: names and types without number, questions without end."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import zmq
 
 from shunter.client import AsyncClient, Client
 from shunter.gateway.zmq.questions import BOUNDS
-from shunter.model.worker import Handler
+from shunter.model.worker import MAX_HANDLERS, Handler
 from shunter.testing.mongod import LocalMongod
 from shunter.wire.messages import Fetch, Hello, Kind, Standing
 from system.full_peers import FullWorker
@@ -26,9 +26,20 @@ from system.yard import PATIENCE, Yard, until
 NAMES = 5_000
 
 
-@pytest.fixture(scope="module", params=["open", "keyed"])
-def door(shared_yard: Yard, request: pytest.FixtureRequest) -> Door:
-    return Door(shared_yard, is_keyed=request.param == "keyed")
+@pytest.fixture(scope="module")
+def open_door(shared_yard: Yard) -> Door:
+    return Door(shared_yard, is_keyed=False)
+
+
+@pytest.fixture(scope="module")
+def keyed_door(shared_yard: Yard) -> Door:
+    return Door(shared_yard, is_keyed=True)
+
+
+@pytest.fixture(params=["open", "keyed"])
+def door(request: pytest.FixtureRequest) -> Door:
+    found: Door = request.getfixturevalue(f"{request.param}_door")
+    return found
 
 
 @pytest.fixture
@@ -59,6 +70,28 @@ def test_a_connection_is_one_worker(
     stranger.socket.close()
 
 
+def test_a_worker_with_twenty_thousand_types_is_refused_and_nobody_waits(
+    door: Door, client: Client, context: zmq.Context[zmq.Socket[bytes]]
+) -> None:
+    address, pair = door.station.backend, door.worker_pair
+    greedy, busy = door.worker_id("greedy"), door.worker_id("busy")
+    stranger = FullWorker(context, address, greedy, curve=pair)
+    many = tuple(Handler(f"type-{n}") for n in range(20_000))
+    client.standing()
+    began = time.monotonic()
+    stranger.tell(Kind.READY, Hello(greedy, 1, many, 1, 1))
+
+    assert "20000 types of job" in stranger.is_refused()
+    assert client.submit("nobody", 1, 2).id
+    assert time.monotonic() - began < 5.0
+    most = FullWorker(context, address, busy, curve=pair)
+    assert most.introduces_itself(*(f"type-{n}" for n in range(MAX_HANDLERS)))
+    stranger.socket.close()
+    most.socket.close()
+    known = {worker.id for worker in client.workers()}
+    assert (greedy in known, busy in known) == (False, True)
+
+
 def test_a_client_with_many_questions_is_put_off_and_others_are_answered(
     door: Door, client: Client, context: zmq.Context[zmq.Socket[bytes]]
 ) -> None:
@@ -81,6 +114,7 @@ def test_a_client_with_many_questions_is_put_off_and_others_are_answered(
     greedy.socket.close()
 
 
+@pytest.mark.parametrize("door", ["open"], indirect=True)
 def test_our_client_asks_again_when_it_is_put_off(door: Door, client: Client) -> None:
     count = 8 * BOUNDS.peer_count
 
