@@ -173,10 +173,10 @@ class Station:
         beside.write_text(str(ahead))
         beside.rename(self._clock)
 
-    def start(self) -> Station:
+    def start(self, *, inside: Sequence[str] = ()) -> Station:
         config = self._yard.config(self.name, self.settings)
         words = ("dispatcher", "--config", str(config))
-        self.process = self._yard.process(words, self.name, clock=self._clock)
+        self.process = self._yard.process(words, self.name, clock=self._clock, inside=inside)
         until(lambda: self.health() == 200 or not self.process.is_alive, what="healthz")
         assert self.process.is_alive, self.process.said()
         return self
