@@ -15,7 +15,7 @@ from shunter.flow.runners.engines.deployer import EngineConnection
 from shunter.flow.runners.engines.messages import EngineHello
 from shunter.key_file import engine_pair
 from system import fork_server
-from system.yard import PATIENCE, Yard, free_port, until
+from system.yard import Yard, free_port, until
 
 FLOW = """
 from shunter import Flow
