@@ -158,7 +158,7 @@ class SimulatedPool:
         for key in sorted(self._runs.cancel(jobs)):
             if key in self._waiting:
                 self._waiting.remove(key)
-                self._runs.drop_unstarted(key)
+                self._runs.drop_unstarted(key, now=self._process.time.now)
         self._push()
         self._announce()
 

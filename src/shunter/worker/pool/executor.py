@@ -92,11 +92,11 @@ class Executor:
         if log:
             log = seal.log(log)
         if type(outcome) is bytes:
-            frame = frames.result(key, seconds, outcome, log)
+            frame = frames.result(key, started, seconds, outcome, log)
         else:
-            frame = frames.failed(key, seconds, outcome, log)  # type: ignore[arg-type]
+            frame = frames.failed(key, started, seconds, outcome, log)  # type: ignore[arg-type]
         if context.noted is not None:
-            return frames.progress(key, *context.noted) + frame
+            return frames.progress(key, started, *context.noted) + frame
         return frame
 
     def close(self) -> None:

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from shunter.model.job import Failure
 
-_HEAD = Packer("=IBQd")
+_HEAD = Packer("=IBQdd")
 HEAD_BYTES = _HEAD.size
 _pack, _unpack = _HEAD.pack, _HEAD.unpack_from
 _encode = msgspec.msgpack.Encoder().encode
@@ -54,8 +54,8 @@ class LastProgress(Struct, frozen=True, array_like=True):
     note: str = ""
 
 
-Frame = tuple[int, int, float, bytes]
-"""Mark, key of the run, seconds that it took, body."""
+Frame = tuple[int, int, float, float, bytes]
+"""Mark, key of the run, when it began by the monotonic clock, seconds that it took, body."""
 
 read_logged_result = msgspec.msgpack.Decoder(LoggedResult).decode
 read_logged_failure = msgspec.msgpack.Decoder(LoggedFailure).decode
@@ -66,27 +66,27 @@ _RESULT = int(Mark.RESULT)
 
 def bare(mark: Mark) -> bytes:
     """A frame about the child itself."""
-    return _pack(0, mark, 0, 0.0)
+    return _pack(0, mark, 0, 0.0, 0.0)
 
 
-def result(key: int, seconds: float, body: bytes, log: str) -> bytes:
+def result(key: int, begun: float, seconds: float, body: bytes, log: str) -> bytes:
     """A run completed."""
     if log:
         body = _encode(LoggedResult(body, log))
-        return _pack(len(body), Mark.RESULT_WITH_LOG, key, seconds) + body
-    return _pack(len(body), _RESULT, key, seconds) + body
+        return _pack(len(body), Mark.RESULT_WITH_LOG, key, begun, seconds) + body
+    return _pack(len(body), _RESULT, key, begun, seconds) + body
 
 
-def failed(key: int, seconds: float, failure: Failure, log: str) -> bytes:
+def failed(key: int, begun: float, seconds: float, failure: Failure, log: str) -> bytes:
     """A run ended without a result."""
     body = _encode(LoggedFailure(failure, log))
-    return _pack(len(body), Mark.FAILED, key, seconds) + body
+    return _pack(len(body), Mark.FAILED, key, begun, seconds) + body
 
 
-def progress(key: int, done: float, total: float | None, note: bytes = b"") -> bytes:
+def progress(key: int, begun: float, done: float, total: float | None, note: bytes = b"") -> bytes:
     """Where a run was when it ended."""
     body = _encode(LastProgress(done, total, note.decode()))
-    return _pack(len(body), Mark.PROGRESS, key, 0.0) + body
+    return _pack(len(body), Mark.PROGRESS, key, begun, 0.0) + body
 
 
 class FrameReader:
@@ -111,10 +111,10 @@ class FrameReader:
     def _cut(self, data: bytes | memoryview) -> Generator[Frame, None, int]:
         at, end = 0, len(data)
         while at + HEAD_BYTES <= end:
-            length, mark, key, seconds = _unpack(data, at)
+            length, mark, key, begun, seconds = _unpack(data, at)
             body_at = at + HEAD_BYTES
             if body_at + length > end:
                 break
             at = body_at + length
-            yield mark, key, seconds, bytes(data[body_at:at])
+            yield mark, key, begun, seconds, bytes(data[body_at:at])
         return at

@@ -192,7 +192,7 @@ class ProcessPool:
         keys = self._runs.cancel(jobs)
         if not keys <= self._running().keys():
             for key in self._sift(keys)[0]:
-                self._runs.drop_unstarted(key)
+                self._runs.drop_unstarted(key, now=monotonic())
         self._push(monotonic())
         self._announce_output()
 
@@ -250,31 +250,37 @@ class ProcessPool:
     def _take_frames(self, slot: Slot, frames: Iterator[Frame]) -> None:
         runs, seconds = 0, 0.0
         open_runs, stopping, reports = self._runs.open, self._runs.stopping, self._runs.reports
-        for mark, key, took, body in frames:
+        for mark, key, begun, took, body in frames:
             if mark == _RESULT and key not in stopping:
                 if entry := open_runs.pop(key, None):
-                    reports.append(Report(entry[0].job_id, entry[0].attempt, body))
+                    job, given_at = entry
+                    waited = begun - given_at
+                    reports.append(
+                        Report(job.job_id, job.attempt, body, None, "", None, waited, took)
+                    )
             else:
-                self._take_rare_frame(slot, mark, key, body)
+                self._take_rare_frame(slot, mark, key, body, (begun, took))
             if took:
                 runs += 1
                 seconds += took
         self._window.ran(runs, seconds)
         self._announce_output()
 
-    def _take_rare_frame(self, slot: Slot, mark: int, key: int, body: bytes) -> None:
+    def _take_rare_frame(
+        self, slot: Slot, mark: int, key: int, body: bytes, lasted: tuple[float, float]
+    ) -> None:
         match mark:
             case Mark.RESULT:
-                self._runs.end(key, result=body)
+                self._runs.end(key, result=body, lasted=lasted)
             case Mark.RESULT_WITH_LOG:
                 completed = read_logged_result(body)
-                self._runs.end(key, result=completed.result, log=completed.log)
+                self._runs.end(key, result=completed.result, log=completed.log, lasted=lasted)
             case Mark.FAILED:
                 failed = read_logged_failure(body)
-                self._runs.end(key, failure=failed.failure, log=failed.log)
+                self._runs.end(key, failure=failed.failure, log=failed.log, lasted=lasted)
             case Mark.PROGRESS:
                 last = read_last_progress(body)
-                self._runs.advance(key, last.done, last.total, last.note)
+                self._runs.advance(key, last.done, last.total, last.note, begun=lasted[0])
             case _:
                 self._supervisor.told(slot, mark)
 
@@ -324,7 +330,10 @@ class ProcessPool:
         progress = slot.run_state.progress()
         if progress is not None and progress.change != slot.progress_seen:
             slot.progress_seen = progress.change
-            self._runs.advance(progress.key, progress.done, progress.total, progress.note)
+            begun = slot.run_state.started if slot.run_state.key == progress.key else None
+            self._runs.advance(
+                progress.key, progress.done, progress.total, progress.note, begun=begun
+            )
 
     def _bury(self, slot: Slot, cause: str) -> None:
         """Work out which job, if any, died with a child."""
@@ -333,7 +342,9 @@ class ProcessPool:
             self._notice_progress(slot)
             job, _ = self._runs.open[key]
             seal = RunSeal(self._app, job.job_id, job.type)
-            self._runs.die(key, cause, seal.log(slot.run_log.take()))
+            begun = slot.run_state.started
+            lasted = begun, monotonic() - begun
+            self._runs.die(key, cause, seal.log(slot.run_log.take()), lasted=lasted)
         elif key == 0 and slot.is_ready and not slot.is_retired and self._runs.open:
             in_queue = set(self._sift(set())[1])
             unseen = self._runs.open.keys() - in_queue - self._running().keys()

@@ -156,8 +156,31 @@ def test_a_run_cancelled_in_the_queue_never_started() -> None:
     key = mine.add(job("a"), now=0.0)
     mine.cancel([Held("a", 1)])
 
-    mine.drop_unstarted(key)
+    mine.drop_unstarted(key, now=3.0)
 
     failure = Failure(ErrorKind.CANCELLED, "cancelled before it started")
     assert mine.take_output()[0][0].error == failure
     assert mine.stopping == {}
+
+
+def test_a_report_says_how_long_the_job_waited_here_and_how_long_it_ran() -> None:
+    mine = runs()
+    key = mine.add(job("a"), now=10.0)
+
+    mine.advance(key, 1, 2, begun=10.5)
+    mine.end(key, result=b"1", lasted=(10.5, 3.0))
+
+    reports, advances = mine.take_output()
+    assert (reports[0].waited, reports[0].ran) == (0.5, 3.0)
+    assert advances[0].waited == 0.5
+
+
+def test_a_run_cancelled_in_the_queue_has_only_waited() -> None:
+    mine = runs()
+    key = mine.add(job("a"), now=1.0)
+    mine.cancel([Held("a", 1)])
+
+    mine.drop_unstarted(key, now=3.0)
+
+    report = mine.take_output()[0][0]
+    assert (report.waited, report.ran) == (2.0, 0.0)
