@@ -44,6 +44,7 @@ class FakePool:
         self.last: list[Report] = []
         self.ends_by: list[float] = []
         self.graces: list[float] = []
+        self.returned: dict[str, list[Held]] = {}
 
     @property
     def load(self) -> int:
@@ -66,6 +67,10 @@ class FakePool:
     def take_output(self) -> tuple[list[Report], list[Advance]]:
         reports, self.reports = self.reports, []
         return reports, []
+
+    def take_returned(self) -> dict[str, list[Held]]:
+        returned, self.returned = self.returned, {}
+        return returned
 
     def destroy_jobs(self) -> list[Held]:
         dropped, self.jobs = self.jobs, []

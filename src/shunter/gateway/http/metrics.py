@@ -79,7 +79,7 @@ class _Shown(Collector):
         yield _clocks(it.skews)
         yield _histogram(
             "shunter_dispatch_seconds",
-            "From when a job could first run until its handler began; counted when that run has ended.",
+            "From when a job could first run until its handler began, counted when it has ended.",
             it.timings.dispatch,
         )
         yield _histogram(

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from shunter.app import App
 from shunter.key_file import KeyFile
 from shunter.model.allowed_hosts import LOOPBACK, allowed_hosts
+from shunter.model.job import ErrorKind, Failure
 from shunter.model.report import Advance, Held, Report
 from shunter.net.environment import REAL, Environment
 from shunter.net.tls import CallerFiles, ServerFiles
@@ -28,6 +29,7 @@ from shunter.worker.http.reporter import AT_ONCE, Reporter
 from shunter.worker.http.routes import worker_app
 from shunter.worker.http.schedule import DispatcherRing
 from shunter.worker.pool.process_pool import ProcessPool
+from shunter.worker.pool.shared_pool import new_pool
 
 FAREWELL_SECONDS = 5.0
 OFFER_SECONDS = 1.0
@@ -68,7 +70,7 @@ class HttpHost(WorkerHost):
         app: App,
         settings: HttpHostSettings,
         environment: Environment = REAL,
-        pool: Callable[..., ProcessPool] = ProcessPool,
+        pool: Callable[..., ProcessPool] = new_pool,
     ) -> None:
         super().__init__(app_spec, app, settings, environment, pool)
         self._settings = settings
@@ -209,6 +211,11 @@ class HttpHost(WorkerHost):
         for report in reports:
             if offer := self._holdings.ended(Held(report.job_id, report.attempt)):
                 self._reporter.add(report, offer.worker_id, offer.secret)
+
+    def _return_runs(self, runs: Sequence[Held], reason: str) -> None:
+        """Report runs as lost: this protocol has no other word for them."""
+        lost = Failure(ErrorKind.LOST, reason)
+        self._send([Report(run.job_id, run.attempt, error=lost) for run in runs], ())
 
     # ---- leaving
 

@@ -23,6 +23,32 @@ class Push(StrEnum):
 _ORDER = tuple(Push)
 
 
+class StopStep(StrEnum):
+    """What a push means for a run that shares its child with others."""
+
+    ASK = "cancel its task, and let its context say so"
+    TELL = "raise Terminated in it"
+    INTERRUPT = "raise Terminated in what its child's loop is busy with"
+    KILL = "kill its child"
+
+
+def step_of(push: Push, key: int, blocker: int | None) -> StopStep:
+    """Return how to push a run, where `blocker` keeps its child's loop from all others.
+
+    That one hears nothing but a signal.
+    """
+    if push is Push.REQUEST:
+        return StopStep.ASK
+    if push is Push.SIGTERM:
+        return StopStep.INTERRUPT if blocker == key else StopStep.TELL
+    return StopStep.KILL
+
+
+def is_held_up(key: int, blocker: int | None) -> bool:
+    """True if another run's blocking is why this one does not stop: its turn comes after that."""
+    return blocker is not None and blocker != key
+
+
 class Escalation:
     """One run that shall end. `grace` is the time from one kind of push to the next."""
 
@@ -53,7 +79,7 @@ class Escalation:
 
         A cancel asks for the work to end, and it has. A time-out is a promise to the caller.
         """
-        return self.kind is ErrorKind.CANCELLED
+        return self.kind is not ErrorKind.TIMEOUT
 
     def failure(self, run: Failure | None = None) -> Failure:
         """Return the failure to report for this run, which itself ended with `run`."""

@@ -30,6 +30,10 @@ class Mark(IntEnum):
     FAILED = 3
     PROGRESS = 4
     RETIRED = 5
+    STARTED = 6
+    BLOCKED = 7
+    GOES_ON = 8
+    FULL = 9
 
 
 class LoggedResult(Struct, frozen=True, array_like=True):
@@ -54,12 +58,22 @@ class LastProgress(Struct, frozen=True, array_like=True):
     note: str = ""
 
 
+class BlockedAt(Struct, frozen=True, array_like=True):
+    """The body of BLOCKED: where the run stands that lets no other go on, and what it printed."""
+
+    place: str
+    stack: str
+    log: str
+
+
 Frame = tuple[int, int, float, float, bytes]
 """Mark, key of the run, when it began by the monotonic clock, seconds that it took, body."""
 
 read_logged_result = msgspec.msgpack.Decoder(LoggedResult).decode
 read_logged_failure = msgspec.msgpack.Decoder(LoggedFailure).decode
 read_last_progress = msgspec.msgpack.Decoder(LastProgress).decode
+
+read_blocked_at = msgspec.msgpack.Decoder(BlockedAt).decode
 
 _RESULT = int(Mark.RESULT)
 
@@ -87,6 +101,17 @@ def progress(key: int, begun: float, done: float, total: float | None, note: byt
     """Where a run was when it ended."""
     body = _encode(LastProgress(done, total, note.decode()))
     return _pack(len(body), Mark.PROGRESS, key, begun, 0.0) + body
+
+
+def started(key: int, begun: float) -> bytes:
+    """A run that has a time-out, and shares its child, began."""
+    return _pack(0, Mark.STARTED, key, begun, 0.0)
+
+
+def blocked(key: int, since: float, at: BlockedAt) -> bytes:
+    """A run (0 if it is none) has kept the child's event loop from all others since then."""
+    body = _encode(at)
+    return _pack(len(body), Mark.BLOCKED, key, since, 0.0) + body
 
 
 class FrameReader:

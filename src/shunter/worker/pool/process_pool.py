@@ -54,12 +54,16 @@ class PoolSettings(Struct, frozen=True, kw_only=True):
     max_child_megabytes: int | None = None
     log_limit: int = 64 << 10
     result_limit: int | None = None
+    max_block: float = 5.0
     window_target: float = 0.02
     window_ceiling: int = 1024
 
 
 class ProcessPool:
-    """Does jobs. `on_output` is called when `take_output` has something, or `fatal` is set."""
+    """Does jobs. `on_output` is called when there is output or something to return, or `fatal`."""
+
+    is_shared = False
+    """True if several jobs may be in a child at a time."""
 
     def __init__(
         self, app_spec: str, app: App, settings: PoolSettings, *, on_output: Callable[[], None]
@@ -98,6 +102,7 @@ class ProcessPool:
                 max_megabytes=self._settings.max_child_megabytes,
                 log_limit=self._settings.log_limit,
                 result_limit=self._settings.result_limit,
+                is_shared=self.is_shared,
             ),
             self._queue,
             self._watchdog,
@@ -131,7 +136,7 @@ class ProcessPool:
         if self._is_watching:
             self._loop.remove_writer(self._queue.entry_fd)
             self._is_watching = False
-        self._queue.end()
+        self._end_of_jobs()
         await self._supervisor.leave(within=LEAVE_SECONDS)
         self._timer.cancel()
         self._queue.close()
@@ -187,6 +192,10 @@ class ProcessPool:
         self._is_announced = False
         return self._runs.take_output()
 
+    def take_returned(self) -> dict[str, list[Held]]:
+        """Return runs that were ended through no fault of their own, by the reason to give."""
+        return {}
+
     def cancel(self, jobs: Sequence[Held]) -> None:
         """Stop these runs; each is reported when it has ended, and how. Others are ignored."""
         keys = self._runs.cancel(jobs)
@@ -221,6 +230,10 @@ class ProcessPool:
                 slot.dismiss(reason)
         self._unaccounted = UnaccountedRuns()
         return [self._runs.forget(key) for key in list(self._runs.open)]
+
+    def _end_of_jobs(self) -> None:
+        """Let children leave: nothing more will come."""
+        self._queue.end()
 
     def _running(self) -> dict[int, Slot]:
         open_runs = self._runs.open
@@ -315,16 +328,19 @@ class ProcessPool:
     def _push(self, now: float) -> None:
         running = self._running()
         for key, push in self._runs.pushes(running, now=now):
-            slot = running[key]
-            match push:
-                case Push.REQUEST:
-                    slot.run_state.ask_to_stop(key)
-                    slot.signal(signal.SIGUSR1)
-                case Push.SIGTERM:
-                    slot.signal(signal.SIGTERM)
-                case Push.SIGKILL:
-                    job_id = self._runs.open[key][0].job_id
-                    slot.kill(f"the process was killed to end job {job_id}")
+            self._push_slot(running[key], key, push)
+
+    def _push_slot(self, slot: Slot, key: int, push: Push) -> None:
+        """Push a run that is alone in its child."""
+        match push:
+            case Push.REQUEST:
+                slot.run_state.ask_to_stop(key)
+                slot.signal(signal.SIGUSR1)
+            case Push.SIGTERM:
+                slot.signal(signal.SIGTERM)
+            case Push.SIGKILL:
+                job_id = self._runs.open[key][0].job_id
+                slot.kill(f"the process was killed to end job {job_id}")
 
     def _notice_progress(self, slot: Slot) -> None:
         progress = slot.run_state.progress()

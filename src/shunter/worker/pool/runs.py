@@ -77,6 +77,11 @@ class Runs:
             if timeout is not None and now - started >= timeout and key not in self.stopping:
                 self._stop(key, ErrorKind.TIMEOUT, f"ran past its time-out of {timeout:g} s")
 
+    def blame(self, key: int, reason: str) -> None:
+        """Have a run stopped that keeps others from going on; it fails for that reason."""
+        if key not in self.stopping:
+            self._stop(key, ErrorKind.EXCEPTION, reason)
+
     def pushes(self, running: Iterable[int], *, now: float) -> list[tuple[int, Push]]:
         """Return what is to be done now to which of the runs that are under way."""
         if not self.stopping:
@@ -126,12 +131,18 @@ class Runs:
         )
 
     def die(
-        self, key: int, cause: str, log: str, *, lasted: tuple[float, float] | None = None
+        self,
+        key: int,
+        cause: str,
+        log: str,
+        *,
+        lasted: tuple[float, float] | None = None,
+        traceback: str = "",
     ) -> None:
-        """Report a run whose process died."""
+        """Report a run whose process died; `traceback` is where it was, if that is known."""
         escalation = self.stopping.get(key)
         is_killed = escalation is not None and escalation.ended_by == Push.SIGKILL
-        failure = Failure(ErrorKind.LOST, "" if is_killed else cause)
+        failure = Failure(ErrorKind.LOST, "" if is_killed else cause, traceback)
         self.end(key, failure=failure, log=log, lasted=lasted)
 
     def _stop(self, key: int, kind: ErrorKind, reason: str) -> None:

@@ -37,6 +37,7 @@ from shunter.wire.udp.packets import (
 from shunter.wire.udp.peers import UdpAddress
 from shunter.worker.host import HostSettings, WorkerHost
 from shunter.worker.pool.process_pool import ProcessPool
+from shunter.worker.pool.shared_pool import new_pool
 from shunter.worker.udp.completions import after_refusal, completion, smaller
 from shunter.worker.udp.seat import AlreadyHere, Begin, RefuseTask, Seat
 from shunter.worker.udp.seating import Seating
@@ -103,7 +104,7 @@ class Calculator(WorkerHost):
         app: App,
         settings: CalculatorSettings = CalculatorSettings(),  # noqa: B008
         environment: Environment = REAL,
-        pool: Callable[..., ProcessPool] = ProcessPool,
+        pool: Callable[..., ProcessPool] = new_pool,
     ) -> None:
         super().__init__(app_spec, app, settings, environment, pool)
         self._settings, self._now = settings, environment.monotonic
@@ -232,6 +233,11 @@ class Calculator(WorkerHost):
         """Complete all tasks whose runs have ended; of progress this dialogue says nothing."""
         for report in reports:
             self._complete(report)
+
+    def _return_runs(self, runs: Sequence[Held], reason: str) -> None:
+        for run in runs:
+            if (place := self._under_way.pop(run, None)) is not None:
+                self._give_back(place)
 
     def _complete(self, report: Report) -> None:
         place = self._under_way.get(Held(report.job_id, report.attempt))
