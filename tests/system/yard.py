@@ -254,6 +254,7 @@ class Yard:
         slots: int = 2,
         backends: Sequence[str] = (),
         inside: Sequence[str] = (),
+        app: str = WITNESS_APP,
         **settings: Any,
     ) -> Process:
         """Start a worker of the witness app under the lease of its first dispatcher."""
@@ -269,7 +270,7 @@ class Yard:
                 **{key.replace("__", "."): value for key, value in settings.items()},
             },
         )
-        words = ("worker", "--app", WITNESS_APP, "--config", str(config))
+        words = ("worker", "--app", app, "--config", str(config))
         return self.process(words, name, inside=inside)
 
     def http_worker(
@@ -279,6 +280,7 @@ class Yard:
         host: str = "127.0.0.1",
         via: Sequence[str] = (),
         inside: Sequence[str] = (),
+        app: str = WITNESS_APP,
         **settings: Any,
     ) -> Process:
         """Start a worker of the witness app that knows only HTTP; `via` are dispatchers' URLs."""
@@ -293,7 +295,7 @@ class Yard:
                 **{key.replace("__", "."): value for key, value in settings.items()},
             },
         )
-        words = ("worker", "--http", "--app", WITNESS_APP, "--config", str(config))
+        words = ("worker", "--http", "--app", app, "--config", str(config))
         return self.process(words, name, inside=inside)
 
     def client(self, *stations: Station) -> Client:

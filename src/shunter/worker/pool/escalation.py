@@ -44,9 +44,17 @@ def step_of(push: Push, key: int, blocker: int | None) -> StopStep:
     return StopStep.KILL
 
 
-def is_held_up(key: int, blocker: int | None) -> bool:
-    """True if another run's blocking is why this one does not stop: its turn comes after that."""
-    return blocker is not None and blocker != key
+def is_held_up(
+    key: int, blocker: int | None, *, unheard_for: float | None = None, patience: float = 0.0
+) -> bool:
+    """True if another run is why this one does not stop: its turn comes after that.
+
+    Either it is known that another keeps the loop from all, or the loop has not taken in what was
+    said about this one, and who is at fault will be known within `patience` seconds.
+    """
+    if blocker is not None:
+        return blocker != key
+    return unheard_for is not None and unheard_for < patience
 
 
 class Escalation:

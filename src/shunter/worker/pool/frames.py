@@ -34,6 +34,7 @@ class Mark(IntEnum):
     BLOCKED = 7
     GOES_ON = 8
     FULL = 9
+    HEARD = 10
 
 
 class LoggedResult(Struct, frozen=True, array_like=True):
@@ -106,6 +107,11 @@ def progress(key: int, begun: float, done: float, total: float | None, note: byt
 def started(key: int, begun: float) -> bytes:
     """A run that has a time-out, and shares its child, began."""
     return _pack(0, Mark.STARTED, key, begun, 0.0)
+
+
+def heard(key: int) -> bytes:
+    """What was said about a run has been heard."""
+    return _pack(0, Mark.HEARD, key, 0.0, 0.0)
 
 
 def blocked(key: int, since: float, at: BlockedAt) -> bytes:

@@ -131,6 +131,7 @@ class SharedChild:
         run = self._runs.get(key)
         if run is None:
             return
+        self._say(frames.heard(key))
         run.is_asked = True
         if word is Word.TELL:
             run.is_told = True

@@ -57,7 +57,7 @@ class SharedPool(ProcessPool):
         self._most = {handler.type: handler.concurrency for handler in app.handlers()}
         self._loads: ChildLoads[Slot] = ChildLoads(self._most)
         self._begun: dict[int, float] = {}  # of runs that have a time-out
-        self._said: set[tuple[int, Word]] = set()
+        self._said: dict[int, tuple[Word, float | None]] = {}  # and since when it is unheard
         self._returned: dict[str, list[Held]] = {}
         self._watched: set[Slot] = set()
 
@@ -201,6 +201,9 @@ class SharedPool(ProcessPool):
                 slot.blocked = BlockedLoop(key, lasted[0], read_blocked_at(body))
             case Mark.GOES_ON:
                 slot.blocked = None
+            case Mark.HEARD:
+                if key in self._said:
+                    self._said[key] = self._said[key][0], None
             case Mark.FULL:
                 self._shut(slot)
             case _:
@@ -258,7 +261,7 @@ class SharedPool(ProcessPool):
         reachable = [
             key
             for key in self._runs.stopping
-            if key in assigned and self._is_reachable(key, assigned[key])
+            if key in assigned and self._is_reachable(key, assigned[key], now)
         ]
         for key, push in self._runs.pushes(reachable, now=now):
             slot = assigned[key]
@@ -267,11 +270,14 @@ class SharedPool(ProcessPool):
             else:
                 self._stop_shared(slot, key, push)
 
-    def _is_reachable(self, key: int, slot: Slot) -> bool:
+    def _is_reachable(self, key: int, slot: Slot, now: float) -> bool:
         """True if a push can be meant for this run: it has begun, as far as it matters."""
         if self._most.get(self._runs.open[key][0].type, 1) == 1:
             return slot.run_state.key == key
-        return not is_held_up(key, _blocker(slot))
+        said_at = self._said[key][1] if key in self._said else None
+        unheard_for = None if said_at is None else now - said_at
+        patience = self._settings.max_block
+        return not is_held_up(key, _blocker(slot), unheard_for=unheard_for, patience=patience)
 
     def _stop_shared(self, slot: Slot, key: int, push: Push) -> None:
         match step_of(push, key, _blocker(slot)):
@@ -289,8 +295,9 @@ class SharedPool(ProcessPool):
 
     def _say(self, slot: Slot, key: int, word: Word) -> None:
         """Tell a child about a run, once; a word is never lost while the child lives."""
-        if (key, word) not in self._said and slot.lane is not None:
-            self._said.add((key, word))
+        last = self._said.get(key)
+        if (last is None or last[0] < word) and slot.lane is not None:
+            self._said[key] = word, monotonic()
             slot.lane.say(key, word)
             self._pump_lane(slot)
 
@@ -331,7 +338,7 @@ class SharedPool(ProcessPool):
 
     def _announce_output(self) -> None:
         if self._said:
-            self._said = {said for said in self._said if said[0] in self._runs.open}
+            self._said = {key: said for key, said in self._said.items() if key in self._runs.open}
         if self._returned:
             self._announce()
         super()._announce_output()
