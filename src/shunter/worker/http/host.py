@@ -19,6 +19,7 @@ from shunter.net.tls import CallerFiles, ServerFiles
 from shunter.net.web.answering import max_body_bytes
 from shunter.net.web.bearer import bearing
 from shunter.wire.messages import Assignment
+from shunter.wire.worker_documents import MAX_JOBS
 from shunter.worker.host import HostSettings, WorkerHost
 from shunter.worker.http.exposures import check_exposures, new_secret
 from shunter.worker.http.holdings import Holdings
@@ -146,7 +147,7 @@ class HttpHost(WorkerHost):
         )
         self._reporting = tasks.create_task(self._reporter.run())
         self._registering = tasks.create_task(self._registrar.run())
-        self._registrar.offer(self._pool.slots)
+        self._registrar.offer(self._slots())
 
     async def _close(self) -> None:
         await self._caller.close()
@@ -165,11 +166,15 @@ class HttpHost(WorkerHost):
 
     def _offer_new_slots(self, now: float) -> None:
         """Take as many jobs as there are children, and let dispatchers know of new ones."""
-        self._holdings.max_jobs = slots = self._pool.slots
+        self._holdings.max_jobs = slots = self._slots()
         is_due = now - self._offered_at >= OFFER_SECONDS or slots == self._settings.pool.slots
         if slots > self._registrar.max_jobs and is_due and not self._is_leaving:
             self._offered_at = now
             self._registrar.offer(slots)
+
+    def _slots(self) -> int:
+        """Return how many jobs can run at a time, as far as a worker may say so."""
+        return min(self._pool.slots, MAX_JOBS)
 
     def _begin_anew(self, dropped: Sequence[Held]) -> None:
         now = self._environment.lease_clock()

@@ -40,7 +40,7 @@ from shunter.worker.pool.process_pool import ProcessPool
 from shunter.worker.pool.shared_pool import new_pool
 from shunter.worker.udp.completions import after_refusal, completion, smaller
 from shunter.worker.udp.seat import AlreadyHere, Begin, RefuseTask, Seat
-from shunter.worker.udp.seating import Seating
+from shunter.worker.udp.seating import MOST_SEATS, Seating
 
 FAREWELL_SECONDS = 5.0
 LINGER_SECONDS = 0.2
@@ -125,7 +125,7 @@ class Calculator(WorkerHost):
         self._dispatcher = await resolved(self._settings.dispatcher, self._environment)
 
     async def _open(self, tasks: asyncio.TaskGroup) -> None:
-        self._seat(self._pool.slots)
+        self._seat(self._slots())
         self._log.info(
             "started", action="start", dispatcher=self._dispatcher, addresses=self.addresses
         )
@@ -171,7 +171,7 @@ class Calculator(WorkerHost):
 
     def _look_around(self, now: float) -> None:
         """See to it that there are as many calculators as it needs to keep the pool busy."""
-        self._seating.slots = slots = self._pool.slots
+        self._seating.slots = slots = self._slots()
         if len(self._under_way) > slots:
             for run in self._pool.overdue(now):
                 self._give_back(self._under_way.pop(run))
@@ -184,6 +184,10 @@ class Calculator(WorkerHost):
         for place in [place for place in self._retiring if place.gone_at <= now]:
             self._retiring.remove(place)
             place.dialogue.close()
+
+    def _slots(self) -> int:
+        """Return how many tasks can run at a time, as far as there may be seats for them."""
+        return min(self._pool.slots, max(MOST_SEATS, self._settings.pool.slots))
 
     def _seat(self, count: int) -> None:
         """Open calculators, or retire some of those that have no task."""
