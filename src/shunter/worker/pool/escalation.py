@@ -26,6 +26,7 @@ _ORDER = tuple(Push)
 class StopStep(StrEnum):
     """What a push means for a run that shares its child with others."""
 
+    WAIT = "nothing yet"
     ASK = "cancel its task, and let its context say so"
     TELL = "raise Terminated in it"
     INTERRUPT = "raise Terminated in what its child's loop is busy with"
@@ -35,10 +36,10 @@ class StopStep(StrEnum):
 def step_of(push: Push, key: int, blocker: int | None) -> StopStep:
     """Return how to push a run, where `blocker` keeps its child's loop from all others.
 
-    That one hears nothing but a signal.
+    That one hears nothing but a signal, and may just be about to go on.
     """
     if push is Push.REQUEST:
-        return StopStep.ASK
+        return StopStep.WAIT if blocker == key else StopStep.ASK
     if push is Push.SIGTERM:
         return StopStep.INTERRUPT if blocker == key else StopStep.TELL
     return StopStep.KILL
@@ -76,6 +77,11 @@ class Escalation:
             self._pushes += 1
             self._pushed_at = now
         return _ORDER[self._pushes - 1]
+
+    @property
+    def has_begun(self) -> bool:
+        """True if the run has been pushed by more than a request."""
+        return self._pushes > 1
 
     @property
     def ended_by(self) -> str:

@@ -82,6 +82,12 @@ class Runs:
         if key not in self.stopping:
             self._stop(key, ErrorKind.EXCEPTION, reason)
 
+    def forgive(self, key: int) -> None:
+        """A run that was blamed goes on by itself: let it, if nothing was done about it yet."""
+        escalation = self.stopping.get(key)
+        if escalation and escalation.kind is ErrorKind.EXCEPTION and not escalation.has_begun:
+            del self.stopping[key]
+
     def pushes(self, running: Iterable[int], *, now: float) -> list[tuple[int, Push]]:
         """Return what is to be done now to which of the runs that are under way."""
         if not self.stopping:

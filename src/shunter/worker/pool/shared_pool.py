@@ -199,7 +199,8 @@ class SharedPool(ProcessPool):
                 self._begun[key] = lasted[0]
             case Mark.BLOCKED:
                 slot.blocked = BlockedLoop(key, lasted[0], read_blocked_at(body))
-            case Mark.GOES_ON:
+            case Mark.GOES_ON if slot.blocked is not None:
+                self._runs.forgive(slot.blocked.key)
                 slot.blocked = None
             case Mark.HEARD:
                 if key in self._said:
@@ -281,6 +282,8 @@ class SharedPool(ProcessPool):
 
     def _stop_shared(self, slot: Slot, key: int, push: Push) -> None:
         match step_of(push, key, _blocker(slot)):
+            case StopStep.WAIT:
+                pass
             case StopStep.ASK:
                 self._say(slot, key, Word.ASK)
             case StopStep.TELL:
@@ -309,9 +312,8 @@ class SharedPool(ProcessPool):
         unread = set(slot.lane.drain() if slot.lane is not None else ())
         keys = [key for key in self._loads.closed(slot) if key in self._runs.open]
         begun = [key for key in keys if key not in unread]
-        to_blame = slot.killed_for_key if slot.killed_for_key in begun else 0
         for key in begun:
-            if to_blame and key != to_blame:
+            if slot.killed_for_key not in (0, key):
                 reason = f"{cause}, with which it shared a process"
                 self._returned.setdefault(reason, []).append(self._runs.forget(key))
             else:

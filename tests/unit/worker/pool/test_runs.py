@@ -184,3 +184,41 @@ def test_a_run_cancelled_in_the_queue_has_only_waited() -> None:
 
     report = mine.take_output()[0][0]
     assert (report.waited, report.ran) == (2.0, 0.0)
+
+
+def test_a_run_that_is_blamed_and_goes_on_is_forgiven_until_it_is_pushed() -> None:
+    mine = runs()
+    blamed, pushed, cancelled = (mine.add(job(name), now=0.0) for name in "abc")
+    mine.blame(blamed, "it blocked")
+    mine.blame(pushed, "it blocked")
+    mine.cancel([Held("c", 1)])
+    for now in (0.0, 1.0):
+        mine.pushes([pushed], now=now)
+
+    for key in (blamed, pushed, cancelled):
+        mine.forgive(key)
+
+    assert mine.stopping.keys() == {pushed, cancelled}
+
+
+def test_a_cancelled_run_is_not_also_blamed() -> None:
+    mine = runs()
+    key = mine.add(job("a"), now=0.0)
+    mine.cancel([Held("a", 1)])
+
+    mine.blame(key, "it blocked")
+
+    assert mine.stopping[key].kind is ErrorKind.CANCELLED
+
+
+def test_where_a_run_was_when_its_process_died_is_told() -> None:
+    mine = runs()
+    key = mine.add(job("a"), now=0.0)
+    mine.blame(key, "it blocked")
+    for now in (0.0, 1.0, 2.0):
+        mine.pushes([key], now=now)
+
+    mine.die(key, "killed", "said", traceback="line 3")
+
+    failure = Failure(ErrorKind.EXCEPTION, "it blocked", "line 3", "SIGKILL")
+    assert mine.take_output()[0][0].error == failure

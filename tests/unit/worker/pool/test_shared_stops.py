@@ -14,7 +14,7 @@ from shunter.worker.pool.escalation import Escalation, Push, StopStep, is_held_u
         (Push.REQUEST, None, StopStep.ASK),
         (Push.SIGTERM, None, StopStep.TELL),
         (Push.SIGKILL, None, StopStep.KILL),
-        (Push.REQUEST, 7, StopStep.ASK),
+        (Push.REQUEST, 7, StopStep.WAIT),
         (Push.SIGTERM, 7, StopStep.INTERRUPT),
         (Push.SIGKILL, 7, StopStep.KILL),
     ],
