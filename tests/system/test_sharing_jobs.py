@@ -12,6 +12,7 @@ from system.witness import overlaps, runs_in
 from system.yard import PATIENCE, QUICK_LEASE, Process, Yard, is_watchdog, until
 
 APP = f"{Path(__file__).parent / 'sharing_app.py'}:app"
+ALL_SHARE = f"{Path(__file__).parent / 'all_sharing_app.py'}:app"
 LEASE = {key.replace(".", "__"): value for key, value in QUICK_LEASE.items()}
 
 
@@ -40,6 +41,30 @@ def test_more_jobs_run_at_a_time_than_there_are_slots(yard: Yard, protocol: str)
         most = max(most, here)
     least = 2 if protocol == "http" else 10
     assert most >= least, "an app with a type that wants to be alone has room for that over HTTP"
+
+
+@pytest.mark.parametrize(("protocol", "outcome"), [("zmq", "returned"), ("http", "lost")])
+def test_neighbours_of_a_run_that_had_to_be_killed_run_again(
+    yard: Yard, protocol: str, outcome: str
+) -> None:
+    station = yard.dispatcher()
+    client = yard.client(station)
+    start = yard.worker if protocol == "zmq" else yard.http_worker
+    start(station, slots=1, app=ALL_SHARE, worker__kill_grace_seconds=0.3)
+
+    deaf = client.submit("deaf")
+    naps = client.submit_many("nap", [(n, 2.0) for n in range(3)])
+    until(lambda: {job.id for job in (deaf, *naps)} <= runs_in(yard.witness).keys())
+    client.cancel([deaf.id])
+
+    assert [job.result(PATIENCE) for job in naps] == [0, 1, 2]
+    until(lambda: client.job(deaf.id).status is Status.CANCELLED)
+    for job in naps:
+        record = client.job(job.id)
+        assert [past.outcome for past in record.history] == [outcome]
+        assert record.losses == (outcome == "lost")
+        assert deaf.id in record.history[0].message
+    assert overlaps(yard.witness) == []
 
 
 def test_kills_and_cancels_in_the_middle_end_each_job_once(yard: Yard) -> None:
