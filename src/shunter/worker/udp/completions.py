@@ -27,8 +27,8 @@ def completion(task: PerformTask, report: Report) -> CompletedTask:
             attempt=task.attempt,
             result=None if nothing else Packed(report.result or NIL),
         )
-    if report.waited is None or report.ran is None:
-        return completed
+    if task.attempt is None or report.waited is None or report.ran is None:
+        return completed  # who sends no attempt is another's dispatcher, and expects no more
     return replace(completed, waited=round(report.waited, 6), ran=round(report.ran, 6))
 
 

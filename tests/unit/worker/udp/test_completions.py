@@ -110,6 +110,7 @@ def test_how_long_it_took_goes_along_and_is_the_first_to_be_left_out() -> None:
     completed = completion(TASK, report)
 
     assert (completed.waited, completed.ran) == (0.123457, 2.5)
+    assert completion(PerformTask(task_id=5), report).ran is None
     assert smaller(TASK, completed, "too large") == CompletedTask(
         task_id=5, attempt=3, result=Packed(b"\x01")
     )
