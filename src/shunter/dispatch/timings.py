@@ -49,9 +49,13 @@ class Timings:
 
         Only at its end is it known when the handler began.
         """
-        run = job.execution.started if job.status.is_final else job.history[-1].started
-        started = first_start(job)
-        if started is not None and started == run:
+        started = job.execution.started
+        if job.history:
+            run = started if job.status.is_final else job.history[-1].started
+            started = first_start(job)
+            if started != run:
+                return
+        if started is not None:
             could_run = max(job.created, job.not_before or 0.0)
             _of(self.dispatch, job.type).add(max(0.0, started - could_run))
 

@@ -22,13 +22,18 @@ def run_times(
 
     Where its worker says nothing, or nothing that can be, it lasted from the sending until now.
     """
-    given_at = run.given_at
+    given_at = run.sent
     if given_at is None:
-        return None, now
-    if waited is None or ran is None or not _is_credible(waited, ran, now - given_at):
-        return (given_at if run.started is None else run.started), now
-    ended = min(now, given_at + waited + ran)
-    return ended - ran, ended
+        given_at = run.started
+        if given_at is None:
+            return None, now
+    if waited is not None and ran is not None:
+        ended = given_at + waited + ran
+        if waited >= 0.0 and ran >= 0.0 and ended <= now + DOUBT_SECONDS:  # not so for NaN
+            if ended > now:
+                ended = now
+            return ended - ran, ended
+    return (given_at if run.started is None else run.started), now
 
 
 def run_start(run: Execution, waited: float | None, *, now: float) -> float | None:
@@ -36,7 +41,7 @@ def run_start(run: Execution, waited: float | None, *, now: float) -> float | No
     given_at = run.given_at
     if run.started is not None or given_at is None:
         return run.started
-    if waited is None or not _is_credible(waited, 0.0, now - given_at):
+    if waited is None or not 0.0 <= waited <= now - given_at + DOUBT_SECONDS:
         return None
     return min(now, given_at + waited)
 
@@ -47,8 +52,3 @@ def first_start(job: Job) -> float | None:
         return None
     starts = (past.started for past in job.history if past.started is not None)
     return next(starts, job.execution.started)
-
-
-def _is_credible(waited: float, ran: float, elapsed: float) -> bool:
-    """True if both are spans of time, and there was time for them; not so for NaN."""
-    return waited >= 0.0 and ran >= 0.0 and waited + ran <= elapsed + DOUBT_SECONDS
