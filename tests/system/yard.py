@@ -265,6 +265,7 @@ class Yard:
         slots: int = 2,
         backends: Sequence[str] = (),
         inside: Sequence[str] = (),
+        app: str = WITNESS_APP,
         **settings: Any,
     ) -> Process:
         """Start a worker of the witness app under the lease of its first dispatcher."""
@@ -280,7 +281,7 @@ class Yard:
                 **{key.replace("__", "."): value for key, value in settings.items()},
             },
         )
-        words = ("worker", "--app", WITNESS_APP, "--config", str(config))
+        words = ("worker", "--app", app, "--config", str(config))
         return self.process(words, name, inside=inside, children=slots)
 
     def http_worker(
@@ -290,6 +291,7 @@ class Yard:
         host: str = "127.0.0.1",
         via: Sequence[str] = (),
         inside: Sequence[str] = (),
+        app: str = WITNESS_APP,
         **settings: Any,
     ) -> Process:
         """Start a worker of the witness app that knows only HTTP; `via` are dispatchers' URLs."""
@@ -304,7 +306,7 @@ class Yard:
                 **{key.replace("__", "."): value for key, value in settings.items()},
             },
         )
-        words = ("worker", "--http", "--app", WITNESS_APP, "--config", str(config))
+        words = ("worker", "--http", "--app", app, "--config", str(config))
         return self.process(words, name, inside=inside, children=slots)
 
     def client(self, *stations: Station) -> Client:

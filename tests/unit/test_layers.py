@@ -164,7 +164,7 @@ FORBIDDEN = {
     "worker.http.verdicts": IMPURE,
     "worker.zmq.origins": IMPURE,
     "worker.zmq.outbox": IMPURE,
-    "worker.pool.escalation": IMPURE,
+    **dict.fromkeys(("worker.pool.child_loads", "worker.pool.escalation"), IMPURE),
     "worker.pool.exits": IMPURE - {"signal"},
     "worker.pool.frames": IMPURE,
     "worker.pool.job_window": IMPURE,

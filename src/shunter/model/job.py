@@ -75,15 +75,24 @@ class Dispatch(Struct, frozen=True):
 class Execution(Struct, frozen=True, omit_defaults=True):
     """The run: who does it, since when, how long it may take.
 
-    `place` is which of its worker's places the run has, where dispatchers share the worker.
+    `sent` is when the job went to its worker. `started` and `ended` are when the handler began and
+    ended, by the clock of the dispatcher that sent it; while it runs, `started` is known only of a
+    handler that has told its progress. `place` is which of its worker's places the run has, where
+    dispatchers share the worker.
     """
 
     worker_id: str | None = None
+    sent: float | None = None
     started: float | None = None
     ended: float | None = None
     expiry: float | None = None
     timeout: float | None = None
     place: int | None = None
+
+    @property
+    def given_at(self) -> float | None:
+        """When the worker was given the job; records of older versions say so in `started`."""
+        return self.started if self.sent is None else self.sent
 
 
 class Callback(Struct, frozen=True, omit_defaults=True):

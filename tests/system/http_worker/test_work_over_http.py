@@ -32,7 +32,9 @@ def test_a_job_is_done_and_reported(shared: FakeDispatcher) -> None:
     answer = shared.offer("sum", "add", 20, 22)
 
     assert answer.status_code == 202
-    assert shared.report_on("sum") == {
+    said = shared.report_on("sum")
+    assert min(said.pop("waited"), said.pop("ran")) >= 0
+    assert said == {
         "status": "c",
         "attempt": 1,
         "worker_id": "w-fake",
@@ -182,12 +184,8 @@ def test_a_newer_run_waits_until_the_older_is_gone(
     assert refused.status_code == 409
     assert refused.json()["error"]["field"] == "attempt"
     until(lambda: shared.offer("again", "add", 1, 2, attempt=2).status_code == 202)
-    assert shared.report_on("again") == {
-        "status": "c",
-        "attempt": 2,
-        "worker_id": "w-fake",
-        "result": 3,
-    }
+    said = shared.report_on("again")
+    assert (said["status"], said["attempt"], said["result"]) == ("c", 2, 3)
     assert [job for job, _ in shared.reports].count("again") == 1
     assert shared.offer("again", "add", 1, 2, attempt=1).status_code == 409
 

@@ -152,6 +152,8 @@ WRONG = [{}, [{}], [5], True, 1.5, "", "x" * 70_000, "\0", -(2**64), 2**64]
 RIGHT = {  # those of the above that a field happens to allow
     "error": ["", "\0"],
     "timeout": [1.5],
+    "waited": [1.5],
+    "ran": [1.5],
     "task_id": ["\0"],
 }
 
