@@ -13,16 +13,15 @@ from system.yard import Yard, until
 
 
 def test_it_introduces_itself(shared: FakeDispatcher) -> None:
-    said = shared.registrations[0]
+    said = until(lambda: shared.registrations[-1]["maxJobs"] == 2 and shared.registrations[-1])
 
     assert said["hostname"] == "127.0.0.1"
-    assert said["maxJobs"] == 2
     assert {"add", "echo", "fail"} <= set(said["handlers"])
     assert set(said) == {"hostname", "port", "handlers", "maxJobs"}
 
 
 def test_a_health_check_says_who_and_how_much(shared: FakeDispatcher) -> None:
-    answer = shared.health_check()
+    answer = until(lambda: (it := shared.health_check()).json()["maxJobs"] == 2 and it)
 
     assert answer.status_code == 200
     assert answer.json() == {"id": "w-fake", "jobs": 0, "maxJobs": 2}
