@@ -103,7 +103,8 @@ def _listed(found: list[Job], *, width: int) -> Table:
 
 def _cells(job: Job, now: float) -> list[str]:
     run = job.execution
-    took = "" if run.started is None else _span((run.ended or now) - run.started)
+    began = run.given_at if run.started is None else run.started
+    took = "" if began is None else _span((run.ended or now) - began)
     age, tries = _span(now - job.created), str(job.attempt)
     return [job.id, shown(job.type), job.status.word, tries, age, took, run.worker_id or ""]
 
@@ -208,8 +209,12 @@ def _story(job: Job) -> Table:
         rows.append(("worker", run.worker_id))
     if job.version:
         rows.append(("version", job.version))
+    if run.sent:
+        rows.append(("sent", _when(run.sent, now)))
     if run.started:
-        rows.append(("started", _when(run.started, now)))
+        waited = max(0.0, run.started - max(job.created, job.not_before or 0.0))
+        after = f", after {_span(waited)}" if job.attempt == 1 else ""
+        rows.append(("started", _when(run.started, now) + after))
     if run.ended:
         took = f", took {_span(run.ended - run.started)}" if run.started else ""
         rows.append(("ended", _when(run.ended, now) + took))

@@ -4,7 +4,8 @@ Each command imports what it needs when it is called: `shunter jobs` should not 
 server and three databases to be read from disk.
 
 Exit codes: 0 all went well; 1 a job failed or was cancelled, or something needed is missing;
-2 the command, a setting, an app or a flow is wrong; 3 no dispatcher answers; 4 the wait was over before the job.
+2 the command, a setting, an app or a flow is wrong; 3 no dispatcher answers; 4 the wait was over
+before the job.
 """
 
 from __future__ import annotations
