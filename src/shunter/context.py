@@ -30,6 +30,11 @@ class Context(Protocol):
         """1 for the first start of the job; a job may start again, from scratch."""
         ...
 
+    @property
+    def traceparent(self) -> str | None:
+        """The span that the job was submitted in, as W3C's Trace Context writes it, if any."""
+        ...
+
     def progress(self, done: float, total: float | None = None, note: str = "") -> None:
         """Say how far the handler has come; cheap enough for every step of a loop.
 

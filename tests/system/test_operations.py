@@ -236,3 +236,15 @@ def test_a_worker_of_some_types_and_one_with_other_options(
         shared_yard.shunter("drain", "--version", "9.9", "--wait", station=station).returncode == 0
     )
     contrary.terminate()
+
+
+def test_a_trace_goes_on_from_a_header(station: Station, client: Client) -> None:
+    span = f"00-{'a' * 32}-{'b' * 16}-01"
+    body = {"type": "add", "payload": [1, 2]}
+    made = calls.post(
+        station.url + JOBS, json=body, headers={"traceparent": span}, timeout=PATIENCE
+    )
+
+    assert made.json()["traceparent"] == client.job(made.json()["id"]).traceparent == span
+    bad = post(station, JOBS, {**body, "traceparent": "no"})
+    refused(bad, 422, "invalid", "traceparent")

@@ -28,6 +28,7 @@ LAYERS = {
     "net": ("errors", "model", "wire", "net"),
     "refusal_log": (),
     "shown_text": (),
+    "tracing": ("app", "wire.messages"),  # for annotations
     "private_folder": ("errors",),
     "secret_file": ("errors", "model", "settings", "key_file", "wire"),
     "key_file": ("errors", "model"),
@@ -79,11 +80,11 @@ LAYERS = {
     ),
     "worker": (
         "errors", "model", "settings", "key_file", "wire", "net", "refusal_log", "context", "codec",
-        "payload", "app", "worker",
+        "payload", "app", "tracing", "worker",
     ),
     "client": (
         "errors", "model", "key_file", "wire", "net", "context", "codec", "payload", "app",
-        "client",
+        "tracing", "client",
     ),
     "testing": (
         "errors", "model", "settings", "settings_sources", "wire", "net", "store", "context",

@@ -43,6 +43,7 @@ from shunter.model.retry import Retry
 from shunter.model.submission import Receipt, Submission
 from shunter.model.worker import Worker
 from shunter.net.environment import REAL, Environment
+from shunter.tracing import current_traceparent, is_tracing
 from shunter.wire.batching import batches
 from shunter.wire.messages import (
     Accepted,
@@ -85,6 +86,7 @@ class JobOptions(Struct, frozen=True, kw_only=True):
     workflow: str | None = None
     run: str | None = None
     callback: Callback | str | None = None
+    traceparent: str | None = None
     reply: bool = True
 
     def __post_init__(self) -> None:
@@ -159,6 +161,12 @@ class AsyncClient:
         view.__dict__ = {**self.__dict__}
         view._options = replace(self._options, **options)
         return view
+
+    def within(self, traceparent: str | None) -> AsyncClient:
+        """Return this client for jobs of one span, unless its options name one already."""
+        if traceparent is None or self._options.traceparent is not None:
+            return self
+        return self.with_options(traceparent=traceparent)
 
     # ---- submitting
 
@@ -273,6 +281,8 @@ class AsyncClient:
                 f"{len(payload):,} bytes; at most {self._max_payload_bytes:,} are accepted; "
                 "store the data elsewhere and send its address",
             )
+        if options.traceparent is None and is_tracing():
+            options = replace(options, traceparent=current_traceparent())
         return Submission(job_id, job_type, payload, **asdict(options))
 
     async def _send(self, wishes: Sequence[Submission], codec: Codec | None) -> list[AsyncJob]:

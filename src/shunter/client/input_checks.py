@@ -15,7 +15,7 @@ from shunter.model.spelling import did_you_mean
 from shunter.wire.messages import JobsAsked
 
 _NUMBERS = ("timeout", "delay", "not_before")
-_TEXTS = ("unique_key", "workflow", "run")
+_TEXTS = ("unique_key", "workflow", "run", "traceparent")
 
 QUERIES = tuple(field for field in JobsAsked.__struct_fields__ if field not in ("request", "parts"))
 

@@ -25,6 +25,7 @@ from shunter.model.job import Job, Status
 from shunter.model.pause import Pause
 from shunter.model.submission import Receipt
 from shunter.model.worker import Worker
+from shunter.tracing import current_traceparent, is_tracing
 from shunter.wire.messages import Outcome, Standing
 
 T = TypeVar("T")
@@ -131,19 +132,19 @@ class Client:
 
     def submit(self, job: JobType, /, *args: Any, **kwargs: Any) -> SubmittedJob:
         """Submit one job; when this returns, it is stored."""
-        return SubmittedJob(self, self._do(self._async.submit(job, *args, **kwargs)))
+        return SubmittedJob(self, self._do(self._submitting().submit(job, *args, **kwargs)))
 
     def submit_many(self, job: JobType, calls: Iterable[Any]) -> list[SubmittedJob]:
         """Submit a job for each call; return when all are stored.
 
         A call is a tuple or list of positional arguments, a dict of named ones, or one argument.
         """
-        jobs = self._do(self._async.submit_many(job, calls))
+        jobs = self._do(self._submitting().submit_many(job, calls))
         return [SubmittedJob(self, handle) for handle in jobs]
 
     def submit_raw(self, job_type: str, payload: bytes, *, job_id: str = "") -> SubmittedJob:
         """Submit a payload that is a msgpack document already, perhaps under an id of yours."""
-        work = self._async.submit_raw(job_type, payload, job_id=job_id)
+        work = self._submitting().submit_raw(job_type, payload, job_id=job_id)
         return SubmittedJob(self, self._do(work))
 
     def rerun(
@@ -226,6 +227,10 @@ class Client:
     def standing(self) -> Standing:
         """Return counts of jobs by type and status, and what the dispatcher has counted."""
         return self._do(self._async.standing())
+
+    def _submitting(self) -> AsyncClient:
+        """Return the client that submits; spans belong to the caller's thread, not to its own."""
+        return self._async.within(current_traceparent()) if is_tracing() else self._async
 
     def _do(self, work: Coroutine[Any, Any, T]) -> T:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()

@@ -15,7 +15,14 @@ from shunter.model.allowed_hosts import AllowedHosts, allowed_hosts
 from shunter.model.document import DOCUMENT_BYTES, is_document
 from shunter.model.identity import NAME_RULE, is_name
 from shunter.model.job import Callback, Execution, Job
-from shunter.model.limits import MAX_KEY_LENGTH, MAX_SECONDS, moment_fault, option_faults
+from shunter.model.limits import (
+    MAX_KEY_LENGTH,
+    MAX_SECONDS,
+    TRACEPARENT_RULE,
+    is_traceparent,
+    moment_fault,
+    option_faults,
+)
 from shunter.model.spelling import did_you_mean
 from shunter.model.submission import Submission
 from shunter.model.worker import Handler
@@ -77,6 +84,7 @@ def admit(
         unique_key=submission.unique_key,
         namespace=submitter.namespace,
         rerun_of=submission.rerun_of,
+        traceparent=submission.traceparent,
         retry=submission.retry
         if submission.retry is not None
         else handler.retry
@@ -104,6 +112,8 @@ def _faults(submission: Submission, rules: IntakeRules) -> Iterator[tuple[str, s
         yield "type", f"found {submission.type[:64]!r}; send {NAME_RULE}"
     if submission.rerun_of is not None and not is_name(submission.rerun_of):
         yield "rerun_of", f"found {submission.rerun_of[:64]!r}; send the id of an ended job"
+    if submission.traceparent is not None and not is_traceparent(submission.traceparent):
+        yield "traceparent", f"found {submission.traceparent[:64]!r}; send {TRACEPARENT_RULE}"
     if len(submission.payload) > rules.max_payload_bytes + DOCUMENT_BYTES:
         yield (
             "payload",

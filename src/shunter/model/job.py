@@ -170,7 +170,7 @@ class Job(Struct, frozen=True, kw_only=True, omit_defaults=True):
     still in the queue then; `place_within` is the span that it gets again after each loss.
     `namespace` is that of the submitter's key, and says who may see the job (`scope.py`).
     `rerun_of` is the job whose work this one does again. `version` is that of the app that the
-    current or last run is of.
+    current or last run is of. `traceparent` is the span that it was submitted in.
     """
 
     id: str
@@ -205,6 +205,7 @@ class Job(Struct, frozen=True, kw_only=True, omit_defaults=True):
     history: tuple[PastAttempt, ...] = ()
     rerun_of: str | None = None
     version: str = ""
+    traceparent: str | None = None
 
     @property
     def value(self) -> Any:

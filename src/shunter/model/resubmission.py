@@ -14,7 +14,9 @@ from shunter.model.job import Callback, Job
 from shunter.model.scope import JobScope
 from shunter.model.submission import Submission
 
-NOT_KEPT = frozenset({"id", "payload", "not_before", "unique_key", "callback", "rerun_of"})
+NOT_KEPT = frozenset(
+    {"id", "payload", "not_before", "unique_key", "callback", "rerun_of", "traceparent"}
+)
 """What a rerun does not take over as it stands."""
 
 KEPT = tuple(

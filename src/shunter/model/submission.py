@@ -15,7 +15,8 @@ from shunter.model.retry import Retry
 class Submission(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """A job that a client wants done. What is None is decided by the handler's defaults.
 
-    `rerun_of` names an ended job whose work is to be done again (`rerun.py`).
+    `rerun_of` names an ended job whose work is to be done again (`resubmission.py`). `traceparent`
+    is the span that it was submitted in, as W3C writes it.
     """
 
     id: str
@@ -33,6 +34,7 @@ class Submission(Struct, frozen=True, array_like=True, forbid_unknown_fields=Tru
     reply: bool = True
     place_within: float | None = None
     rerun_of: str | None = None
+    traceparent: str | None = None
 
 
 class Receipt(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):

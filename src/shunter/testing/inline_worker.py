@@ -55,6 +55,10 @@ class InlineContext:
     def attempt(self) -> int:
         return self._job.attempt
 
+    @property
+    def traceparent(self) -> str | None:
+        return self._job.traceparent
+
     def progress(self, done: float, total: float | None = None, note: str = "") -> None:
         sealed = self._seal.note(note) if note else ""
         self._worker.advance(Advance(self._job.id, self._job.attempt, done, total, sealed))

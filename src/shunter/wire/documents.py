@@ -25,7 +25,13 @@ from shunter.model.job import (
     Progress,
     Status,
 )
-from shunter.model.limits import MAX_FACTOR, MAX_MOMENT, MAX_RETRIES, MAX_SECONDS
+from shunter.model.limits import (
+    MAX_FACTOR,
+    MAX_MOMENT,
+    MAX_RETRIES,
+    MAX_SECONDS,
+    TRACEPARENT_RULE,
+)
 from shunter.model.queueing import PRIORITY_LIMIT
 from shunter.model.redaction import redacted_callback
 from shunter.model.report import Report
@@ -110,6 +116,15 @@ Kind = Annotated[
 ]
 
 
+Traceparent = Annotated[
+    str,
+    Meta(
+        pattern=r"^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}\Z",
+        description=TRACEPARENT_RULE,
+    ),
+]
+
+
 class RetryPolicy(Document, frozen=True, kw_only=True):
     """Try again after an exception: `limit` times, waiting `delay` seconds and ever longer."""
 
@@ -151,6 +166,7 @@ class JobRequest(Document, frozen=True, kw_only=True):
     workflow: Text | None = None
     run: Text | None = None
     callback: CallbackWish | None = None
+    traceparent: Traceparent | None = None
 
 
 class RerunRequest(Document, frozen=True, kw_only=True):
@@ -254,6 +270,7 @@ class JobDocument(Document, frozen=True, kw_only=True):
     place_by: float | None
     unique_key: str | None
     rerun_of: str | None
+    traceparent: str | None
     namespace: str
     retry: RetryPolicy | None
     error: Failure | None
@@ -351,6 +368,7 @@ def submission_of(document: Any, *, new_id: str) -> Submission:
         workflow=wish.workflow,
         run=wish.run,
         callback=None if wish.callback is None else Callback(wish.callback.url),
+        traceparent=wish.traceparent,
         reply=False,
     )
 

@@ -107,6 +107,7 @@ class Assignment(Message, frozen=True):
     payload: bytes
     timeout: float | None
     run: str | None
+    traceparent: str | None = None
 
 
 class Assignments(Message, frozen=True):

@@ -12,6 +12,7 @@ from http import HTTPStatus
 from urllib.parse import quote
 
 import msgspec
+from msgspec.structs import replace
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -26,6 +27,7 @@ from shunter.gateway.http.reading import Reading
 from shunter.model.document import DOCUMENT_BYTES
 from shunter.model.identity import is_name
 from shunter.model.job import Job
+from shunter.model.limits import is_traceparent
 from shunter.model.report import Report
 from shunter.model.run_secrets import RunSecrets
 from shunter.model.scope import EVERYTHING, JobScope, scope_of
@@ -83,6 +85,9 @@ class JobRoutes:
         body = await read_body(request, self._max_body_bytes)
         new_id = self._new_id()
         wish = await aside(len(body), lambda: submission_of(parsed(body), new_id=new_id))
+        header = request.headers.get("traceparent", "")
+        if wish.traceparent is None and is_traceparent(header):
+            wish = replace(wish, traceparent=header)
         return await self._submitted(wish, job_scope(request))
 
     async def rerun(self, request: Request) -> Response:

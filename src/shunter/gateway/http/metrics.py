@@ -145,14 +145,14 @@ def _slots(workers: Iterable[Worker]) -> Iterator[Metric]:
     )
     for labels, count in sorted(by_kind.items()):
         slots.add_metric(list(labels), count)
-    free = GaugeMetricFamily(
+    by_type = GaugeMetricFamily(
         "shunter_slots_free_for",
         "Free slots of workers that do a type; one that does several counts for each.",
         labels=["type"],
     )
     for job_type, count in sorted(free_for.items()):
-        free.add_metric([job_type], count)
-    yield from (slots, free)
+        by_type.add_metric([job_type], count)
+    yield from (slots, by_type)
 
 
 def _clocks(skews: Mapping[str, float]) -> Metric:

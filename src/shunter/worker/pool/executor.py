@@ -19,6 +19,7 @@ from shunter.context import Context, enter_context
 from shunter.errors import AppError
 from shunter.model.job import ErrorKind, Failure
 from shunter.payload import result_of
+from shunter.tracing import is_tracing, traced
 from shunter.wire.messages import Assignment
 from shunter.worker.failures import failure_of
 from shunter.worker.pool import frames
@@ -55,6 +56,10 @@ class RunContext:
     @property
     def attempt(self) -> int:
         return self._job.attempt
+
+    @property
+    def traceparent(self) -> str | None:
+        return self._job.traceparent
 
     def progress(self, done: float, total: float | None = None, note: str = "") -> None:
         if self._run_state.key == self._key:
@@ -150,6 +155,8 @@ class Executor:
             args, kwargs = function.arguments(opened, context)
         except AppError as error:
             return seal.failure(Failure(ErrorKind.REFUSED, str(error)))
+        if is_tracing():
+            function = traced(function, job)
         return function, args, kwargs
 
     def result_of_run(self, job: Assignment, value: Any, seal: RunSeal) -> bytes | Failure:
