@@ -150,7 +150,8 @@ class Settlement:
             if job.execution.worker_id is not None and job.id not in state.running:
                 state.roster.drop(job.execution.worker_id, job.id)
             if isinstance(now, Job) and now.status.is_final:
-                self._ended.append(replace(now, reply_to=job.reply_to))
+                asking = job.reply_to and job.reply_to.under_number_of(now.reply_to)
+                self._ended.append(replace(now, reply_to=asking))
         receipts = self._plan.outcome_of(insertion, stored_now)
         self._answers.append(AnswerSubmission(insertion.answer, receipts))
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from enum import StrEnum
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from shunter.model.retry import Retry
 
@@ -112,12 +113,20 @@ class Callback(Struct, frozen=True, omit_defaults=True):
 class ReplyTo(Struct, frozen=True, omit_defaults=True):
     """The client that wants to hear the outcome.
 
-    `dispatcher` is set where `address` means something to that dispatcher's run alone.
+    `dispatcher` is set where `address` means something to that dispatcher's run alone, `number`
+    where what is told has one, which the client repeats to confirm it.
     """
 
     gateway: str
     address: bytes
     dispatcher: str | None = None
+    number: int = 0
+
+    def under_number_of(self, first: ReplyTo | None) -> ReplyTo:
+        """Return this client, to be told under the number that the first who asked is."""
+        if first is None or first.gateway != self.gateway or not first.number:
+            return self
+        return replace(self, number=first.number)
 
 
 class Progress(Struct, frozen=True, omit_defaults=True):

@@ -171,17 +171,18 @@ def examples(method: str) -> dict[str, Any]:
     return {"task_id": 5} | ({"status": status} if status else {})
 
 
-@pytest.mark.parametrize(
-    ("method", "field", "value"), [*wrong_fields()], ids=lambda value: repr(value)[:20]
-)
-def test_a_wrong_field_is_refused_by_name(method: str, field: str, value: Any) -> None:
-    fault = fault_in(written(method=method, params=examples(method) | {field: value}))
+@pytest.mark.parametrize("method", METHODS)
+def test_a_wrong_field_is_refused_by_name(method: str) -> None:
+    for which, field, value in wrong_fields():
+        if which != method:
+            continue
+        fault = fault_in(written(method=method, params=examples(method) | {field: value}))
 
-    assert (fault.reason, fault.field) == (R.FIELDS, f"params.{field}")
-    assert fault.transmission_id == 7
-    assert fault.message.startswith("found ")
-    assert "; send " in fault.message
-    assert len(str(fault)) < 400
+        assert (fault.reason, fault.field) == (R.FIELDS, f"params.{field}"), value
+        assert fault.transmission_id == 7
+        assert fault.message.startswith("found "), (field, value)
+        assert "; send " in fault.message, (field, value)
+        assert len(str(fault)) < 400
 
 
 @pytest.mark.parametrize("method", METHODS)
