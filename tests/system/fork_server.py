@@ -262,7 +262,13 @@ def _import_for_commands() -> None:
         app(["jobs", "--help"], standalone_mode=False)
 
 
-def run(words: Sequence[str], *, folder: Path, within: float) -> Any:
+def run(
+    words: Sequence[str],
+    *,
+    folder: Path,
+    within: float,
+    environ: Mapping[str, str] | None = None,
+) -> Any:
     """Run `shunter WORDS` to its end, as `subprocess.run` does; kill it after `within` seconds."""
     with contextlib.ExitStack() as stack:
         texts = []
@@ -270,7 +276,9 @@ def run(words: Sequence[str], *, folder: Path, within: float) -> Any:
             fd = os.memfd_create(name)
             stack.callback(os.close, fd)
             texts.append(fd)
-        process = start(words, folder=folder, stdout=texts[0], stderr=texts[1])
+        process = start(
+            words, folder=folder, environ=environ, stdout=texts[0], stderr=texts[1]
+        )
         try:
             code = process.wait(within)
         except subprocess.TimeoutExpired:

@@ -28,10 +28,16 @@ from shunter.flow.sinks import WriteJsonLines, WriteParquet
 BRIEF = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """Options of a Java that need not be fast in the long run."""
 
+UNMOVED = (
+    "-XX:+IgnoreUnrecognizedVMOptions -XX:+UnlockDiagnosticVMOptions -XX:ArchiveRelocationMode=0"
+)
+"""Java moves an archive to a random address, for safety, and mends each of its pointers then: a
+tenth of a second, also where it finds out afterwards that the archive is not for its classes."""
+
 
 def quick_java(folder: Path) -> str:
     """Return options for Java, with the archive in `folder`."""
-    return f"{BRIEF} -XX:SharedArchiveFile={_archive_in(folder)} -Xlog:disable"
+    return f"{BRIEF} -XX:SharedArchiveFile={_archive_in(folder)} {UNMOVED} -Xlog:disable"
 
 
 def make_archive(folder: Path) -> None:
