@@ -28,8 +28,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from s3_server import ACCESS
-from s3_server import s3_bucket as s3_bucket
-from s3_server import s3_server as s3_server
 from shunter.flow.location import Location
 from shunter.flow.manifest import manifest_of
 from shunter.testing.spark_cluster import LocalSparkCluster, spark_home
