@@ -25,8 +25,9 @@ from shunter.flow.runners.spark.session.spark_session import spark_session
 from shunter.flow.runners.spark.stream.run import stream_on_spark
 from shunter.flow.sinks import WriteJsonLines, WriteParquet
 
-BRIEF = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""Options of a Java that need not be fast in the long run."""
+BRIEF = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=128m"
+"""Options of a Java that need not be fast in the long run: with one compiler alone it would keep
+little of what that has compiled, and be busy with throwing away the rest."""
 
 UNMOVED = (
     "-XX:+IgnoreUnrecognizedVMOptions -XX:+UnlockDiagnosticVMOptions -XX:ArchiveRelocationMode=0"

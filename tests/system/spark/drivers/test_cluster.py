@@ -27,9 +27,11 @@ import psutil
 import pyarrow.parquet as pq
 import pytest
 
+from long_runs import IS_LONG
 from s3_server import ACCESS
 from shunter.flow.location import Location
 from shunter.flow.manifest import manifest_of
+from shunter.testing.spark import submit_arguments
 from shunter.testing.spark_cluster import LocalSparkCluster, spark_home
 from system.flow.engines import COUNTING, is_complete, numbers_file, sums_in
 from system.spark.drivers.cluster_programs import (
@@ -43,17 +45,20 @@ from system.spark.drivers.cluster_programs import (
 )
 from system.yard import until
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(600)
 
-PATIENCE = 120.0
+PATIENCE = 240.0
 DEATH_SECONDS = 15.0
 """How long a run may go on after the first task that memory has ended; 10 s if little else runs."""
 COUNT = 4_000
 
 AS_ON_CLUSTERS = "pyspark-shell"
-"""What PySpark itself has: queries are planned and compiled as Spark does it by itself."""
+"""What PySpark itself has: queries are planned and compiled as Spark does it by itself.
 
-IS_LONG = bool(os.environ.get("SHUNTER_LONG"))
+So it is with spark-submit; with the other drivers it is so with SHUNTER_LONG=1.
+"""
+
+SUBMIT_ARGUMENTS = AS_ON_CLUSTERS if IS_LONG else submit_arguments()
 CAN_HIDE = os.geteuid() == 0 and shutil.which("unshare") is not None
 
 
@@ -100,7 +105,7 @@ class Driver:
                 cwd=folder,
                 stdout=out,
                 stderr=log,
-                env={**os.environ, "PYSPARK_SUBMIT_ARGS": AS_ON_CLUSTERS, **environ},
+                env={**os.environ, "PYSPARK_SUBMIT_ARGS": SUBMIT_ARGUMENTS, **environ},
             )
 
     def until(self, condition: Callable[[], Any], what: str) -> None:

@@ -18,11 +18,11 @@ from shunter.model.job import Job, Status
 from system.flow.engines import COUNTING, is_complete, numbers_file, sums_in
 from system.yard import Process, Station, Yard, until
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(600)
 
 SIGN_OF_LIFE = "time.sleep(PAUSE); (FOLDER / 'alive').open('a').write('.')"
 
-PATIENCE = 90.0
+PATIENCE = 200.0
 """Spark takes its time to start."""
 
 LEASE = {
