@@ -21,10 +21,13 @@ AHEAD = (
     "pyarrow.parquet",
     "pyspark.sql.datasource",
     "pyspark.sql.pandas.serializers",
+    "pytest",
+    "shunter.flow.sinks",
+    "shunter.flow.sources",
     "shunter.flow.runners.spark.batch.tasks",
     "shunter.flow.runners.spark.stream.tasks",
 )
-"""What tasks of flows import, beside what the worker's own module does."""
+"""What tasks import, and tests that have flows in them, beside what the worker's module does."""
 
 
 def import_ahead(worker: str) -> None:
