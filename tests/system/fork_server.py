@@ -276,9 +276,7 @@ def run(
             fd = os.memfd_create(name)
             stack.callback(os.close, fd)
             texts.append(fd)
-        process = start(
-            words, folder=folder, environ=environ, stdout=texts[0], stderr=texts[1]
-        )
+        process = start(words, folder=folder, environ=environ, stdout=texts[0], stderr=texts[1])
         try:
             code = process.wait(within)
         except subprocess.TimeoutExpired:
