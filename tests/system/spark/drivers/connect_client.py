@@ -46,6 +46,7 @@ def main(remote: str, folder: Path, store: str) -> None:
     session = spark_session(remote=remote)
     tried: dict[str, Callable[[], Any]] = {
         "command": lambda: command(remote),
+        "session": lambda: session.session_id,
         "parity": lambda: {case: is_equal(case, session, folder) for case in CASES},
         "stopped": lambda: run_case("stopped", session, folder / "stopped"),
         "again": lambda: spark_session() is session and spark_session(remote=remote) is session,
