@@ -62,6 +62,7 @@ from shunter.model.presence import Company
 from shunter.model.report import Advance, Held, Report
 from shunter.model.scope import EVERYTHING, JobScope
 from shunter.model.submission import Submission
+from shunter.model.worker import Handler
 from shunter.store.port import Batch, Committed, Store
 
 T = TypeVar("T")
@@ -102,6 +103,7 @@ class Dispatcher:
         self.store_health = StoreHealth(now)
         self._on_store_error = on_store_error
         self._clients: dict[str, ClientLink] = {}
+        self._registered: dict[str, tuple[Handler, ...]] = {}
         self._inbox = Arrivals()
         self._submissions_waiting = 0
         self._wake = asyncio.Event()
@@ -159,7 +161,19 @@ class Dispatcher:
         """Let a worker in, or in again."""
         self._forget_words_of(arrival.worker.id)
         self._inbox.membership.append(replace(arrival, received=self.now()))
+        if arrival.worker.kind.traits.lists_jobs:
+            self._registered[arrival.worker.id] = arrival.worker.handlers
         self._wake.set()
+
+    def take_registered(self) -> dict[str, tuple[Handler, ...]]:
+        """Return what workers do that came since the last call, for the schedules they declare."""
+        taken, self._registered = self._registered, {}
+        return taken
+
+    def tell_worker(self, worker_id: str, text: str) -> None:
+        """Have a worker log something, if it is connected here."""
+        if (member := self.state.members.get(worker_id)) is not None:
+            member.link.send_note(worker_id, text)
 
     def leave(self, worker_id: str) -> None:
         """Give nothing more to a worker that its gateway has lost."""

@@ -80,6 +80,7 @@ def admit(
         if handler
         else None,
         reply_to=submitter.reply_to if submission.reply else None,
+        scheduled=submission.scheduled,
     )
 
 
@@ -114,6 +115,8 @@ def _check(submission: Submission, rules: IntakeRules) -> None:
         refuse("delay", f"found {submission.delay}; send 0 to {MAX_SECONDS:.0f} seconds")
     if submission.not_before is not None and (fault := moment_fault(submission.not_before)):
         refuse("not_before", fault)
+    if submission.scheduled is not None and (fault := moment_fault(submission.scheduled)):
+        refuse("scheduled", fault)
     if submission.place_within is not None and not 0 < submission.place_within <= MAX_SECONDS:
         refuse("place_within", f"found {submission.place_within:g}; send seconds above 0")
     if submission.delay is not None and submission.not_before is not None:

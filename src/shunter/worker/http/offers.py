@@ -15,7 +15,7 @@ from msgspec import Struct
 from shunter.model.job import ErrorKind
 from shunter.model.report import Report
 from shunter.wire.checking import Document, Name, Text, checked
-from shunter.wire.documents import Attempt, Milliseconds, RunSecret, Value
+from shunter.wire.documents import Attempt, Milliseconds, Moment, RunSecret, Value
 from shunter.wire.messages import Assignment
 from shunter.wire.tagging import document_of, tagged_document
 from shunter.worker.http.holdings import RunOffer
@@ -40,6 +40,7 @@ class OfferedJob(Document, frozen=True, kw_only=True, forbid_unknown_fields=Fals
     execution: OfferedRun
     payload: Value = None
     run: Text | None = None
+    scheduled: Moment | None = None
     secret: RunSecret = ""
 
 
@@ -105,6 +106,7 @@ def offer_of(document: Any) -> tuple[RunOffer, Assignment]:
         document_of(job.payload, "payload"),
         None if timeout is None else timeout / 1000,
         job.run,
+        job.scheduled,
     )
     offer = RunOffer(
         job_id=job.id,
