@@ -227,6 +227,7 @@ class Service:
             new_id=self._new_id,
             hosts=allowed_hosts([*http.allowed_hosts, http.host], "http.allowed_hosts"),
             keys=self._keys,
+            declarations=self._declarations,
         )
         return self._environment.http_server(
             app,
