@@ -6,9 +6,8 @@ from datetime import UTC, datetime
 
 import pytest
 from msgspec.structs import replace
-from tests.long_runs import IS_LONG
-from tests.unit.dispatch.schedule_world import ScheduleWorld
 
+from long_runs import IS_LONG
 from shunter.dispatch.schedule_book import ScheduleBook
 from shunter.dispatch.schedule_records import (
     NOTES_KEPT,
@@ -24,6 +23,7 @@ from shunter.model.schedule import Overlap, Schedule, paused
 from shunter.model.scope import EVERYTHING
 from shunter.model.timing import Cron, Every, ticks_between
 from shunter.testing.finish import finish
+from unit.dispatch.schedule_world import ScheduleWorld
 
 START = datetime(2026, 1, 1, tzinfo=UTC).timestamp()
 YEAR = 365 * 86400.0
