@@ -152,6 +152,7 @@ WRONG = [{}, [{}], [5], True, 1.5, "", "x" * 70_000, "\0", -(2**64), 2**64]
 RIGHT = {  # those of the above that a field happens to allow
     "error": ["", "\0"],
     "timeout": [1.5],
+    "scheduled": [1.5],
     "task_id": ["\0"],
 }
 
