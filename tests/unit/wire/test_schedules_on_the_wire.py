@@ -45,7 +45,7 @@ def test_the_tick_of_a_job_reaches_workers_over_zeromq_http_and_udp() -> None:
     assert _assignment(JOB).scheduled == TICK
     assert over_http.scheduled == TICK
     assert isinstance(over_udp, Begin)
-    assert over_udp.job.scheduled == TICK
+    assert over_udp.run.scheduled == TICK
 
 
 def test_an_order_is_read_as_it_was_written() -> None:
