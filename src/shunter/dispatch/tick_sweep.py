@@ -19,7 +19,6 @@ from shunter.dispatch.arrivals import Submitter
 from shunter.dispatch.dispatcher import Dispatcher
 from shunter.dispatch.schedule_records import (
     ScheduleDial,
-    announce,
     find_records,
     read_edition,
     record_of,
@@ -310,17 +309,12 @@ class TickSweep:
         except StoreError:
             self._moves = moves + self._moves
             raise
-        waiting = []
         for move, is_written in zip(moves, swapped, strict=True):
             if not is_written:
                 self._dispatcher.counters["ticks_raced"] += 1
                 self.timetable.look_again(move.name, now)
                 continue
             self._note(move.name, move.revision + 1, move.schedule, now)
-            if move.schedule.waiting is not None:
-                waiting.append(move.name)
-        if waiting:
-            await announce(self._store, waiting)
 
 
 def _has_ended(job: Job | None) -> bool:

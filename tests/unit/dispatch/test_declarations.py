@@ -65,10 +65,10 @@ def test_of_two_that_differ_the_newer_counts_and_both_are_told(scene: Any) -> No
     declaring = Declaring(scene)
     declaring.worker("w-1", 30.0, started=1.0)
     declaring.worker("w-2", 60.0, started=2.0)
+    assert {worker for worker, _ in declaring.notes()} == {"w-1", "w-2"}
     declaring.worker("w-1", 30.0, started=1.0)
 
     assert declaring.schedule.terms.timing == Every(60.0)
-    assert {worker for worker, _ in declaring.notes()} == {"w-1", "w-2"}
     (text,) = declaring.told
     assert "every 60 s" in text
     assert "by worker w-2, which was started last" in text

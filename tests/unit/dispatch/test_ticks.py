@@ -130,6 +130,47 @@ def test_who_pauses_or_removes_a_schedule_is_heard_before_its_next_tick() -> Non
     assert set(world.nodes[0].ticks.timetable) == {"/a", "/c"}
 
 
+def test_what_is_put_is_heard_within_seconds() -> None:
+    world = ScheduleWorld(1, now=START, nodes=2)
+    world.run(START + 10, every=1.0)
+    world.put("a", Every(5))
+    world.run(START + 21, every=1.0)
+
+    assert sorted(at for _, at in world.ticks() if at) == [START + 15, START + 20]
+
+
+def test_a_tick_that_waits_is_known_to_others_than_who_let_it_wait() -> None:
+    world = ScheduleWorld(1, now=START, nodes=1)
+    world.put("a", Every(3600), overlap=Overlap.ONE)
+    world.run(START + 7000, every=100.0)
+    world.nodes.append(world._node())
+    world.nodes[1].step()  # it has read all, and nothing waits
+    (first,), other = world.store._jobs, world.nodes.pop()
+    world.run(START + 7202, every=1.0)
+    world.nodes = [other]
+    world.run(START + 7205, every=1.0)
+    other.dispatcher.cancel([first], lambda _: None)
+    world.run(START + 7210, every=1.0)
+
+    assert len(world.ticks()) == 2
+
+
+def test_a_zone_that_one_host_does_not_know_stops_no_other_schedule() -> None:
+    world = ScheduleWorld(1, now=START, nodes=1)
+    for name in ("a", "b"):
+        world.put(name, Every(60))
+
+    def elsewhere(it: Schedule | None) -> Schedule:
+        assert it is not None
+        return replace(it, terms=replace(it.terms, timing=Cron("* * * * *", tz="Mars/Base")))
+
+    finish(change_schedule(world.store, "", "a", elsewhere))
+    world.run(START + 130)
+
+    assert [name for name, _ in world.ticks()] == ["b", "b"]
+    assert "'Mars/Base' is no zone" in world.told[0][1]
+
+
 def test_a_change_that_was_not_announced_is_found_by_reading_all() -> None:
     world = ScheduleWorld(1, now=START, nodes=1)
     world.put("a", Every(3600))

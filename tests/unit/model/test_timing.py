@@ -51,6 +51,13 @@ def test_an_hour_that_comes_twice_has_its_ticks_once() -> None:
     assert on(AUTUMN, "0 */2 * * *")[:3] == ["00:00+0200", "02:00+0200", "04:00+0100"]
 
 
+def test_the_second_time_that_a_clock_shows_an_hour_its_tick_is_over() -> None:
+    again = datetime(2026, 10, 25, 2, 10, tzinfo=BERLIN, fold=1).timestamp()
+    tick = next_tick(Cron("30 2 * * *", tz="Europe/Berlin"), again)
+
+    assert tick == datetime(2026, 10, 26, 2, 30, tzinfo=BERLIN).timestamp()
+
+
 def test_ticks_of_every_hour_go_by_the_time_that_passes() -> None:
     for day, hours in ((SPRING, 23), (AUTUMN, 25)):
         begin = day.timestamp()
