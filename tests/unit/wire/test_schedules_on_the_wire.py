@@ -103,6 +103,28 @@ def test_a_wrong_declaration_over_http_is_refused(schedule: dict[str, Any], word
         declared_handlers(checked(document, WorkerRequest))
 
 
+@pytest.mark.parametrize(
+    ("schedule", "field", "words"),
+    [
+        ({"every": 5}, "schedules.handler", "missing; send 1 to 128 letters"),
+        ({"handler": "add", "sometimes": 5}, "schedules.sometimes", "any of handler, payload"),
+        ({"handler": "add", "every": "5"}, "schedules.every", "send seconds, a number"),
+        ({"handler": "add", "every": 5, "jitter": -1.0}, "schedules.jitter", "send seconds"),
+        (5, "schedules", "a list of schedules"),
+    ],
+)
+def test_what_is_wrong_in_a_list_is_named(schedule: Any, field: str, words: str) -> None:
+    good = {"handler": "add", "every": 5}
+    document = {
+        "hostname": "h", "port": 5, "handlers": ["add"], "maxJobs": 1, "schedules": [good, schedule]
+    }  # fmt: skip
+    with pytest.raises(BadDocument) as refused:
+        checked(document, WorkerRequest)
+
+    assert refused.value.field == field
+    assert words in refused.value.message
+
+
 def test_a_wrong_declaration_over_zeromq_is_refused_by_handler_and_field() -> None:
     terms = ScheduleTerms(timing=Every(0.0))
     for schedule, words in (
