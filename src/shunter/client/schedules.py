@@ -37,6 +37,8 @@ Handle = TypeVar("Handle")
 T = TypeVar("T")
 Moment = float | datetime
 
+LISTED_AT_ONCE = 500
+
 _List = list  # which is the name of a method below
 
 Ask = Callable[[Kind, Callable[[int], Message]], Awaitable[object]]
@@ -124,7 +126,7 @@ class AsyncSchedules(Generic[Handle]):
         found: list[Schedule] = []
         before: str | None = None
         while True:
-            asked = {"namespace": namespace, "before": before}
+            asked = {"namespace": namespace, "before": before, "limit": LISTED_AT_ONCE}
             page = await self._asked(asked)
             found += page.schedules
             if page.next is None:

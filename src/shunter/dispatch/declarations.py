@@ -52,7 +52,7 @@ class Declarations:
                 terms=handler.schedule.terms,
                 payload=handler.schedule.payload,
                 worker_id=worker_id,
-                started=handler.schedule.started,
+                started=_known_start(handler.schedule.started, self._dispatcher.now()),
             )
             if (note := await self._declare(declaration)) is not None:
                 notes.append(note)
@@ -117,6 +117,11 @@ class Declarations:
             self._told.add((name, text))
             self._tell(name, text)
         return text
+
+
+def _known_start(started: float, now: float) -> float:
+    """Return when a worker began: nobody begins in the future, to be the newest for ever."""
+    return started if 0 <= started <= now else now if started > now else 0.0
 
 
 def shown(terms: ScheduleTerms) -> str:

@@ -95,6 +95,7 @@ class Dispatcher:
         self.rules = rules
         self.now = now
         self.turns = 0
+        self.schedules_known = 0
         self.state = DispatcherState(dispatcher_id, rules, jitter=jitter)
         self.counters = self.state.counters
         self.view = DispatcherView(self.state)
@@ -160,9 +161,13 @@ class Dispatcher:
     def introduce(self, arrival: WorkerRegistered) -> None:
         """Let a worker in, or in again."""
         self._forget_words_of(arrival.worker.id)
+        worker = arrival.worker
+        if worker.kind.traits.lists_jobs:
+            self._registered[worker.id] = worker.handlers
+            if any(handler.schedule is not None for handler in worker.handlers):
+                bare = tuple(replace(handler, schedule=None) for handler in worker.handlers)
+                arrival = replace(arrival, worker=replace(worker, handlers=bare))
         self._inbox.membership.append(replace(arrival, received=self.now()))
-        if arrival.worker.kind.traits.lists_jobs:
-            self._registered[arrival.worker.id] = arrival.worker.handlers
         self._wake.set()
 
     def take_registered(self) -> dict[str, tuple[Handler, ...]]:

@@ -42,6 +42,7 @@ from shunter.model.schedule import (
     draft_faults,
     paused,
     put,
+    refusal_in,
     resumed,
     tick_job,
 )
@@ -50,7 +51,9 @@ from shunter.model.submission import Receipt, Submission
 from shunter.model.timing import ticks_between
 
 MAX_LISTED = 500
-READ_AT_ONCE = 500
+MAX_SCHEDULES = 100_000
+MOST_UNFINISHED = 100
+"""So many jobs that were made by hand are remembered as unfinished."""
 
 Submit = Callable[[Sequence[Submission], str], Awaitable[Sequence[Receipt]]]
 """Takes jobs to the dispatcher in a namespace, and returns after their commit."""
@@ -88,7 +91,7 @@ class ScheduleBook:
         found: list[Schedule] = []
         last = before if before is not None else _end_of(wanted)
         while len(found) <= limit:
-            page = await self._store.records(RecordKind.SCHEDULE, before=last, limit=READ_AT_ONCE)
+            page = await self._store.records(RecordKind.SCHEDULE, before=last, limit=limit + 1)
             for record in page:
                 if wanted is not None and not record.name.startswith(f"{wanted}/"):
                     return _page(found, limit)
@@ -96,7 +99,7 @@ class ScheduleBook:
                     found.append(schedule_in(record))
                 except StoreError:
                     continue  # one that can't be read hides no others
-            if len(page) < READ_AT_ONCE:
+            if len(page) <= limit:
                 break
             last = page[-1].name
         return _page(found, limit)
@@ -124,8 +127,15 @@ class ScheduleBook:
             self._store,
             owner,
             name,
-            lambda known: put(known, name, draft, namespace=owner, now=now),
+            lambda known: put(self._room(known, name), name, draft, namespace=owner, now=now),
         )
+
+    def _room(self, known: Schedule | None, name: str) -> Schedule | None:
+        """Refuse one more where there are as many as may be: dispatchers keep them in mind."""
+        if known is None and self._dispatcher.schedules_known >= MAX_SCHEDULES:
+            fact = f"there are {MAX_SCHEDULES:,} schedules, as many as may be"
+            raise ScheduleRefused(name, "name", f"{fact}; remove some, or change one")
+        return known
 
     def _check_job(self, name: str, job: Submission, now: float) -> None:
         """Refuse what would be refused at each tick: a payload, a callback."""
@@ -191,7 +201,7 @@ class ScheduleBook:
         for receipt in await self._submit(jobs, schedule.namespace):
             holder = UniqueKeyTaken.holder_in(receipt.reason) if receipt.reason else None
             if receipt.reason and not holder:
-                raise ScheduleRefused(schedule.name, receipt.field, receipt.reason)
+                raise ScheduleRefused(schedule.name, receipt.field, refusal_in(receipt))
             ids.append(holder or receipt.job_id)
         return ids
 
@@ -229,7 +239,7 @@ def _with_job(known: Schedule | None, name: str, job_id: str) -> Schedule:
         raise ScheduleNotFound(name)
     if job_id in known.unfinished:
         return known
-    return replace(known, unfinished=(*known.unfinished, job_id))
+    return replace(known, unfinished=(*known.unfinished, job_id)[-MOST_UNFINISHED:])
 
 
 def _page(found: Sequence[Schedule], limit: int) -> SchedulePage:

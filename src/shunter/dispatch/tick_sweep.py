@@ -41,6 +41,7 @@ from shunter.model.schedule import (
     decide,
     due,
     inserted,
+    refusal_in,
     tick_job,
 )
 from shunter.model.submission import Receipt, Submission
@@ -109,6 +110,7 @@ class TickSweep:
             self._looked_at = now
         await self._move_on()
         await self._tick()
+        self._dispatcher.schedules_known = len(self.timetable)
 
     # ---- which schedules there are
 
@@ -289,9 +291,9 @@ class TickSweep:
                 elif receipt.field in ("id", "unique_key"):  # made before the schedule was changed
                     ids += filter(None, [UniqueKeyTaken.holder_in(receipt.reason)])
                 else:
-                    error = f"{receipt.field}: {receipt.reason}"
-            if error:
-                self._tell(it.name, f"its tick could not be made a job: {error}")
+                    error = f"{receipt.field}: {refusal_in(receipt)}"
+            if error and error != it.decision.schedule.error:
+                self._tell(it.name, f"its ticks can't be made jobs: {error}")
             self._dispatcher.counters["ticks_made"] += len(ids)
             schedule = inserted(it.decision, ids, error=error)
             self._moves.append(_Move(it.name, it.revision, schedule))

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from shunter.model.identity import NAME_RULE, is_name
 from shunter.model.limits import MAX_SECONDS, option_faults
-from shunter.model.submission import Submission
+from shunter.model.submission import Receipt, Submission
 from shunter.model.timing import Timing, next_tick, offset, tick_text, timing_faults
 
 ON_TIME_SECONDS = 60.0
@@ -29,6 +29,9 @@ MOST_TICKS = 200
 MOST_BACKFILLED = 1000
 MAX_JITTER_SECONDS = 86400.0
 MAX_PAYLOAD_BYTES = 64 << 10
+MAX_DECLARED_BYTES = 4 << 10
+"""What jobs of a declared schedule bring along: a call without arguments, perhaps encrypted."""
+
 DEFAULT_CATCH_UP_SECONDS = 3600.0
 
 TICK_FIELDS = ("delay", "not_before", "unique_key", "scheduled")
@@ -294,6 +297,12 @@ def tick_job(schedule: Schedule, tick: float, *, job_id: str) -> Submission:
 def tick_key(name: str, tick: float) -> str:
     """Return the unique key of a tick's job, within the schedule's namespace."""
     return f"schedule/{name}/{tick_text(tick)}"
+
+
+def refusal_in(receipt: Receipt) -> str:
+    """Return why a job was refused, without its name: the next tick's job has another one."""
+    reason = receipt.reason.removeprefix(f"job {receipt.job_id}: ")
+    return reason.removeprefix(f"{receipt.field}: ")
 
 
 def _come(schedule: Schedule, *, now: float, most: int) -> tuple[list[float], float | None, bool]:

@@ -116,7 +116,7 @@ def _fault(fault: str, path: str, document: Any, expected: type[Document]) -> Ba
 
 def rules_of(expected: type[Document], prefix: str = "") -> dict[str, str]:
     """Say for each field of a document, by its dotted path, what to send."""
-    rules = {}
+    rules: dict[str, str] = {}
     for name, hint in get_type_hints(expected, include_extras=True).items():
         for part in _parts(hint):
             if isinstance(part, type) and issubclass(part, Document):

@@ -14,7 +14,7 @@ from msgspec import Meta
 
 from shunter.model.schedule import (
     DEFAULT_CATCH_UP_SECONDS,
-    MAX_PAYLOAD_BYTES,
+    MAX_DECLARED_BYTES,
     Overlap,
     ScheduleTerms,
     terms_faults,
@@ -181,9 +181,9 @@ def _declared_schedule(wish: HandlerSchedule) -> DeclaredSchedule:
     for field, reason in terms_faults(terms):
         raise BadDocument("schedules", f"{wish.handler}: {field}: {reason}")
     payload = document_of(wish.payload, "schedules")
-    if len(payload) > MAX_PAYLOAD_BYTES:
+    if len(payload) > MAX_DECLARED_BYTES:
         fact = f"{wish.handler}: payload: {len(payload):,} bytes"
-        raise BadDocument("schedules", f"{fact}; send at most {MAX_PAYLOAD_BYTES:,}")
+        raise BadDocument("schedules", f"{fact}; send at most {MAX_DECLARED_BYTES:,}")
     return DeclaredSchedule(terms, payload, wish.started)
 
 

@@ -182,6 +182,10 @@ def test_ticks_are_made_up_for_once_and_jobs_made_by_hand(run, store):
         assert await place.book.trigger(EVERYTHING, "a", job_id="mine") == by_hand == "mine"
         assert len(await place.scheduled()) == 5
         assert "mine" in (await place.book.found(EVERYTHING, "a")).unfinished
+        place.dispatcher.schedules_known = 100_000
+        await place.book.put(EVERYTHING, "a", draft())
+        with pytest.raises(ScheduleRefused, match="as many as may be"):
+            await place.book.put(EVERYTHING, "b", draft())
         with pytest.raises(ScheduleRefused, match="1,000 ticks"):
             await place.book.backfill(EVERYTHING, "a", begin=0.0, end=START)
         with pytest.raises(ScheduleRefused, match="end"):

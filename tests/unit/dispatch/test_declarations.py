@@ -75,6 +75,19 @@ def test_of_two_that_differ_the_newer_counts_and_both_are_told(scene: Any) -> No
     assert "same version" in text
 
 
+def test_nobody_is_newer_than_now_and_workers_are_stored_without_their_schedules(
+    scene: Any,
+) -> None:
+    declaring = Declaring(scene)
+    declaring.worker("w-1", 30.0, started=1e11)
+    declaring.worker("w-3", 30.0, started=float("nan"))
+    scene.clock.advance(10.0)
+    declaring.worker("w-2", 60.0, started=scene.clock() - 5.0)
+
+    assert declaring.schedule.terms.timing == Every(60.0)
+    assert {it.handlers for it in finish(scene.store.workers())} == {(Handler("beat"),)}
+
+
 def test_what_an_app_does_not_declare_any_more_goes_on_and_is_told_once(scene: Any) -> None:
     declaring = Declaring(scene)
     declaring.worker("w-1", 30.0, started=1.0)

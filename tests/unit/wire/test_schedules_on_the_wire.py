@@ -92,7 +92,7 @@ def test_what_a_worker_declares_over_http_is_what_its_app_declares() -> None:
         ({"handler": "other", "every": 5}, "none of the handlers"),
         ({"handler": "add", "cron": "61 * * * *"}, "five fields"),
         ({"handler": "add", "every": 5, "tz": "Mars", "cron": "0 8 * * *"}, "one of the two"),
-        ({"handler": "add", "every": 5, "payload": "x" * 70_000}, "at most 65,536"),
+        ({"handler": "add", "every": 5, "payload": "x" * 70_000}, "at most 4,096"),
     ],
 )
 def test_a_wrong_declaration_over_http_is_refused(schedule: dict[str, Any], words: str) -> None:
