@@ -155,6 +155,7 @@ class Job(Struct, frozen=True, kw_only=True, omit_defaults=True):
     `payload` is None where the record was read without it. A job with `place_by` fails if it is
     still in the queue then; `place_within` is the span that it gets again after each loss.
     `namespace` is that of the submitter's key, and says who may see the job (`scope.py`).
+    `scheduled` is the tick that the job of a schedule stands for (`schedule.py`).
     """
 
     id: str
@@ -187,3 +188,4 @@ class Job(Struct, frozen=True, kw_only=True, omit_defaults=True):
     cancel_requested: bool = False
     log: str = ""
     history: tuple[PastAttempt, ...] = ()
+    scheduled: float | None = None
