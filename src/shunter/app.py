@@ -23,7 +23,7 @@ from shunter.codec import Codec
 from shunter.context import Context, Terminated
 from shunter.errors import AppError
 from shunter.model.identity import NAME_RULE, is_name
-from shunter.model.limits import option_faults
+from shunter.model.limits import concurrency_fault, option_faults
 from shunter.model.retry import Retry
 from shunter.model.worker import Handler
 from shunter.payload import Arguments, Parameters, payload_of, result_of
@@ -102,6 +102,7 @@ class App:
         timeout: float | None = None,
         priority: int = 0,
         retry: Retry | None = None,
+        concurrency: int = 1,
     ) -> Callable[[Callable[P, R]], JobFunction[P, R]]: ...
 
     def job(
@@ -114,10 +115,13 @@ class App:
         timeout: float | None = None,
         priority: int = 0,
         retry: Retry | None = None,
+        concurrency: int = 1,
     ) -> Any:
         """Declare a handler, as `@app.job` or `@app.job(...)`.
 
         `retries` is the limit of `retry`; what a job itself brings along goes before both.
+        `concurrency` is how many jobs may be in one process of a worker while one of these is: an
+        `async def` shares the process's event loop, a plain function has a thread of its own.
         """
 
         def declare(function: Callable[..., Any]) -> JobFunction[..., Any]:
@@ -125,9 +129,17 @@ class App:
                 function = function.function
             type_name = self._new_name(function, name)
             policy = retry if retries is None else replace(retry or Retry(), limit=retries)
-            handler = Handler(type_name, priority=priority, timeout=timeout, retry=policy)
+            handler = Handler(
+                type_name,
+                priority=priority,
+                timeout=timeout,
+                retry=policy,
+                concurrency=concurrency,
+            )
             _check_options(handler)
             declared = JobFunction(function, handler, self.codec)
+            if fault := concurrency_fault(concurrency, is_async=declared.is_async):
+                raise AppError(f"handler {type_name!r}{_place_of(function)}: concurrency: {fault}")
             self._functions[type_name] = declared
             return declared
 
@@ -157,7 +169,10 @@ class App:
         if not callable(function):
             raise AppError(f"{function!r} can't be a handler; decorate a function")
         if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
-            raise AppError(f"{function!r} is a generator; a handler returns its result once")
+            raise AppError(
+                f"{function!r}{_place_of(function)} is a generator; a handler returns its result "
+                "once: return a list, or submit a job for each part"
+            )
         name = name if name is not None else getattr(function, "__name__", "")
         if not is_name(name):
             raise AppError(f"{name!r} can't name a handler: a name is {NAME_RULE}; pass name=…")
@@ -168,6 +183,12 @@ class App:
                 f"two handlers are named {name!r}, the first is {where}; give one another name=…"
             )
         return name
+
+
+def _place_of(function: Callable[..., Any]) -> str:
+    """Say where a function is written, if that is known."""
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    return f" ({code.co_filename}:{code.co_firstlineno})" if code is not None else ""
 
 
 def _check_options(handler: Handler) -> None:

@@ -28,7 +28,7 @@ class Stream:
         self.thread = threading.Thread(target=self._run)
 
     def _run(self) -> None:
-        while not self._stopping.is_set():
+        while not self._stopping.wait(0.005):
             self.accepted.append(self._client.submit("work", len(self.accepted), 0.0).id)
 
     def grown(self, by: int) -> int:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -16,6 +14,7 @@ from shunter.errors import FlowError
 from shunter.flow.runners.engines.deployer import EngineConnection
 from shunter.flow.runners.engines.messages import EngineHello
 from shunter.key_file import engine_pair
+from system import fork_server
 from system.yard import Yard, free_port, until
 
 FLOW = """
@@ -60,14 +59,7 @@ class Engines:
 
     def run(self, folder: Path, key: str | None) -> subprocess.CompletedProcess[str]:
         words = ("flow", "run", "--on", "engines", "--engine", self.address, "small.py")
-        return subprocess.run(
-            [sys.executable, "-m", "shunter", *words],
-            cwd=folder,
-            env={**os.environ, **self.env(key)},
-            capture_output=True,
-            text=True,
-            timeout=100,
-        )
+        return fork_server.run(words, folder=folder, within=100, environ=self.env(key))
 
 
 @pytest.fixture(scope="module")

@@ -41,7 +41,7 @@ from system.yard import PATIENCE, Station, Yard, until
 from system.zmtp_peer import memory_megabytes
 
 IS_LONG = bool(os.environ.get("SHUNTER_LONG"))
-COUNT = 200_000 if IS_LONG else 2_000
+COUNT = 200_000 if IS_LONG else 1_000
 SEED = 7
 MOST_SLOWER = 5.0
 BEFORE = 300
