@@ -282,6 +282,8 @@ def _ago(at: float, now: float) -> str:
 
 
 def _span(seconds: float) -> str:
+    if 0 < seconds < 0.001:
+        return f"{seconds * 1000:.2f} ms"
     if seconds < 1:
         return f"{max(0.0, seconds) * 1000:.0f} ms"
     if seconds < 120:
