@@ -31,6 +31,14 @@ class Context(Protocol):
         ...
 
     @property
+    def scheduled(self) -> float | None:
+        """The tick of the schedule that made the job, in seconds since 1970; None without one.
+
+        A run that is late, or is made up for, has the time that it should have had.
+        """
+        ...
+
+    @property
     def traceparent(self) -> str | None:
         """The span that the job was submitted in, as W3C's Trace Context writes it, if any."""
         ...

@@ -1,7 +1,7 @@
 """How a trace goes on from client to handler, where a program uses OpenTelemetry.
 
 Nothing is imported here: a program that traces has loaded OpenTelemetry itself, and for all others
-a look into `sys.modules` is the whole cost. A job carries the W3C `traceparent` of who submitted it.
+a look into `sys.modules` is the whole cost. A job carries the W3C `traceparent` of its submitter.
 The first run is a child of that span; a later attempt is a root of its own, with a link to it, for
 a retry may come hours later. Extra: `shunter[otel]`.
 """

@@ -62,8 +62,7 @@ LAYERS = {
     "flow.runners": (
         "errors", "flow.graph", "flow.runtime", "flow.sources", "flow.sinks", "flow.runners",
         "flow.arrow", "flow.location", "flow.manifest", "flow.loading", "private_folder",
-        "net.connections", "net.unsent_bytes",
-        "key_file", "model.key", "net.curve",
+        "net.connections", "net.unsent_bytes", "key_file", "model.key", "net.curve",
     ),
     "flow.runners.local": (
         "errors", "flow.graph", "flow.runtime", "flow.sources", "flow.sinks",
@@ -132,6 +131,7 @@ FORBIDDEN = {
     "dispatch.roster": IMPURE,
     "dispatch.rules": IMPURE,
     "dispatch.sharing": IMPURE,
+    "dispatch.timetable": IMPURE,
     "dispatch.verdict": IMPURE,
     "dispatch.view": IMPURE,
     "flow.graph": IMPURE - {"importlib", "uuid"},  # sketches when first used; UUIDs as keys

@@ -48,7 +48,7 @@ def spans(exporter: Any) -> Any:
 
 
 def assignment(attempt: int, traceparent: str | None = ORIGIN) -> Assignment:
-    return Assignment("j", attempt, "one", b"\xc0", None, None, traceparent)
+    return Assignment("j", attempt, "one", b"\xc0", None, None, traceparent=traceparent)
 
 
 app = App()

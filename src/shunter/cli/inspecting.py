@@ -195,6 +195,8 @@ def _story(job: Job) -> Table:
         ("attempt", f"{job.attempt} ({job.failures} failures, {job.losses} losses)"),
         ("created", _when(job.created, now)),
     ]
+    if job.scheduled is not None:
+        rows.append(("scheduled", _when(job.scheduled, now)))
     if job.wait_until:
         rows.append(("waits until", _when(job.wait_until, now)))
     if job.rerun_of:
@@ -305,6 +307,8 @@ def _ago(at: float, now: float) -> str:
 
 
 def _span(seconds: float) -> str:
+    if 0 < seconds < 0.001:
+        return f"{seconds * 1000:.2f} ms"
     if seconds < 1:
         return f"{max(0.0, seconds) * 1000:.0f} ms"
     if seconds < 120:

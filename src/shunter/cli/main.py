@@ -22,7 +22,7 @@ import typer
 from rich.text import Text
 
 from shunter import __version__
-from shunter.cli import flows, keys, operations
+from shunter.cli import flows, keys, operations, schedules
 from shunter.cli.options import (
     AppOption,
     CodecAppOption,
@@ -42,6 +42,7 @@ from shunter.errors import (
     KeyRefused,
     PauseRefused,
     ResultTimeout,
+    ScheduleRefused,
     SettingsError,
     ShunterError,
     Unreachable,
@@ -103,6 +104,7 @@ EXIT_CODES: list[tuple[type[ShunterError], int]] = [
     (JobRefused, 2),
     (KeyRefused, 2),
     (PauseRefused, 2),
+    (ScheduleRefused, 2),
     (ShunterError, 1),
 ]
 
@@ -362,6 +364,7 @@ def workers(
 
 
 app.add_typer(flows.app)
+app.add_typer(schedules.app)
 app.add_typer(keys.app)
 app.command()(keys.audit)
 app.command()(flows.engine)

@@ -23,6 +23,7 @@ from shunter.client.handle import AsyncJob, raise_refusal
 from shunter.client.input_checks import checked_query, option_type_faults
 from shunter.client.opening import is_same_call, opened_job, opened_payload, sealed_payload
 from shunter.client.pending_outcomes import PendingOutcomes
+from shunter.client.schedules import AsyncSchedules
 from shunter.client.session import DispatcherSession, OpenSession, Session
 from shunter.codec import Codec
 from shunter.context import current_context
@@ -168,12 +169,30 @@ class AsyncClient:
             return self
         return self.with_options(traceparent=traceparent)
 
+    @property
+    def schedules(self) -> AsyncSchedules[AsyncJob]:
+        """The schedules by which jobs are made again and again."""
+        return AsyncSchedules(self._session.ask, self, self.job_handle)
+
+    def template(self, job: JobType, payload: bytes) -> Submission:
+        """Return a job as it would be submitted, but without a name and without sealing it."""
+        return self._named(job, payload, "")
+
+    def codec_for(self, job: JobType) -> Codec | None:
+        """Return the codec of the function's own app, or else the client's."""
+        return (job.codec if isinstance(job, JobFunction) else None) or self._codec
+
+    def new_id(self) -> str:
+        """Return a name that no other job has."""
+        entropy = int.from_bytes(self._environment.token_bytes(10))
+        return timed_id(self._environment.wall(), entropy)
+
     # ---- submitting
 
     async def submit(self, job: JobType, /, *args: Any, **kwargs: Any) -> AsyncJob:
         """Submit one job; when this returns, it is stored."""
         wish = self._wish(job, payload_of(*args, **kwargs))
-        (handle,) = await self._send([wish], self._codec_for(job))
+        (handle,) = await self._send([wish], self.codec_for(job))
         return handle
 
     async def submit_many(self, job: JobType, calls: Iterable[Any]) -> list[AsyncJob]:
@@ -188,7 +207,7 @@ class AsyncClient:
         all_wishes = (self._wish(job, _payload_of_call(call)) for call in calls)
         waiting = batches(all_wishes, lambda wish: len(wish.payload), most=BATCH_JOBS)
         while some := list(itertools.islice(waiting, BATCHES_UNDER_WAY)):
-            codec = self._codec_for(job)
+            codec = self.codec_for(job)
             handles = await asyncio.gather(*(self._send(wishes, codec) for wishes in some))
             yield list(itertools.chain.from_iterable(handles))
 
@@ -241,7 +260,7 @@ class AsyncClient:
 
     def _rerun_wish(self, job: Job, payload: bytes | None, new_id: str) -> Submission:
         """Return what to submit; what is encrypted is so for one job, and is sealed anew."""
-        new_id = new_id or self._new_id()
+        new_id = new_id or self.new_id()
         if payload is None:
             payload = opened_payload(self._codec, job.payload or NIL, job.id, job.type)
         payload = sealed_payload(self._codec, payload, new_id, job.type)
@@ -253,14 +272,23 @@ class AsyncClient:
         wish = resubmission(job, new_id=new_id, payload=payload, reply=self._options.reply)
         return replace(wish, **options)
 
-    def _new_id(self) -> str:
-        return timed_id(self._environment.wall(), int.from_bytes(self._environment.token_bytes(10)))
-
-    def _codec_for(self, job: JobType) -> Codec | None:
-        """Return the codec of the function's own app, or else the client's."""
-        return (job.codec if isinstance(job, JobFunction) else None) or self._codec
-
     def _wish(self, job: JobType, payload: bytes, job_id: str = "") -> Submission:
+        job_id = job_id or self.new_id()
+        job_type = job.name if isinstance(job, JobFunction) else job
+        payload = sealed_payload(self.codec_for(job), payload, job_id, job_type)
+        if len(payload) > self._max_payload_bytes + 16:
+            raise JobRefused(
+                job_id,
+                "payload",
+                f"{len(payload):,} bytes; at most {self._max_payload_bytes:,} are accepted; "
+                "store the data elsewhere and send its address",
+            )
+        wish = self._named(job, payload, job_id)
+        if wish.traceparent is None and is_tracing():
+            wish = replace(wish, traceparent=current_traceparent())
+        return wish
+
+    def _named(self, job: JobType, payload: bytes, job_id: str) -> Submission:
         job_type, options = (job, self._options)
         if isinstance(job, JobFunction):
             handler = job.handler
@@ -272,17 +300,6 @@ class AsyncClient:
                 retry=handler.retry if options.retry is None else options.retry,
             )
         assert isinstance(job_type, str)
-        job_id = job_id or self._new_id()
-        payload = sealed_payload(self._codec_for(job), payload, job_id, job_type)
-        if len(payload) > self._max_payload_bytes + 16:
-            raise JobRefused(
-                job_id,
-                "payload",
-                f"{len(payload):,} bytes; at most {self._max_payload_bytes:,} are accepted; "
-                "store the data elsewhere and send its address",
-            )
-        if options.traceparent is None and is_tracing():
-            options = replace(options, traceparent=current_traceparent())
         return Submission(job_id, job_type, payload, **asdict(options))
 
     async def _send(self, wishes: Sequence[Submission], codec: Codec | None) -> list[AsyncJob]:

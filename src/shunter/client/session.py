@@ -43,13 +43,14 @@ from shunter.wire.messages import (
     PausesListed,
     Refusal,
     RefusalCode,
+    SchedulesListed,
     Standing,
     WorkersListed,
     decode,
 )
 from shunter.wire.parts import WHOLE_BYTES, ByteBudget
 
-Answer = Accepted | Fetched | JobsListed | WorkersListed | Standing | PausesListed
+Answer = Accepted | Fetched | JobsListed | WorkersListed | Standing | PausesListed | SchedulesListed
 
 _ANSWERS: dict[Kind, type[Answer]] = {
     Kind.ACCEPTED: Accepted,
@@ -58,6 +59,7 @@ _ANSWERS: dict[Kind, type[Answer]] = {
     Kind.WORKERS: WorkersListed,
     Kind.STATUS: Standing,
     Kind.PAUSES: PausesListed,
+    Kind.SCHEDULES: SchedulesListed,
 }
 
 

@@ -169,6 +169,7 @@ class Job(Struct, frozen=True, kw_only=True, omit_defaults=True):
     `payload` is None where the record was read without it. A job with `place_by` fails if it is
     still in the queue then; `place_within` is the span that it gets again after each loss.
     `namespace` is that of the submitter's key, and says who may see the job (`scope.py`).
+    `scheduled` is the tick that the job of a schedule stands for (`schedule.py`).
     `rerun_of` is the job whose work this one does again. `version` is that of the app that the
     current or last run is of. `traceparent` is the span that it was submitted in.
     """
@@ -203,6 +204,7 @@ class Job(Struct, frozen=True, kw_only=True, omit_defaults=True):
     cancel_requested: bool = False
     log: str = ""
     history: tuple[PastAttempt, ...] = ()
+    scheduled: float | None = None
     rerun_of: str | None = None
     version: str = ""
     traceparent: str | None = None

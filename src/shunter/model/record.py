@@ -1,4 +1,7 @@
-"""A small document that dispatchers share: a key, a line of the audit log, a secret, a pause.
+"""A small document that dispatchers share: a key, a line of the audit log, a secret, a schedule,
+a pause.
+
+An edition says which records of another kind were changed last, for those who keep many in mind.
 
 Records of one kind have names of their own and are few, except where a reader asks for a page of
 them. They are written by compare-and-swap, like jobs. Pure.
@@ -18,6 +21,8 @@ class RecordKind(StrEnum):
     SECRET = "secret"  # noqa: S105
     AUDIT = "audit"
     PAUSE = "pause"
+    SCHEDULE = "schedule"
+    EDITION = "edition"
 
 
 class Record(Struct, frozen=True, kw_only=True):

@@ -33,6 +33,7 @@ class Submission(Struct, frozen=True, array_like=True, forbid_unknown_fields=Tru
     callback: Callback | None = None
     reply: bool = True
     place_within: float | None = None
+    scheduled: float | None = None
     rerun_of: str | None = None
     traceparent: str | None = None
 

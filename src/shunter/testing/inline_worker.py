@@ -56,6 +56,10 @@ class InlineContext:
         return self._job.attempt
 
     @property
+    def scheduled(self) -> float | None:
+        return self._job.scheduled
+
+    @property
     def traceparent(self) -> str | None:
         return self._job.traceparent
 
@@ -95,6 +99,8 @@ class InlineWorker:
 
     def send_pong(self, worker_id: str, beat: int) -> None: ...
 
+    def send_note(self, worker_id: str, text: str) -> None: ...
+
     def send_taken(self, worker_id: str, batches: Sequence[int]) -> None: ...
 
     # ---- what the sandbox and contexts ask
@@ -107,7 +113,7 @@ class InlineWorker:
             kind=WorkerKind.FULL,
             hostname="sandbox",
             port=0,
-            handlers=self._app.handlers(),
+            handlers=self._app.declared_handlers(now),
             max_jobs=1,
             registered=now,
             last_pinged=now,

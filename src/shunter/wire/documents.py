@@ -279,6 +279,7 @@ class JobDocument(Document, frozen=True, kw_only=True):
     failures: int
     cancel_requested: bool
     history: tuple[PastAttempt, ...]
+    scheduled: float | None
     log: str | UnsetType = UNSET
 
 

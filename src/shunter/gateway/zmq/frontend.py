@@ -17,11 +17,14 @@ from msgspec import Struct
 from shunter.dispatch.arrivals import Submitter
 from shunter.dispatch.dispatcher import Dispatcher
 from shunter.dispatch.pausing import pause, resume
+from shunter.dispatch.schedule_book import ScheduleBook
 from shunter.errors import PauseRefused, ProtocolError, StoreError
 from shunter.gateway.audit_log import AuditLog
+from shunter.gateway.committed_jobs import submit_and_wait
 from shunter.gateway.key_list import KeyList
 from shunter.gateway.zmq.backend import PONG_IS_NO_JOB
 from shunter.gateway.zmq.questions import Questions, memory_is_full
+from shunter.gateway.zmq.schedule_line import ScheduleLine
 from shunter.gateway.zmq.undelivered_results import UndeliveredResults
 from shunter.model.job import DEFAULT_TYPE, Job, ReplyTo, Status
 from shunter.model.key import Action, Key
@@ -38,6 +41,7 @@ from shunter.wire.batching import batches
 from shunter.wire.frames import Full, Plain, bytes_of, document_of, full, plain_error
 from shunter.wire.messages import (
     Accepted,
+    Busy,
     Cancel,
     Kind,
     Outcome,
@@ -78,6 +82,7 @@ NEEDED = {
     Kind.STATUS: Action.SEE_SYSTEM,
     Kind.PAUSES: Action.SEE_SYSTEM,
     Kind.PAUSE: Action.OPERATE,
+    Kind.SCHEDULES: Action.SEE_JOBS,
 }
 """What a client's key must permit; all else is about submitting."""
 
@@ -130,8 +135,10 @@ class Frontend:
             on_undelivered=self._count_undelivered,
             environment=environment,
         )
-        self._questions = Questions(dispatcher, lambda: self._parts.is_clogged)
         self._audit = AuditLog(dispatcher, new_id=new_id)
+        book = ScheduleBook(dispatcher, new_id=new_id, submit=partial(submit_and_wait, dispatcher))
+        self._questions = Questions(dispatcher, book, lambda: self._parts.is_clogged)
+        self._schedules = ScheduleLine(book, self._audit)
         self._audited: asyncio.Queue[_AuditedOrder] = asyncio.Queue()
         self._undelivered = UndeliveredResults()
         self._unanswered: set[tuple[bytes, int]] = set()
@@ -269,9 +276,9 @@ class Frontend:
                 )
                 self._take_order(order)
             elif kind in self._questions:
-                for asker, busy in self._questions.put(identity, scope, kind, body):
-                    self._dispatcher.counters["questions_put_off"] += 1
-                    self._send_frames(asker, full(Kind.BUSY, busy))
+                self._put_off(self._questions.put(identity, scope, kind, body))
+            elif kind is Kind.SCHEDULE:
+                self._put_off(self._schedules.put(identity, self._keys.of(identity), body))
             elif kind is Kind.READY:
                 raise ProtocolError(
                     "READY is for workers to send, and clients connect here (zmq.frontend); "
@@ -303,6 +310,12 @@ class Frontend:
             self._audited.put_nowait(order)
         else:
             order.act()
+
+    def _put_off(self, displaced: Sequence[tuple[bytes, Busy]]) -> None:
+        """Have clients come again later for whom there is no room in line."""
+        for asker, busy in displaced:
+            self._dispatcher.counters["questions_put_off"] += 1
+            self._send_frames(asker, full(Kind.BUSY, busy))
 
     def _unless_store_fails(
         self,
@@ -395,6 +408,21 @@ class Frontend:
             receipt = Receipt(order.name, error.target, error.reason)
         release()
         self.socket.send([identity, *full(Kind.ACCEPTED, Accepted(order.request, (receipt,)))])
+
+    async def carry_out_schedules(self) -> None:
+        """Do what clients order about schedules, for ever, each in its turn."""
+        while True:
+            identity, order = await self._schedules.next()
+            try:
+                answer = await self._schedules.carry_out(order)
+            except ProtocolError as error:
+                self._refusals.note(peer_name(identity), "message", str(error))
+                self._refuse(identity, request_of(order.body), str(error))
+            except StoreError as error:
+                code = RefusalCode.STORE_FAILS
+                self._refuse(identity, request_of(order.body), str(error), code)
+            else:
+                self._send_frames(identity, full(Kind.SCHEDULES, answer))
 
     # ---- questions
 

@@ -58,6 +58,10 @@ class RunContext:
         return self._job.attempt
 
     @property
+    def scheduled(self) -> float | None:
+        return self._job.scheduled
+
+    @property
     def traceparent(self) -> str | None:
         return self._job.traceparent
 
