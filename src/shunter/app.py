@@ -23,7 +23,7 @@ from shunter.codec import Codec, CodecContext, SealedField, seal
 from shunter.context import Context, Terminated
 from shunter.errors import AppError
 from shunter.model.identity import NAME_RULE, is_name
-from shunter.model.limits import option_faults
+from shunter.model.limits import concurrency_fault, option_faults
 from shunter.model.retry import Retry
 from shunter.model.schedule import (
     DEFAULT_CATCH_UP_SECONDS,
@@ -111,6 +111,7 @@ class App:
         timeout: float | None = None,
         priority: int = 0,
         retry: Retry | None = None,
+        concurrency: int = 1,
         schedule: Timing | None = None,
         overlap: str = Overlap.SKIP,
         catch_up: float = DEFAULT_CATCH_UP_SECONDS,
@@ -127,6 +128,7 @@ class App:
         timeout: float | None = None,
         priority: int = 0,
         retry: Retry | None = None,
+        concurrency: int = 1,
         schedule: Timing | None = None,
         overlap: str = Overlap.SKIP,
         catch_up: float = DEFAULT_CATCH_UP_SECONDS,
@@ -134,8 +136,10 @@ class App:
     ) -> Any:
         """Declare a handler, as `@app.job` or `@app.job(...)`.
 
-        `retries` is the limit of `retry`; what a job itself brings along goes before both. With a
-        `schedule`, Cron(...) or Every(...), jobs without arguments are made by themselves, and
+        `retries` is the limit of `retry`; what a job itself brings along goes before both.
+        `concurrency` is how many jobs may be in one process of a worker while one of these is: an
+        `async def` shares the process's event loop, a plain function has a thread of its own. With
+        a `schedule`, Cron(...) or Every(...), jobs without arguments are made by themselves, and
         `overlap`, `catch_up` and `jitter` say how; the schedule has the handler's name.
         """
 
@@ -144,7 +148,13 @@ class App:
                 function = function.function
             type_name = self._new_name(function, name)
             policy = retry if retries is None else replace(retry or Retry(), limit=retries)
-            handler = Handler(type_name, priority=priority, timeout=timeout, retry=policy)
+            handler = Handler(
+                type_name,
+                priority=priority,
+                timeout=timeout,
+                retry=policy,
+                concurrency=concurrency,
+            )
             _check_options(handler)
             how = {"overlap": overlap, "catch_up": catch_up, "jitter": jitter}
             if schedule is not None:
@@ -156,6 +166,8 @@ class App:
                     "schedule; pass schedule=Cron(...) or Every(...), or leave them out"
                 )
             declared = JobFunction(function, handler, self.codec)
+            if fault := concurrency_fault(concurrency, is_async=declared.is_async):
+                raise AppError(f"{_named(type_name, function)}: concurrency: {fault}")
             self._functions[type_name] = declared
             return declared
 
@@ -209,7 +221,10 @@ class App:
         if not callable(function):
             raise AppError(f"{function!r} can't be a handler; decorate a function")
         if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
-            raise AppError(f"{function!r} is a generator; a handler returns its result once")
+            raise AppError(
+                f"{function!r}{_place_of(function)} is a generator; a handler returns its result "
+                "once: return a list, or submit a job for each part"
+            )
         name = name if name is not None else getattr(function, "__name__", "")
         if not is_name(name):
             raise AppError(f"{name!r} can't name a handler: a name is {NAME_RULE}; pass name=…")
@@ -220,6 +235,12 @@ class App:
                 f"two handlers are named {name!r}, the first is {where}; give one another name=…"
             )
         return name
+
+
+def _place_of(function: Callable[..., Any]) -> str:
+    """Say where a function is written, if that is known."""
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    return f" ({code.co_filename}:{code.co_firstlineno})" if code is not None else ""
 
 
 def _check_options(handler: Handler) -> None:
@@ -247,9 +268,7 @@ def _checked_terms(
 
 def _named(job_type: str, function: Callable[..., Any]) -> str:
     """Name a handler and its line."""
-    code = getattr(function, "__code__", None)
-    line = f" ({code.co_filename}:{code.co_firstlineno})" if code is not None else ""
-    return f"handler {job_type!r}{line}"
+    return f"handler {job_type!r}{_place_of(function)}"
 
 
 def load_app(spec: str) -> App:

@@ -97,6 +97,8 @@ class _Result(Struct, frozen=True, kw_only=True, omit_defaults=True):
     secret: str = ""
     result: Any = None
     error: _Failed | None = None
+    waited: float | None = None
+    ran: float | None = None
 
 
 def handler_schedules(handlers: Sequence[Handler]) -> tuple[HandlerSchedule, ...]:
@@ -141,6 +143,8 @@ def result_document(report: Report, worker_id: str, secret: str = "") -> bytes:
             worker_id=worker_id,
             secret=secret,
             result=tagged_document(report.result),
+            waited=report.waited,
+            ran=report.ran,
         )
     else:
         message = error.message[:MESSAGE_CHARACTERS]
@@ -152,5 +156,7 @@ def result_document(report: Report, worker_id: str, secret: str = "") -> bytes:
             worker_id=worker_id,
             secret=secret,
             error=_Failed(error.kind, message, error.traceback[:MESSAGE_CHARACTERS]),
+            waited=report.waited,
+            ran=report.ran,
         )
     return msgspec.json.encode(document)
