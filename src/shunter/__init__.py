@@ -20,7 +20,7 @@ if TYPE_CHECKING:
         UdpClient,
     )
     from shunter.codec import Codec, CodecContext
-    from shunter.context import Context, Terminated
+    from shunter.context import Context, Fail, Snooze, Terminated
     from shunter.errors import (
         CodecError,
         DispatcherBusy,
@@ -55,6 +55,7 @@ __all__ = [
     "CodecError",
     "Context",
     "DispatcherBusy",
+    "Fail",
     "Flow",
     "FlowError",
     "Instruction",
@@ -69,6 +70,7 @@ __all__ = [
     "ResultTimeout",
     "Retry",
     "ShunterError",
+    "Snooze",
     "Status",
     "StoreUnavailable",
     "SubmittedJob",
@@ -89,7 +91,7 @@ _HOMES = {
         "UdpClient",
     ),
     "shunter.codec": ("Codec", "CodecContext"),
-    "shunter.context": ("Context", "Terminated"),
+    "shunter.context": ("Context", "Fail", "Snooze", "Terminated"),
     "shunter.errors": (
         "CodecError",
         "DispatcherBusy",

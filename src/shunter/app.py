@@ -47,12 +47,17 @@ class JobFunction(Generic[P, R]):
     """A function that is also a type of job; calling it is a plain call, here and now."""
 
     def __init__(
-        self, function: Callable[P, R], handler: Handler, codec: Codec | None = None
+        self,
+        function: Callable[P, R],
+        handler: Handler,
+        codec: Codec | None = None,
+        retry: Retry | None = None,
     ) -> None:
         functools.update_wrapper(self, function)
         self.function = function
         self.handler = handler
         self.codec = codec
+        self.retry = retry
         self.is_async = inspect.iscoroutinefunction(function)
         self._parameters = Parameters(handler.type, function)
 
@@ -125,9 +130,14 @@ class App:
                 function = function.function
             type_name = self._new_name(function, name)
             policy = retry if retries is None else replace(retry or Retry(), limit=retries)
-            handler = Handler(type_name, priority=priority, timeout=timeout, retry=policy)
-            _check_options(handler)
-            declared = JobFunction(function, handler, self.codec)
+            handler = Handler(
+                type_name,
+                priority=priority,
+                timeout=timeout,
+                retry=None if policy is None else policy.without_classes,
+            )
+            _check_options(handler, policy, function)
+            declared = JobFunction(function, handler, self.codec, policy)
             self._functions[type_name] = declared
             return declared
 
@@ -170,11 +180,19 @@ class App:
         return name
 
 
-def _check_options(handler: Handler) -> None:
+def _check_options(handler: Handler, retry: Retry | None, function: Callable[..., Any]) -> None:
     for field, reason in option_faults(
-        priority=handler.priority, timeout=handler.timeout, retry=handler.retry
+        priority=handler.priority, timeout=handler.timeout, retry=retry
     ):
-        raise AppError(f"handler {handler.type!r}: {field}: {reason}")
+        raise AppError(f"handler {handler.type!r} ({source_line(function)}): {field}: {reason}")
+
+
+def source_line(function: Callable[..., Any]) -> str:
+    """Return where a function begins, as file:line."""
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    if code is None:
+        return f"{getattr(function, '__module__', '?')}"
+    return f"{Path(code.co_filename).name}:{code.co_firstlineno}"
 
 
 def load_app(spec: str) -> App:

@@ -49,18 +49,22 @@ class ErrorKind(StrEnum):
     CANCELLED = "cancelled"
     REFUSED = "refused"
     UNPLACED = "unplaced"
+    SNOOZED = "snoozed"
 
 
 class Failure(Struct, frozen=True, omit_defaults=True):
     """What went wrong; `ended_by` is what it took to stop it: request, SIGTERM or SIGKILL.
 
-    `kind` is exception, timeout, lost, cancelled, refused or unplaced.
+    `kind` is exception, timeout, lost, cancelled, refused, unplaced or snoozed. With `is_final`
+    the worker says that another try is of no use. A snoozed job waits for `wait` seconds.
     """
 
     kind: ErrorKind
     message: str
     traceback: str = ""
     ended_by: str = ""
+    is_final: bool = False
+    wait: float | None = None
 
 
 class Dispatch(Struct, frozen=True):
@@ -166,6 +170,7 @@ class Job(Struct, frozen=True, kw_only=True, omit_defaults=True):
     place_by: float | None = None
     losses: int = 0
     failures: int = 0
+    snoozes: int = 0
     cancel_requested: bool = False
     log: str = ""
     history: tuple[PastAttempt, ...] = ()

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from shunter.errors import InvalidTransition, JobFinal, LeaseLost, StaleAttempt
 from shunter.model.job import Dispatch, ErrorKind, Failure, Job, PastAttempt, Progress, Status
+from shunter.model.limits import MAX_SNOOZES
 from shunter.model.retry import AFTER_LOSS, NO_RETRY, Retry, backoff
 
 
@@ -31,6 +32,7 @@ class Event(StrEnum):
     COMPLETED = "completed"
     FAILED = "failed"
     RETRIED = "retried"
+    SNOOZED = "snoozed"
     LOST = "lost"
     EXHAUSTED = "exhausted"
     RETURNED = "returned"
@@ -51,6 +53,7 @@ TRANSITIONS: dict[tuple[Status, Event], Status] = {
     (Status.IN_PROGRESS, Event.COMPLETED): Status.COMPLETED,
     (Status.IN_PROGRESS, Event.FAILED): Status.FAILED,
     (Status.IN_PROGRESS, Event.RETRIED): Status.QUEUED,
+    (Status.IN_PROGRESS, Event.SNOOZED): Status.QUEUED,
     (Status.IN_PROGRESS, Event.LOST): Status.QUEUED,
     (Status.IN_PROGRESS, Event.EXHAUSTED): Status.FAILED,
     (Status.IN_PROGRESS, Event.RETURNED): Status.QUEUED,
@@ -194,8 +197,8 @@ def failed(
 ) -> Job:
     """The run failed; the job is tried again while its retries last.
 
-    A time-out is final. `retry` is the handler's own policy, which counts
-    where the job came without one. A job that was being cancelled is cancelled.
+    A time-out is final unless the policy says otherwise. `retry` is the handler's own policy, which
+    counts where the job came without one. A job that was being cancelled is cancelled.
     """
     step(job, Event.FAILED)
     fence(job, attempt)
@@ -204,12 +207,35 @@ def failed(
         return _ended_run(job, Event.CANCELLED, stopped, now, log=log)
     policy = job.retry or retry or NO_RETRY
     failures = job.failures + 1
-    if error.kind is ErrorKind.EXCEPTION and failures <= policy.limit:
+    if _is_worth_a_try(error, policy) and failures <= policy.limit:
         wait_until = now + backoff(policy, failures, jitter=jitter)
         return _ended_run(
             job, Event.RETRIED, error, now, log=log, failures=failures, wait_until=wait_until
         )
     return _ended_run(job, Event.FAILED, error, now, log=log, failures=failures)
+
+
+def _is_worth_a_try(error: Failure, policy: Retry) -> bool:
+    if error.kind is ErrorKind.TIMEOUT:
+        return policy.on_timeout
+    return error.kind is ErrorKind.EXCEPTION and not error.is_final
+
+
+def snoozed(job: Job, attempt: int, error: Failure, *, now: float, log: str = "") -> Job:
+    """The handler puts the job off; nobody is to blame, and only how often is counted."""
+    step(job, Event.SNOOZED)
+    fence(job, attempt)
+    if job.cancel_requested:
+        stopped = Failure(ErrorKind.CANCELLED, f"cancelled; {error.message}")
+        return _ended_run(job, Event.CANCELLED, stopped, now, log=log)
+    if job.snoozes >= MAX_SNOOZES:
+        message = f"it was put off {MAX_SNOOZES:,} times and may not be again; submit a new job"
+        return _ended_run(job, Event.FAILED, Failure(ErrorKind.SNOOZED, message), now, log=log)
+    wait_until = now + (error.wait or 0.0)
+    snoozes = job.snoozes + 1
+    return _ended_run(
+        job, Event.SNOOZED, error, now, log=log, snoozes=snoozes, wait_until=wait_until
+    )
 
 
 def lost(
@@ -262,7 +288,10 @@ def expired(job: Job, *, now: float, jitter: float, max_losses: int) -> Job:
         reason = f"worker {run.worker_id} was silent for {ran_for:.1f} s and is presumed dead"
         return lost(job, job.attempt, reason, now=now, jitter=jitter, max_losses=max_losses)
     message = f"ran past its time-out of {run.timeout:g} s; its worker was told to stop"
-    return _ended_run(job, Event.EXPIRED, Failure(ErrorKind.TIMEOUT, message), now)
+    error = Failure(ErrorKind.TIMEOUT, message)
+    if job.retry is not None and job.retry.on_timeout:
+        return failed(job, job.attempt, error, now=now, jitter=jitter)
+    return _ended_run(job, Event.EXPIRED, error, now)
 
 
 def cancelled(job: Job, *, now: float, stoppable: bool) -> Job:
@@ -295,13 +324,16 @@ def _ended_run(job: Job, event: Event, error: Failure, now: float, **changes: An
     """Close the current run without a result and note it in the job's history."""
     run = job.execution
     past = PastAttempt(job.attempt, run.worker_id, run.started, now, event.value, error.message)
+    history = job.history
+    if event is Event.SNOOZED and history and history[-1].outcome == event:
+        history = history[:-1]  # one line for all of them, or nothing else would be left
     is_final = step(job, event).is_final
     execution = (
         replace(run, ended=now)
         if is_final
         else replace(run, worker_id=None, started=None, expiry=None, place=None)
     )
-    if job.place_within is not None and event in (Event.LOST, Event.RETRIED):
+    if job.place_within is not None and event in (Event.LOST, Event.RETRIED, Event.SNOOZED):
         changes["place_by"] = (changes.get("wait_until") or now) + job.place_within
     log = changes.pop("log", "")
     return _moved(
@@ -312,7 +344,7 @@ def _ended_run(job: Job, event: Event, error: Failure, now: float, **changes: An
         execution=execution,
         dispatcher=job.dispatcher if is_final else None,
         progress=job.progress if is_final else None,
-        history=(*job.history[-MAX_HISTORY + 1 :], past),
+        history=(*history[-MAX_HISTORY + 1 :], past),
         log=log or job.log,
         **changes,
     )

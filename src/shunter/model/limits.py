@@ -17,6 +17,9 @@ MAX_FACTOR = 1000
 MAX_MOMENT = 1e11
 MAX_KEY_LENGTH = 512
 MAX_NOTE_BYTES = 8 << 10
+MAX_ERROR_NAMES = 16
+MAX_ERROR_NAME_LENGTH = 128
+MAX_SNOOZES = 1000
 
 
 def option_faults(
@@ -39,6 +42,18 @@ def option_faults(
         yield "retry.factor", f"found {retry.factor}; send 1 to {MAX_FACTOR}"
     if not 0 <= retry.jitter <= 1:
         yield "retry.jitter", f"found {retry.jitter}; send 0 to 1"
+    for field in ("on", "never"):
+        if reason := _names_fault(getattr(retry, field)):
+            yield f"retry.{field}", reason
+
+
+def _names_fault(names: tuple[str, ...]) -> str | None:
+    if len(names) > MAX_ERROR_NAMES:
+        return f"found {len(names)} names; send at most {MAX_ERROR_NAMES}"
+    for name in names:
+        if not 1 <= len(name) <= MAX_ERROR_NAME_LENGTH:
+            return f"{len(name)} characters; send a class's name of 1 to {MAX_ERROR_NAME_LENGTH}"
+    return None
 
 
 def moment_fault(moment: float) -> str | None:

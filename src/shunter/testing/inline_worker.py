@@ -195,9 +195,9 @@ class InlineWorker:
             is_over = deadline is not None and self._clock() >= deadline
             if is_over:
                 return self._timed_out(job, "request")
-            return seal.failure(failure_of(error))
+            return seal.failure(failure_of(error, job.retry, function.retry))
         except Exception as error:
-            return seal.failure(failure_of(error))
+            return seal.failure(failure_of(error, job.retry, function.retry))
         finally:
             leave_context(entered)
         try:

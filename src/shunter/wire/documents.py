@@ -24,7 +24,14 @@ from shunter.model.job import (
     Progress,
     Status,
 )
-from shunter.model.limits import MAX_FACTOR, MAX_MOMENT, MAX_RETRIES, MAX_SECONDS
+from shunter.model.limits import (
+    MAX_ERROR_NAME_LENGTH,
+    MAX_ERROR_NAMES,
+    MAX_FACTOR,
+    MAX_MOMENT,
+    MAX_RETRIES,
+    MAX_SECONDS,
+)
 from shunter.model.queueing import PRIORITY_LIMIT
 from shunter.model.redaction import redacted_callback
 from shunter.model.report import Report
@@ -102,14 +109,37 @@ EndName = Annotated[
     Literal["c", "f", "completed", "failed"],
     Meta(description="c or completed, f or failed"),
 ]
+Flag = Annotated[bool, Meta(description="true or false")]
 Message = Annotated[str, Meta(max_length=65536, description="text of at most 65536 characters")]
 Kind = Annotated[
     ErrorKind, Meta(description=f"one of {', '.join(ErrorKind)}; only exception is retried")
 ]
 
 
+ErrorClasses = Annotated[
+    tuple[
+        Annotated[
+            str,
+            Meta(
+                min_length=1,
+                max_length=MAX_ERROR_NAME_LENGTH,
+                description="an exception's class, such as ValueError or shop.OutOfStock",
+            ),
+        ],
+        ...,
+    ],
+    Meta(
+        max_length=MAX_ERROR_NAMES,
+        description=f"a list of at most {MAX_ERROR_NAMES} names of exceptions' classes",
+    ),
+]
+
+
 class RetryPolicy(Document, frozen=True, kw_only=True):
-    """Try again after an exception: `limit` times, waiting `delay` seconds and ever longer."""
+    """Try again after an exception: `limit` times, waiting `delay` seconds and ever longer.
+
+    With `on`, only after exceptions of these classes; never after those of `never`.
+    """
 
     limit: Annotated[
         int, Meta(ge=0, le=MAX_RETRIES, description=f"a whole number, 0 to {MAX_RETRIES}")
@@ -120,6 +150,9 @@ class RetryPolicy(Document, frozen=True, kw_only=True):
     ] = Retry().factor
     max_delay: Span = Retry().max_delay
     jitter: Annotated[float, Meta(ge=0, le=1, description="a number, 0 to 1")] = Retry().jitter
+    on: ErrorClasses = ()
+    never: ErrorClasses = ()
+    on_timeout: Flag = False
 
 
 class ExecutionWish(Document, frozen=True, kw_only=True):
@@ -152,11 +185,16 @@ class JobRequest(Document, frozen=True, kw_only=True):
 
 
 class FailureWish(Document, frozen=True, kw_only=True):
-    """What went wrong in a run."""
+    """What went wrong in a run; `is_final` says that another try is of no use.
+
+    With the kind snoozed nothing did: the job is to be tried again after `wait` seconds.
+    """
 
     message: Message
     kind: Kind = ErrorKind.EXCEPTION
     traceback: Message = ""
+    is_final: Flag = False
+    wait: Span | None = None
 
 
 class ResultWish(Document, frozen=True, kw_only=True):
@@ -240,6 +278,7 @@ class JobDocument(Document, frozen=True, kw_only=True):
     progress: Progress | None
     losses: int
     failures: int
+    snoozes: int
     cancel_requested: bool
     history: tuple[PastAttempt, ...]
     log: str | UnsetType = UNSET
@@ -359,7 +398,11 @@ def _report(wish: ResultWish, job_id: str) -> Report:
     error = wish.error or "its worker gave no reason"
     if isinstance(error, str):
         error = FailureWish(message=error)
-    failure = Failure(error.kind, error.message, error.traceback)
+    if error.kind is ErrorKind.SNOOZED and error.wait is None:
+        raise BadDocument("error.wait", "missing beside the kind snoozed; send seconds")
+    failure = Failure(
+        error.kind, error.message, error.traceback, is_final=error.is_final, wait=error.wait
+    )
     return Report(job_id, wish.attempt, error=failure)
 
 

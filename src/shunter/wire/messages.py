@@ -15,6 +15,7 @@ from msgspec import Struct
 from shunter.errors import ProtocolError
 from shunter.model.job import Failure, Job, Status
 from shunter.model.report import Advance, Held, Report
+from shunter.model.retry import Retry
 from shunter.model.submission import Receipt, Submission
 from shunter.model.worker import Handler, Worker
 
@@ -95,7 +96,11 @@ class Pong(Message, frozen=True):
 
 
 class Assignment(Message, frozen=True):
-    """One job for a worker to do."""
+    """One job for a worker to do.
+
+    `retry` is the job's own policy, and `failures` are its runs that ended with an error: so the
+    worker knows whether one more would be the last.
+    """
 
     job_id: str
     attempt: int
@@ -103,6 +108,8 @@ class Assignment(Message, frozen=True):
     payload: bytes
     timeout: float | None
     run: str | None
+    retry: Retry | None = None
+    failures: int = 0
 
 
 class Assignments(Message, frozen=True):

@@ -240,6 +240,8 @@ def _may_be_of(params: CompletedTask, job: Job) -> bool:
 
 
 def _outcome(params: CompletedTask) -> tuple[bytes | None, Failure | None]:
+    if params.error is not None and params.wait is not None:
+        return None, Failure(ErrorKind.SNOOZED, params.error, wait=params.wait)
     if params.error is not None:
-        return None, Failure(ErrorKind.EXCEPTION, params.error)
+        return None, Failure(ErrorKind.EXCEPTION, params.error, is_final=bool(params.is_final))
     return bytes(params.result) if params.result is not None else NIL, None

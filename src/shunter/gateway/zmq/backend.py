@@ -415,4 +415,13 @@ def _plain_id(identity: bytes) -> str:
 
 def _assignment(job: Job) -> Assignment:
     assert job.payload is not None
-    return Assignment(job.id, job.attempt, job.type, job.payload, job.execution.timeout, job.run)
+    return Assignment(
+        job.id,
+        job.attempt,
+        job.type,
+        job.payload,
+        job.execution.timeout,
+        job.run,
+        job.retry,
+        job.failures,
+    )

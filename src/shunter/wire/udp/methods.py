@@ -13,7 +13,7 @@ from msgspec import Meta
 
 from shunter.model.limits import MAX_SECONDS
 from shunter.wire.checking import Document, Name
-from shunter.wire.documents import Attempt, Message, Priority
+from shunter.wire.documents import Attempt, Flag, Message, Priority, Span
 from shunter.wire.worker_documents import Handlers
 
 MAX_NUMBER = 2**63 - 1
@@ -83,12 +83,18 @@ class PerformTask(Params, frozen=True, kw_only=True, gc=False):
 
 
 class CompletedTask(Params, frozen=True, kw_only=True, gc=False):
-    """A calculator has done a task, or failed to where there is an `error`."""
+    """A calculator has done a task, or failed to where there is an `error`.
+
+    Then `is_final` says that another try is of no use, and `wait` that the task is only put off,
+    for so many seconds.
+    """
 
     task_id: TaskId
     result: PackedValue | None = None
     attempt: Attempt | None = None
     error: Message | None = None
+    is_final: Flag | None = None
+    wait: Span | None = None
 
 
 class Heartbeat(Params, frozen=True, kw_only=True, gc=False):

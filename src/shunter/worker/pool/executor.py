@@ -131,7 +131,7 @@ class Executor:
         except BaseException as error:
             if not self._is_original[0]:
                 leave_twin(error)
-            return seal.failure(failure_of(error))
+            return seal.failure(failure_of(error, job.retry, function.retry))
         try:
             result = seal.result(result_of(value))
         except AppError as error:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from shunter.codec import is_sealed_text
 from shunter.model.document import NIL
 from shunter.model.job import ErrorKind, Failure
@@ -16,8 +18,9 @@ SHORTEST_CHARACTERS = 80
 
 def completion(task: PerformTask, report: Report) -> CompletedTask:
     """Write how a task ended, under the names that it came with."""
-    if report.error is not None:
-        return failed(task, shown_failure(report.error))
+    if (error := report.error) is not None:
+        told = failed(task, shown_failure(error))
+        return replace(told, is_final=error.is_final or None, wait=error.wait)
     nothing = report.result is None or report.result == NIL
     return CompletedTask(
         task_id=task.task_id,
@@ -40,7 +43,10 @@ def smaller(task: PerformTask, completed: CompletedTask, reason: str) -> Complet
         )
     if len(completed.error) <= SHORTEST_CHARACTERS:
         return None
-    return failed(task, completed.error, most=max(len(completed.error) // 2, SHORTEST_CHARACTERS))
+    shorter = failed(
+        task, completed.error, most=max(len(completed.error) // 2, SHORTEST_CHARACTERS)
+    )
+    return replace(completed, error=shorter.error)
 
 
 def after_refusal(

@@ -153,6 +153,8 @@ RIGHT = {  # those of the above that a field happens to allow
     "error": ["", "\0"],
     "timeout": [1.5],
     "task_id": ["\0"],
+    "is_final": [True],
+    "wait": [1.5],
 }
 
 
