@@ -107,6 +107,7 @@ class App:
         timeout: float | None = None,
         priority: int = 0,
         retry: Retry | None = None,
+        effects: str | None = None,
     ) -> Callable[[Callable[P, R]], JobFunction[P, R]]: ...
 
     def job(
@@ -119,10 +120,12 @@ class App:
         timeout: float | None = None,
         priority: int = 0,
         retry: Retry | None = None,
+        effects: str | None = None,
     ) -> Any:
         """Declare a handler, as `@app.job` or `@app.job(...)`.
 
-        `retries` is the limit of `retry`; what a job itself brings along goes before both.
+        `retries` is the limit of `retry`; what a job itself brings along goes before both. With
+        `effects="at_most_once"` a run that is lost is not repeated: the job ends as lost.
         """
 
         def declare(function: Callable[..., Any]) -> JobFunction[..., Any]:
@@ -135,6 +138,7 @@ class App:
                 priority=priority,
                 timeout=timeout,
                 retry=None if policy is None else policy.without_classes,
+                effects=effects,
             )
             _check_options(handler, policy, function)
             declared = JobFunction(function, handler, self.codec, policy)
@@ -182,7 +186,10 @@ class App:
 
 def _check_options(handler: Handler, retry: Retry | None, function: Callable[..., Any]) -> None:
     for field, reason in option_faults(
-        priority=handler.priority, timeout=handler.timeout, retry=retry
+        priority=handler.priority,
+        timeout=handler.timeout,
+        retry=retry,
+        effects=handler.effects,
     ):
         raise AppError(f"handler {handler.type!r} ({source_line(function)}): {field}: {reason}")
 

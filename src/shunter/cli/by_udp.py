@@ -30,6 +30,7 @@ NOT_OVER_UDP = {
     "retry": "--retries",
     "delay": "--delay",
     "unique_key": "--unique-key",
+    "effects": "--at-most-once",
     "callback": "--callback",
 }
 """What the dialogue has no word for, by the names of options and flags."""

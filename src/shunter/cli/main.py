@@ -203,6 +203,9 @@ def submit(
     unique_key: Annotated[
         str | None, typer.Option(help="The same key and payload is the same job.")
     ] = None,
+    at_most_once: Annotated[
+        bool, typer.Option("--at-most-once", help="Never run it again after a loss.")
+    ] = False,
     callback: Annotated[
         str | None, typer.Option(metavar="URL", help="Have it called when the job has ended.")
     ] = None,
@@ -234,6 +237,7 @@ def submit(
         retries=retries,
         delay=delay,
         unique_key=unique_key,
+        effects="at_most_once" if at_most_once else None,
         callback=callback,
     )
     must_wait = wait or wait_timeout is not None

@@ -71,6 +71,7 @@ class JobOptions(Struct, frozen=True, kw_only=True):
     run: str | None = None
     callback: Callback | str | None = None
     reply: bool = True
+    effects: str | None = None
 
     def __post_init__(self) -> None:
         if isinstance(self.callback, str):
@@ -173,6 +174,7 @@ class AsyncClient:
                 priority=handler.priority if options.priority is None else options.priority,
                 timeout=handler.timeout if options.timeout is None else options.timeout,
                 retry=handler.retry if options.retry is None else options.retry,
+                effects=handler.effects if options.effects is None else options.effects,
             )
         assert isinstance(job_type, str)
         job_id = job_id or timed_id(

@@ -14,7 +14,7 @@ from shunter.errors import JobRefused
 from shunter.model.allowed_hosts import AllowedHosts, allowed_hosts
 from shunter.model.document import DOCUMENT_BYTES, is_document
 from shunter.model.identity import NAME_RULE, is_name
-from shunter.model.job import Callback, Execution, Job
+from shunter.model.job import Callback, Effects, Execution, Job
 from shunter.model.limits import MAX_KEY_LENGTH, MAX_SECONDS, moment_fault, option_faults
 from shunter.model.submission import Submission
 from shunter.model.worker import Handler
@@ -52,7 +52,9 @@ def admit(
     not_before = submission.not_before if submission.delay is None else now + submission.delay
     timeout = submission.timeout
     priority = submission.priority
+    effects = submission.effects
     if handler is not None:
+        effects = handler.effects if effects is None else effects
         timeout = handler.timeout if timeout is None else timeout
         priority = handler.priority if priority is None else priority
     return Job(
@@ -79,6 +81,7 @@ def admit(
         else handler.retry
         if handler
         else None,
+        effects=None if effects is None else Effects(effects),
         reply_to=submitter.reply_to if submission.reply else None,
     )
 
@@ -107,7 +110,10 @@ def _check(submission: Submission, rules: IntakeRules) -> None:
             "payload", f"{len(submission.payload):,} bytes that are not one msgpack value; send one"
         )
     for field, reason in option_faults(
-        priority=submission.priority, timeout=submission.timeout, retry=submission.retry
+        priority=submission.priority,
+        timeout=submission.timeout,
+        retry=submission.retry,
+        effects=submission.effects,
     ):
         refuse(field, reason)
     if submission.delay is not None and not 0 <= submission.delay <= MAX_SECONDS:

@@ -52,6 +52,13 @@ class ErrorKind(StrEnum):
     SNOOZED = "snoozed"
 
 
+class Effects(StrEnum):
+    """What a handler's effects on the outside world can bear: a second run, or none at all."""
+
+    AT_LEAST_ONCE = "at_least_once"
+    AT_MOST_ONCE = "at_most_once"
+
+
 class Failure(Struct, frozen=True, omit_defaults=True):
     """What went wrong; `ended_by` is what it took to stop it: request, SIGTERM or SIGKILL.
 
@@ -141,6 +148,7 @@ class Job(Struct, frozen=True, kw_only=True, omit_defaults=True):
     `payload` is None where the record was read without it. A job with `place_by` fails if it is
     still in the queue then; `place_within` is the span that it gets again after each loss.
     `namespace` is that of the submitter's key, and says who may see the job (`scope.py`).
+    `effects` is None until somebody has said it, the handler at the latest when the job starts.
     """
 
     id: str
@@ -162,6 +170,7 @@ class Job(Struct, frozen=True, kw_only=True, omit_defaults=True):
     unique_key: str | None = None
     namespace: str = ""
     retry: Retry | None = None
+    effects: Effects | None = None
     error: Failure | None = None
     progress: Progress | None = None
     reply_to: ReplyTo | None = None

@@ -15,7 +15,16 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from shunter.errors import InvalidTransition, JobFinal, LeaseLost, StaleAttempt
-from shunter.model.job import Dispatch, ErrorKind, Failure, Job, PastAttempt, Progress, Status
+from shunter.model.job import (
+    Dispatch,
+    Effects,
+    ErrorKind,
+    Failure,
+    Job,
+    PastAttempt,
+    Progress,
+    Status,
+)
 from shunter.model.limits import MAX_SNOOZES
 from shunter.model.retry import AFTER_LOSS, NO_RETRY, Retry, backoff
 
@@ -35,6 +44,7 @@ class Event(StrEnum):
     SNOOZED = "snoozed"
     LOST = "lost"
     EXHAUSTED = "exhausted"
+    ABANDONED = "abandoned"
     RETURNED = "returned"
     EXPIRED = "expired"
     CANCEL_REQUESTED = "cancel requested"
@@ -56,6 +66,7 @@ TRANSITIONS: dict[tuple[Status, Event], Status] = {
     (Status.IN_PROGRESS, Event.SNOOZED): Status.QUEUED,
     (Status.IN_PROGRESS, Event.LOST): Status.QUEUED,
     (Status.IN_PROGRESS, Event.EXHAUSTED): Status.FAILED,
+    (Status.IN_PROGRESS, Event.ABANDONED): Status.FAILED,
     (Status.IN_PROGRESS, Event.RETURNED): Status.QUEUED,
     (Status.IN_PROGRESS, Event.EXPIRED): Status.FAILED,
     (Status.IN_PROGRESS, Event.CANCEL_REQUESTED): Status.IN_PROGRESS,
@@ -106,12 +117,14 @@ class WorkerSlot(Struct, frozen=True):
     `expiry_grace` is the time that a worker which enforces time-outs itself gets to do so.
     `presumed_dead_after` is for a worker that is silent while it works. `place` is a number below
     the worker's `max_jobs`, where others may be choosing the same worker at the same moment.
+    `at_most_once` are the types whose handlers there bear no second run.
     """
 
     worker_id: str
     expiry_grace: float = 0.0
     presumed_dead_after: float | None = None
     place: int | None = None
+    at_most_once: frozenset[str] = frozenset()
 
 
 def started(job: Job, slot: WorkerSlot, *, now: float) -> Job:
@@ -129,7 +142,13 @@ def started(job: Job, slot: WorkerSlot, *, now: float) -> Job:
         expiry=now + min(spans) if spans else None,
         place=slot.place,
     )
-    return _moved(job, Event.STARTED, now, execution=execution, attempt=job.attempt + 1)
+    attempt = job.attempt + 1
+    if job.effects is None and job.type in slot.at_most_once:
+        effects = Effects.AT_MOST_ONCE
+        return _moved(
+            job, Event.STARTED, now, execution=execution, attempt=attempt, effects=effects
+        )
+    return _moved(job, Event.STARTED, now, execution=execution, attempt=attempt)
 
 
 def started_at_once(claimed_job: Job, slot: WorkerSlot) -> Job:
@@ -207,7 +226,7 @@ def failed(
         return _ended_run(job, Event.CANCELLED, stopped, now, log=log)
     policy = job.retry or retry or NO_RETRY
     failures = job.failures + 1
-    if _is_worth_a_try(error, policy) and failures <= policy.limit:
+    if _is_worth_a_try(job, error, policy) and failures <= policy.limit:
         wait_until = now + backoff(policy, failures, jitter=jitter)
         return _ended_run(
             job, Event.RETRIED, error, now, log=log, failures=failures, wait_until=wait_until
@@ -215,9 +234,9 @@ def failed(
     return _ended_run(job, Event.FAILED, error, now, log=log, failures=failures)
 
 
-def _is_worth_a_try(error: Failure, policy: Retry) -> bool:
+def _is_worth_a_try(job: Job, error: Failure, policy: Retry) -> bool:
     if error.kind is ErrorKind.TIMEOUT:
-        return policy.on_timeout
+        return policy.on_timeout and not _bears_no_second_run(job)
     return error.kind is ErrorKind.EXCEPTION and not error.is_final
 
 
@@ -248,13 +267,18 @@ def lost(
     max_losses: int,
     log: str = "",
 ) -> Job:
-    """Whoever ran the job is gone; it is queued again, but not for ever."""
+    """Whoever ran the job is gone; it is queued again, but not for ever.
+
+    One that bears no second run has ended: nobody knows how far it came.
+    """
     step(job, Event.LOST)
     fence(job, attempt)
     losses = job.losses + 1
     if job.cancel_requested:
         error = Failure(ErrorKind.CANCELLED, f"cancelled; {reason}")
         return _ended_run(job, Event.CANCELLED, error, now, log=log, losses=losses)
+    if _bears_no_second_run(job):
+        return _abandoned(job, reason, now=now, log=log, losses=losses)
     error = Failure(ErrorKind.LOST, reason)
     if losses >= max_losses:
         error = Failure(
@@ -266,13 +290,29 @@ def lost(
     return _ended_run(job, Event.LOST, error, now, log=log, losses=losses, wait_until=wait_until)
 
 
-def returned(job: Job, attempt: int, reason: str, *, now: float) -> Job:
-    """A worker gives back a job that it has not done; nobody is to blame."""
+def _bears_no_second_run(job: Job) -> bool:
+    return job.effects is Effects.AT_MOST_ONCE
+
+
+def _abandoned(job: Job, reason: str, *, now: float, **changes: Any) -> Job:
+    message = f"{reason}; it may have had its effect, and is not run again (effects at_most_once)"
+    return _ended_run(job, Event.ABANDONED, Failure(ErrorKind.LOST, message), now, **changes)
+
+
+def returned(
+    job: Job, attempt: int, reason: str, *, now: float, may_have_begun: bool = False
+) -> Job:
+    """A worker gives back a job that it has not done; nobody is to blame.
+
+    It runs elsewhere; not so one that bears no second run and may have begun.
+    """
     step(job, Event.RETURNED)
     fence(job, attempt)
     if job.cancel_requested:
         error = Failure(ErrorKind.CANCELLED, f"cancelled; {reason}")
         return _ended_run(job, Event.CANCELLED, error, now)
+    if may_have_begun and _bears_no_second_run(job):
+        return _abandoned(job, reason, now=now)
     return _ended_run(job, Event.RETURNED, Failure(ErrorKind.LOST, reason), now)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
+from shunter.model.job import Effects
 from shunter.model.queueing import PRIORITY_LIMIT
 from shunter.model.retry import Retry
 
@@ -23,9 +24,15 @@ MAX_SNOOZES = 1000
 
 
 def option_faults(
-    *, priority: int | None, timeout: float | None, retry: Retry | None
+    *,
+    priority: int | None,
+    timeout: float | None,
+    retry: Retry | None,
+    effects: str | None = None,
 ) -> Iterator[tuple[str, str]]:
     """Yield the fields that are out of range, each with its reason."""
+    if effects is not None and effects not in set(Effects):
+        yield "effects", f"found {effects[:64]!r}; send {' or '.join(Effects)}"
     if priority is not None and abs(priority) > PRIORITY_LIMIT:
         yield "priority", f"found {priority}; send -{PRIORITY_LIMIT} to {PRIORITY_LIMIT}"
     if timeout is not None and not 0 < timeout <= MAX_SECONDS:
@@ -42,6 +49,12 @@ def option_faults(
         yield "retry.factor", f"found {retry.factor}; send 1 to {MAX_FACTOR}"
     if not 0 <= retry.jitter <= 1:
         yield "retry.jitter", f"found {retry.jitter}; send 0 to 1"
+    if retry.on_timeout and effects == Effects.AT_MOST_ONCE:
+        yield (
+            "retry.on_timeout",
+            "found beside effects at_most_once, and a run that was cut off may have had its "
+            "effect; leave one of the two out",
+        )
     for field in ("on", "never"):
         if reason := _names_fault(getattr(retry, field)):
             yield f"retry.{field}", reason

@@ -74,6 +74,7 @@ class Handler(Struct, frozen=True, omit_defaults=True):
     priority: int = 0
     timeout: float | None = None
     retry: Retry | None = None
+    effects: str | None = None
 
 
 class Worker(Struct, frozen=True, kw_only=True, omit_defaults=True):

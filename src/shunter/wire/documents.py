@@ -17,6 +17,7 @@ from msgspec.structs import asdict
 from shunter.model.job import (
     Callback,
     Dispatch,
+    Effects,
     ErrorKind,
     Failure,
     Job,
@@ -109,6 +110,7 @@ EndName = Annotated[
     Literal["c", "f", "completed", "failed"],
     Meta(description="c or completed, f or failed"),
 ]
+EffectsName = Annotated[Effects, Meta(description=" or ".join(Effects))]
 Flag = Annotated[bool, Meta(description="true or false")]
 Message = Annotated[str, Meta(max_length=65536, description="text of at most 65536 characters")]
 Kind = Annotated[
@@ -181,6 +183,7 @@ class JobRequest(Document, frozen=True, kw_only=True):
     unique_key: Text | None = None
     workflow: Text | None = None
     run: Text | None = None
+    effects: EffectsName | None = None
     callback: CallbackWish | None = None
 
 
@@ -274,6 +277,7 @@ class JobDocument(Document, frozen=True, kw_only=True):
     unique_key: str | None
     namespace: str
     retry: RetryPolicy | None
+    effects: Effects | None
     error: Failure | None
     progress: Progress | None
     losses: int
@@ -368,6 +372,7 @@ def submission_of(document: Any, *, new_id: str) -> Submission:
         unique_key=wish.unique_key,
         workflow=wish.workflow,
         run=wish.run,
+        effects=wish.effects,
         callback=None if wish.callback is None else Callback(wish.callback.url),
         reply=False,
     )

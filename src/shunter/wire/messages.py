@@ -142,12 +142,16 @@ class Taken(Message, frozen=True):
 
 
 class Returned(Message, frozen=True):
-    """RETURN: jobs the worker has not done and gives back, with the secrets of the runs."""
+    """RETURN: jobs the worker has not done and gives back, with the secrets of the runs.
+
+    `begun` says that it had started them, and has stopped them.
+    """
 
     window: int
     jobs: tuple[Held, ...]
     reason: str
     secrets: tuple[bytes, ...]
+    begun: bool = False
 
 
 class Farewell(Message, frozen=True):

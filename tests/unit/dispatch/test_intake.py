@@ -57,6 +57,10 @@ def taken(wish: Submission, handler: Handler | None = None, **rules: object) -> 
         ({"retry": Retry(jitter=2.0)}, "retry.jitter"),
         ({"retry": Retry(factor=1e300)}, "retry.factor"),
         ({"retry": Retry(max_delay=math.nan)}, "retry.max_delay"),
+        ({"retry": Retry(on=("",))}, "retry.on"),
+        ({"retry": Retry(never=("E",) * 17)}, "retry.never"),
+        ({"effects": "once"}, "effects"),
+        ({"effects": "at_most_once", "retry": Retry(on_timeout=True)}, "retry.on_timeout"),
     ],
 )
 def test_a_bad_field_is_named_with_what_to_send(change: dict[str, object], field: str) -> None:

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from shunter.errors import InvalidTransition, JobError, JobFinal, LeaseLost, StaleAttempt
 from shunter.model import lifecycle
-from shunter.model.job import FINAL, ErrorKind, Execution, Failure, Job, Status
+from shunter.model.job import FINAL, Effects, ErrorKind, Execution, Failure, Job, Status
 from shunter.model.lifecycle import TRANSITIONS, Event, WorkerSlot
 from shunter.model.limits import MAX_SNOOZES
 from shunter.model.retry import Retry
@@ -212,6 +212,50 @@ def test_the_first_loss_queues_the_job_at_once_and_later_ones_wait() -> None:
 
     assert once.wait_until is None
     assert twice.wait_until is not None
+
+
+@pytest.mark.parametrize("event", [Event.LOST, Event.EXPIRED])
+def test_a_job_that_bears_no_second_run_ends_as_lost(event: Event) -> None:
+    job = running(a_job(effects=Effects.AT_MOST_ONCE))
+
+    after = STEPS[event](job)
+
+    assert after.status is Status.FAILED
+    assert after.error is not None
+    assert after.error.kind is ErrorKind.LOST
+    assert "may have had its effect" in after.error.message
+    assert after.history[-1].outcome == Event.ABANDONED
+
+
+def test_a_job_that_bears_no_second_run_may_be_returned_untouched_and_no_other() -> None:
+    job = running(a_job(effects=Effects.AT_MOST_ONCE))
+
+    untouched = lifecycle.returned(job, 1, "resigned", now=3.0)
+    touched = lifecycle.returned(job, 1, "resigned", now=3.0, may_have_begun=True)
+    bearable = lifecycle.returned(running(), 1, "resigned", now=3.0, may_have_begun=True)
+
+    assert untouched.status is Status.QUEUED
+    assert (touched.status, touched.history[-1].outcome) == (Status.FAILED, Event.ABANDONED)
+    assert bearable.status is Status.QUEUED
+
+
+def test_a_time_out_is_final_for_a_job_that_bears_no_second_run() -> None:
+    retry = Retry(limit=9, on_timeout=True)
+    job = running(a_job(effects=Effects.AT_MOST_ONCE, retry=retry))
+
+    after = lifecycle.failed(job, 1, Failure(ErrorKind.TIMEOUT, "long"), now=3.0, jitter=0.0)
+    raised = lifecycle.failed(job, 1, BROKEN, now=3.0, jitter=0.0)
+
+    assert (after.status, raised.status) == (Status.FAILED, Status.QUEUED)
+
+
+def test_what_the_handler_bears_counts_where_nobody_has_said_it() -> None:
+    slot = WorkerSlot("w-1", at_most_once=frozenset({"t"}))
+    told = a_job(effects=Effects.AT_LEAST_ONCE)
+
+    assert lifecycle.started(claimed(a_job()), slot, now=2.0).effects is Effects.AT_MOST_ONCE
+    assert lifecycle.started(claimed(told), slot, now=2.0).effects is Effects.AT_LEAST_ONCE
+    assert running().effects is None
 
 
 @pytest.mark.parametrize(

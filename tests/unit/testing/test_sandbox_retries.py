@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from shunter import App, Context, Fail, JobFailed, Retry, Snooze, Status
+from shunter import App, Context, Fail, JobFailed, JobRefused, Retry, Snooze, Status
 from shunter.errors import AppError
 from shunter.testing import Sandbox
 
@@ -87,3 +87,37 @@ def test_a_policy_that_can_t_be_is_refused_with_the_handlers_line() -> None:
 
         @app.job(retry=Retry(on=("x" * 200,)))
         def f() -> None: ...
+
+
+@app.job(effects="at_most_once")
+def pay() -> str:
+    return "paid"
+
+
+def test_a_job_that_bears_no_second_run_ends_as_lost() -> None:
+    with Sandbox(app) as sandbox:
+        sandbox.crash_next()
+        job = sandbox.submit("pay")
+        sandbox.settle()
+
+        with pytest.raises(JobFailed, match="may have had its effect") as raised:
+            job.result()
+        assert (raised.value.kind, job.record.attempt) == ("lost", 1)
+
+
+def test_a_client_may_say_for_one_job_what_it_bears() -> None:
+    with Sandbox(app) as sandbox:
+        sandbox.crash_next()
+        bearable = sandbox.with_options(effects="at_least_once").submit(pay)
+        sandbox.settle()
+
+        assert bearable.result() == "paid"
+
+
+def test_effects_are_refused_at_once_where_they_can_t_be() -> None:
+    with pytest.raises(AppError, match=r"effects: found 'once'; send at_least_once or at_most"):
+        app.job(name="once", effects="once")(len)
+    with pytest.raises(AppError, match=r"retry.on_timeout: found beside effects at_most_once"):
+        app.job(name="both", effects="at_most_once", retry=policy)(len)
+    with Sandbox(app) as sandbox, pytest.raises(JobRefused, match="effects: found 'never'"):
+        sandbox.with_options(effects="never").submit(pay)

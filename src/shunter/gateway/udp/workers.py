@@ -188,7 +188,12 @@ class UdpWorkers:
         self._dispatcher.leave(worker_id)
 
     def _not_taken(self, effect: NotTaken) -> None:
-        self._dispatcher.give_back(naming.worker_id(effect.address), [effect.job], NOT_CONFIRMED)
+        self._dispatcher.give_back(
+            naming.worker_id(effect.address),
+            [effect.job],
+            NOT_CONFIRMED,
+            may_have_begun=not effect.is_refused,
+        )
 
     def _forgotten(self, effect: Forgotten) -> None:
         worker_id = naming.worker_id(effect.address)
