@@ -12,7 +12,7 @@ import importlib
 import importlib.util
 import inspect
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Generic, ParamSpec, TypeVar, overload
@@ -22,11 +22,12 @@ from msgspec.structs import replace
 from shunter.codec import Codec
 from shunter.context import Context, Terminated
 from shunter.errors import AppError
+from shunter.handler.setups import Setup, source_line
 from shunter.model.identity import NAME_RULE, is_name
 from shunter.model.limits import option_faults
 from shunter.model.retry import Retry
 from shunter.model.worker import Handler
-from shunter.payload import Arguments, Parameters, payload_of, result_of
+from shunter.payload import NOTHING, Arguments, Parameters, payload_of, result_of
 
 __all__ = [
     "App",
@@ -59,7 +60,7 @@ class JobFunction(Generic[P, R]):
         self.codec = codec
         self.retry = retry
         self.is_async = inspect.iscoroutinefunction(function)
-        self._parameters = Parameters(handler.type, function)
+        self.provide(())
 
     @property
     def name(self) -> str:
@@ -72,9 +73,15 @@ class JobFunction(Generic[P, R]):
     def __repr__(self) -> str:
         return f"<job {self.name!r}: {self.function!r}>"
 
-    def arguments(self, payload: bytes, context: Context) -> Arguments:
+    def provide(self, types: Collection[Any]) -> None:
+        """Take parameters that are annotated with these types from setups, not from payloads."""
+        self._parameters = Parameters(self.handler.type, self.function, types)
+
+    def arguments(
+        self, payload: bytes, context: Context, resources: Mapping[Any, Any] = NOTHING
+    ) -> Arguments:
         """Read a payload as this function's arguments, or raise an AppError."""
-        return self._parameters.read(payload, context)
+        return self._parameters.read(payload, context, resources)
 
 
 class App:
@@ -92,6 +99,8 @@ class App:
             )
         self.codec, self.accept_plain = codec, accept_plain
         self._functions: dict[str, JobFunction[..., Any]] = {}
+        self._provided: dict[Any, Setup] = {}
+        self.setups: list[Setup] = []
 
     @overload
     def job(self, function: Callable[P, R], /) -> JobFunction[P, R]: ...
@@ -142,10 +151,26 @@ class App:
             )
             _check_options(handler, policy, function)
             declared = JobFunction(function, handler, self.codec, policy)
+            if self._provided:
+                declared.provide(self._provided)
             self._functions[type_name] = declared
             return declared
 
         return declare if function is None else declare(function)
+
+    def setup(self, function: Callable[P, R], /) -> Callable[P, R]:
+        """Declare what each of a worker's processes opens before its first job, and closes at last.
+
+        `function` yields once, or returns a context manager, and is annotated with what that gives,
+        such as `Iterator[Database]`. A handler's parameter with that annotation receives it.
+        """
+        setup = Setup(function, self._provided)
+        self.setups.append(setup)
+        if setup.provides is not None:
+            self._provided[setup.provides] = setup
+            for declared in self._functions.values():
+                declared.provide(self._provided)
+        return function
 
     def handlers(self) -> tuple[Handler, ...]:
         """Return what this app can do, in the order of declaration."""
@@ -192,14 +217,6 @@ def _check_options(handler: Handler, retry: Retry | None, function: Callable[...
         effects=handler.effects,
     ):
         raise AppError(f"handler {handler.type!r} ({source_line(function)}): {field}: {reason}")
-
-
-def source_line(function: Callable[..., Any]) -> str:
-    """Return where a function begins, as file:line."""
-    code = getattr(inspect.unwrap(function), "__code__", None)
-    if code is None:
-        return f"{getattr(function, '__module__', '?')}"
-    return f"{Path(code.co_filename).name}:{code.co_firstlineno}"
 
 
 def load_app(spec: str) -> App:

@@ -7,12 +7,13 @@ its time-out; one that only computes takes no time.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import inspect
 import io
 import logging
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from typing import Any
 
 from shunter.app import App
@@ -21,13 +22,14 @@ from shunter.context import Terminated, enter_context, leave_context
 from shunter.dispatch.arrivals import HeartbeatReceived, WorkerRegistered
 from shunter.dispatch.dispatcher import Dispatcher
 from shunter.errors import AppError
+from shunter.handler.setups import OpenSetups
 from shunter.model.job import ErrorKind, Failure, Job
 from shunter.model.report import Advance, Held, Report
 from shunter.model.worker import Worker, WorkerKind
 from shunter.payload import result_of
 from shunter.testing.clock import VirtualClock
 from shunter.testing.process_deaths import ProcessDeaths, ProcessDied
-from shunter.testing.virtual_time import run_virtually, virtual_sleep
+from shunter.testing.virtual_time import run_virtually, virtual_runner, virtual_sleep
 from shunter.worker.failures import failure_of
 from shunter.worker.run_seal import RunSeal
 
@@ -80,6 +82,27 @@ class InlineWorker:
         self._cancelled: set[Held] = set()
         self._beat = 0
         self._running = 0
+        self._runner: asyncio.Runner | None = None
+        self._setups = OpenSetups(app.setups, self._awaited)
+
+    def open(self) -> None:
+        """Open what the app wants open, as a worker's child does, or raise an AppError."""
+        if self._app.setups:
+            self._runner = virtual_runner(self._clock)
+            try:
+                self._setups.open()
+            except AppError:
+                self._runner.close()
+                raise
+
+    def close(self) -> None:
+        """Close what was opened."""
+        if self._runner is not None:
+            with self._runner:
+                self._setups.close()
+
+    def _awaited(self, coroutine: Coroutine[Any, Any, Any], deadline: float | None = None) -> Any:
+        return run_virtually(coroutine, self._clock, deadline, self._runner)
 
     # ---- WorkerLink
 
@@ -178,7 +201,7 @@ class InlineWorker:
         if isinstance(opened, Failure):
             return opened
         try:
-            args, kwargs = function.arguments(opened, context)
+            args, kwargs = function.arguments(opened, context, self._setups.values)
         except AppError as error:
             return seal.failure(Failure(ErrorKind.REFUSED, str(error)))
         entered = enter_context(context)
@@ -186,7 +209,7 @@ class InlineWorker:
             with virtual_sleep(self._clock, deadline), self._deaths_of(job, function.function):
                 value = function.function(*args, **kwargs)
                 if inspect.iscoroutine(value):
-                    value = run_virtually(value, self._clock, deadline)
+                    value = self._awaited(value, deadline)
         except ProcessDied as death:
             return Failure(ErrorKind.LOST, str(death))
         except Terminated:

@@ -103,6 +103,7 @@ class Sandbox:
         self._options = JobOptions()
 
     def __enter__(self) -> Sandbox:
+        self.worker.open()
         finish(self.store.open())
         self.worker.introduce()
         self.run()
@@ -110,6 +111,7 @@ class Sandbox:
 
     def __exit__(self, *_: object) -> None:
         finish(self.store.close())
+        self.worker.close()
 
     @property
     def codec(self) -> Codec | None:

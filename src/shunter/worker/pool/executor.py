@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from shunter.app import App
 from shunter.context import enter_context
 from shunter.errors import AppError
+from shunter.handler.setups import OpenSetups
 from shunter.model.job import ErrorKind, Failure
 from shunter.payload import result_of
 from shunter.wire.messages import Assignment
@@ -79,6 +80,11 @@ class Executor:
         self._is_original = fork_mark()
         self._result_limit = sys.maxsize if result_limit is None else result_limit
         self._coroutines: Coroutines | None = None
+        self._setups = OpenSetups(app.setups, self._awaited)
+
+    def open(self) -> None:
+        """Open what the app wants open, or raise an AppError."""
+        self._setups.open()
 
     def run(self, key: int, job: Assignment, payload: bytes, started: float) -> bytes:
         """Run the job and return the frame to send."""
@@ -100,8 +106,12 @@ class Executor:
         return frame
 
     def close(self) -> None:
-        if self._coroutines is not None:
-            self._coroutines.close()
+        """Close what was opened, or raise an AppError."""
+        try:
+            self._setups.close()
+        finally:
+            if self._coroutines is not None:
+                self._coroutines.close()
 
     def _outcome(
         self, job: Assignment, payload: bytes, context: RunContext, seal: RunSeal
@@ -116,7 +126,7 @@ class Executor:
         if isinstance(opened, Failure):
             return opened
         try:
-            args, kwargs = function.arguments(opened, context)
+            args, kwargs = function.arguments(opened, context, self._setups.values)
         except AppError as error:
             return seal.failure(Failure(ErrorKind.REFUSED, str(error)))
         try:
