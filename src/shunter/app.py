@@ -22,7 +22,10 @@ from msgspec.structs import replace
 from shunter.codec import Codec
 from shunter.context import Context, Terminated
 from shunter.errors import AppError
-from shunter.handler.setups import Setup, source_line
+from shunter.handler.arounds import Around
+from shunter.handler.final_failure import FinalFailureHook
+from shunter.handler.injection import source_line
+from shunter.handler.setups import Setup
 from shunter.model.identity import NAME_RULE, is_name
 from shunter.model.limits import option_faults
 from shunter.model.retry import Retry
@@ -101,6 +104,8 @@ class App:
         self._functions: dict[str, JobFunction[..., Any]] = {}
         self._provided: dict[Any, Setup] = {}
         self.setups: list[Setup] = []
+        self.arounds: list[Around] = []
+        self.final_failure_hooks: list[FinalFailureHook] = []
 
     @overload
     def job(self, function: Callable[P, R], /) -> JobFunction[P, R]: ...
@@ -170,6 +175,24 @@ class App:
             self._provided[setup.provides] = setup
             for declared in self._functions.values():
                 declared.provide(self._provided)
+        return function
+
+    def around(self, function: Callable[P, R], /) -> Callable[P, R]:
+        """Declare what is done around each call of a handler; the first is the outermost.
+
+        `function` is a generator, plain or async, and yields once, which gives it what the handler
+        returned, or raises what that raised. Parameters are filled in by annotation: `Context`,
+        and what setups yield.
+        """
+        self.arounds.append(Around(function, self._provided))
+        return function
+
+    def on_final_failure(self, function: Callable[P, R], /) -> Callable[P, R]:
+        """Declare what is called when a handler has raised and its job is not tried again.
+
+        Parameters are filled in by annotation: `Context`, `BaseException`, and what setups yield.
+        """
+        self.final_failure_hooks.append(FinalFailureHook(function, self._provided))
         return function
 
     def handlers(self) -> tuple[Handler, ...]:

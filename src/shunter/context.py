@@ -21,6 +21,9 @@ class Context(Protocol):
     def job_id(self) -> str: ...
 
     @property
+    def job_type(self) -> str: ...
+
+    @property
     def run_id(self) -> str:
         """The run that the job belongs to, or else the job's own id."""
         ...

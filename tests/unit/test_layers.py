@@ -36,7 +36,7 @@ LAYERS = {
     "codec": ("errors", "model"),
     "aes_codec": ("errors", "model", "codec"),
     "payload": ("errors", "model", "context"),
-    "handler": ("errors", "context", "handler"),
+    "handler": ("errors", "model", "context", "handler"),
     "app": ("errors", "model", "wire", "context", "codec", "payload", "handler"),
     "rerun": ("errors", "context", "rerun"),
     "flow": (

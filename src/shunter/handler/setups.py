@@ -17,10 +17,11 @@ import traceback
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NoReturn, get_args, get_origin, get_type_hints
+from typing import Any, get_args, get_origin
 
 from shunter.context import Context
 from shunter.errors import AppError
+from shunter.handler.injection import DeclaredFunction, shown_type
 
 RunCoroutine = Callable[[Coroutine[Any, Any, Any]], Any]
 """Runs a coroutine to its end, always on the same loop."""
@@ -37,43 +38,32 @@ _YIELDING = (
 )
 
 
-class Setup:
+class Setup(DeclaredFunction):
     """One declared setup. `provides` is the type of what it yields, None where that is nothing."""
 
     def __init__(self, function: Callable[..., Any], known: Mapping[Any, Setup]) -> None:
-        self.function = function
-        self.name = getattr(function, "__name__", repr(function))
-        self.line = source_line(function)
+        super().__init__("setup", function)
         if inspect.iscoroutinefunction(function):
-            self._refuse("is a coroutine; let it yield once: it may be an async generator")
-        self.is_async = inspect.isasyncgenfunction(inspect.unwrap(function))
-        hints = self._hints()
-        self.provides = self._provided(hints.pop("return", inspect.Parameter.empty))
-        self._wants = {name: hints.get(name) for name in inspect.signature(function).parameters}
-        for name, kind in self._wants.items():
-            if kind not in known:
-                self._refuse(
-                    f"no setup before it yields what its parameter {name!r} is annotated with; "
-                    "declare that one first"
-                )
+            self.refuse("is a coroutine; let it yield once: it may be an async generator")
+        self.provides = self._provided(self.hints().get("return", inspect.Parameter.empty))
+        self.want(known, "annotate it with what a setup that is declared before it yields")
         if self.provides in known:
             other = known[self.provides]
-            self._refuse(
-                f"it yields {_shown(self.provides)}, and so does setup {other.name!r} "
+            self.refuse(
+                f"it yields {shown_type(self.provides)}, and so does setup {other.name!r} "
                 f"({other.line}); give one of them a class of its own"
             )
 
     def manager(self, opened: Mapping[Any, Any]) -> Any:
         """Call the function, and return the context manager that it makes."""
-        arguments = {name: opened[kind] for name, kind in self._wants.items()}
-        function = self.function
+        arguments, function = self.arguments(opened), self.function
         if inspect.isgeneratorfunction(function):
             return contextlib.contextmanager(function)(**arguments)
         if inspect.isasyncgenfunction(function):
             return contextlib.asynccontextmanager(function)(**arguments)
         made = function(**arguments)
         if not hasattr(made, "__enter__") and not hasattr(made, "__aenter__"):
-            self._refuse(
+            self.refuse(
                 f"returned a {type(made).__name__}; yield the value, or return a context manager"
             )
         return made
@@ -84,7 +74,7 @@ class Setup:
         elif hasattr(returned, "__enter__") or hasattr(returned, "__aenter__"):
             kind = returned
         else:
-            self._refuse(
+            self.refuse(
                 "it does not say what it yields; annotate it: "
                 f"def {self.name}() -> Iterator[Database]"
             )
@@ -92,20 +82,11 @@ class Setup:
             return None
         is_argument = getattr(get_origin(kind) or kind, "__module__", "") in ("builtins", "typing")
         if is_argument or kind is Context:
-            self._refuse(
-                f"it yields {_shown(kind)}, which handlers have for their arguments as well; "
+            self.refuse(
+                f"it yields {shown_type(kind)}, which handlers have for their arguments as well; "
                 "yield an object of a class of your own"
             )
         return kind
-
-    def _hints(self) -> dict[str, Any]:
-        try:
-            return get_type_hints(inspect.unwrap(self.function))
-        except Exception as error:
-            self._refuse(f"its annotations can't be resolved: {error}; import their types first")
-
-    def _refuse(self, reason: str) -> NoReturn:
-        raise AppError(f"setup {self.name!r} ({self.line}): {reason}")
 
 
 class OpenSetups:
@@ -153,14 +134,6 @@ class OpenSetups:
         return value
 
 
-def source_line(function: Callable[..., Any]) -> str:
-    """Return where a function begins, as file:line."""
-    code = getattr(inspect.unwrap(function), "__code__", None)
-    if code is None:
-        return str(getattr(function, "__module__", "?"))
-    return f"{Path(code.co_filename).name}:{code.co_firstlineno}"
-
-
 def _raised(error: BaseException) -> str:
     line = _innermost(error.__traceback__)
     where = f" (raised at {line})" if line else ""
@@ -174,7 +147,3 @@ def _innermost(trace: TracebackType | None) -> str:
         if not frame.f_code.co_filename.startswith(libraries):
             own = f"{Path(frame.f_code.co_filename).name}:{line}"
     return own
-
-
-def _shown(kind: Any) -> str:
-    return getattr(kind, "__qualname__", None) or str(kind)

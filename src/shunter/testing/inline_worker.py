@@ -9,19 +9,21 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import inspect
 import io
 import logging
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 from shunter.app import App
 from shunter.client.session import OpenSession
-from shunter.context import Terminated, enter_context, leave_context
+from shunter.context import Context, Terminated, enter_context, leave_context
 from shunter.dispatch.arrivals import HeartbeatReceived, WorkerRegistered
 from shunter.dispatch.dispatcher import Dispatcher
 from shunter.errors import AppError
+from shunter.handler.arounds import call_through
+from shunter.handler.final_failure import is_final_failure, tell_of_failure
 from shunter.handler.setups import OpenSetups
 from shunter.model.job import ErrorKind, Failure, Job
 from shunter.model.report import Advance, Held, Report
@@ -48,6 +50,10 @@ class InlineContext:
     @property
     def job_id(self) -> str:
         return self._job.id
+
+    @property
+    def job_type(self) -> str:
+        return self._job.type
 
     @property
     def run_id(self) -> str:
@@ -83,6 +89,7 @@ class InlineWorker:
         self._beat = 0
         self._running = 0
         self._runner: asyncio.Runner | None = None
+        self._raised: BaseException | None = None
         self._setups = OpenSetups(app.setups, self._awaited)
 
     def open(self) -> None:
@@ -176,6 +183,9 @@ class InlineWorker:
         seal = RunSeal(self._app, job.id, job.type)
         with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output), _logs(output):
             outcome = self._run(job, None if timeout is None else started + timeout, seal)
+            is_late = timeout is not None and self._clock() - started > timeout
+            if isinstance(outcome, Failure) and not is_late and held not in self._cancelled:
+                self._tell_of_failure(outcome, job, seal)
         log = seal.log(output.getvalue())
         if isinstance(outcome, Failure) and outcome.kind is ErrorKind.LOST:
             return Report(job.id, job.attempt, error=outcome, log=log)
@@ -207,9 +217,13 @@ class InlineWorker:
         entered = enter_context(context)
         try:
             with virtual_sleep(self._clock, deadline), self._deaths_of(job, function.function):
-                value = function.function(*args, **kwargs)
-                if inspect.iscoroutine(value):
-                    value = self._awaited(value, deadline)
+                value = call_through(
+                    self._app.arounds,
+                    function.function,
+                    (args, kwargs),
+                    {**self._setups.values, Context: context},
+                    partial(self._awaited, deadline=deadline),
+                )
         except ProcessDied as death:
             return Failure(ErrorKind.LOST, str(death))
         except Terminated:
@@ -218,8 +232,10 @@ class InlineWorker:
             is_over = deadline is not None and self._clock() >= deadline
             if is_over:
                 return self._timed_out(job, "request")
+            self._raised = error
             return seal.failure(failure_of(error, job.retry, function.retry))
         except Exception as error:
+            self._raised = error
             return seal.failure(failure_of(error, job.retry, function.retry))
         finally:
             leave_context(entered)
@@ -227,6 +243,14 @@ class InlineWorker:
             return seal.result(result_of(value))
         except AppError as error:
             return seal.failure(Failure(ErrorKind.REFUSED, f"handler {job.type!r}: {error}"))
+
+    def _tell_of_failure(self, failure: Failure, job: Job, seal: RunSeal) -> None:
+        """Call the app's hooks if the job is not tried again."""
+        error, self._raised = self._raised or AppError(failure.message), None
+        policy = next((h.retry for h in self._app.handlers() if h.type == job.type), None)
+        if is_final_failure(failure, job.retry, policy, job.failures):
+            context, hooks = InlineContext(self, job, seal), self._app.final_failure_hooks
+            tell_of_failure(hooks, error, context, self._setups.values, self._awaited)
 
     def _deaths_of(
         self, job: Job, handler: Callable[..., Any]

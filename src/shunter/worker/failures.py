@@ -18,6 +18,7 @@ TRACEBACK_LIMIT = 16 << 10
 
 _OWN_FOLDERS = (
     str(Path(__file__).parent),
+    str(Path(__file__).parents[1] / "handler"),
     str(Path(traceback.__file__).parent / "asyncio"),
 )
 

@@ -176,7 +176,7 @@ def from_nowhere(cache: Cache) -> Iterator[Session]:
         (of_a_number, "it yields int, which handlers have for their arguments as well"),
         (of_the_context, "it yields Context, which handlers have"),
         (awaited, "is a coroutine; let it yield once"),
-        (from_nowhere, "no setup before it yields what its parameter 'cache'"),
+        (from_nowhere, "its parameter 'cache' can't be filled in; annotate it with what a setup"),
         (opened_database, r"it yields Database, and so does setup 'opened_database'"),
     ],
 )

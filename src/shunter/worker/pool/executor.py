@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import contextlib
 import sys
+import traceback
 from time import monotonic
 from types import CoroutineType
 from typing import TYPE_CHECKING, Any
 
 from shunter.app import App
-from shunter.context import enter_context
+from shunter.context import Context, Terminated, enter_context
 from shunter.errors import AppError
+from shunter.handler.arounds import call_through
+from shunter.handler.final_failure import is_final_failure, tell_of_failure
 from shunter.handler.setups import OpenSetups
 from shunter.model.job import ErrorKind, Failure
 from shunter.payload import result_of
@@ -44,6 +47,10 @@ class RunContext:
     @property
     def job_id(self) -> str:
         return self._job.job_id
+
+    @property
+    def job_type(self) -> str:
+        return self._job.type
 
     @property
     def run_id(self) -> str:
@@ -80,6 +87,7 @@ class Executor:
         self._is_original = fork_mark()
         self._result_limit = sys.maxsize if result_limit is None else result_limit
         self._coroutines: Coroutines | None = None
+        self._raised: BaseException | None = None
         self._setups = OpenSetups(app.setups, self._awaited)
 
     def open(self) -> None:
@@ -93,6 +101,8 @@ class Executor:
         outcome = self._outcome(job, payload, context, seal)
         if not self._is_original[0]:
             leave_twin()
+        if self._app.final_failure_hooks and isinstance(outcome, Failure):
+            self._tell_of_failure(outcome, job, context)
         seconds = monotonic() - started
         log = self._log()
         if log:
@@ -133,14 +143,20 @@ class Executor:
             # Two levels: SIGTERM may raise in the inner `finally` too, and must not get past here.
             try:
                 interrupts.armed = True
-                value = function.function(*args, **kwargs)
-                if type(value) is CoroutineType:
-                    value = self._awaited(value)
+                if arounds := self._app.arounds:
+                    values = {**self._setups.values, Context: context}
+                    handler, arguments = function.function, (args, kwargs)
+                    value = call_through(arounds, handler, arguments, values, self._awaited)
+                else:
+                    value = function.function(*args, **kwargs)
+                    if type(value) is CoroutineType:
+                        value = self._awaited(value)
             finally:
                 interrupts.armed = False
         except BaseException as error:
             if not self._is_original[0]:
                 leave_twin(error)
+            self._raised = error
             return seal.failure(failure_of(error, job.retry, function.retry))
         try:
             result = seal.result(result_of(value))
@@ -155,6 +171,24 @@ class Executor:
             )
             return Failure(ErrorKind.REFUSED, message)
         return result
+
+    def _tell_of_failure(self, failure: Failure, job: Assignment, context: RunContext) -> None:
+        """Call the app's hooks if the job is not tried again; a twin that they fork leaves too."""
+        error, self._raised = self._raised or AppError(failure.message), None
+        policy = next((h.retry for h in self._app.handlers() if h.type == job.type), None)
+        if context.cancelled() or not is_final_failure(failure, job.retry, policy, job.failures):
+            return
+        hooks, resources = self._app.final_failure_hooks, self._setups.values
+        try:
+            try:
+                self._interrupts.armed = True
+                tell_of_failure(hooks, error, context, resources, self._awaited)
+            finally:
+                self._interrupts.armed = False
+        except Terminated:
+            traceback.print_exc()
+        if not self._is_original[0]:
+            leave_twin()
 
     def _awaited(self, coroutine: Any) -> Any:
         if self._coroutines is None:
