@@ -254,9 +254,10 @@ class Yard:
         slots: int = 2,
         backends: Sequence[str] = (),
         inside: Sequence[str] = (),
+        app: str = WITNESS_APP,
         **settings: Any,
     ) -> Process:
-        """Start a worker of the witness app under the lease of its first dispatcher."""
+        """Start a worker, mostly of the witness app, under the lease of its first dispatcher."""
         self._count += 1
         name = f"worker-{self._count}"
         lease = {k: v for k, v in stations[0].settings.items() if k.startswith("lease.")}
@@ -269,7 +270,7 @@ class Yard:
                 **{key.replace("__", "."): value for key, value in settings.items()},
             },
         )
-        words = ("worker", "--app", WITNESS_APP, "--config", str(config))
+        words = ("worker", "--app", app, "--config", str(config))
         return self.process(words, name, inside=inside)
 
     def http_worker(
