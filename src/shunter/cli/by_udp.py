@@ -29,6 +29,7 @@ NOT_OVER_UDP = {
     "timeout": "--timeout",
     "retry": "--retries",
     "delay": "--delay",
+    "expires_in": "--expires-in",
     "unique_key": "--unique-key",
     "effects": "--at-most-once",
     "callback": "--callback",

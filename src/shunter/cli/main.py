@@ -200,6 +200,9 @@ def submit(
     timeout: Annotated[float | None, typer.Option(help="Seconds the job may run.")] = None,
     retries: Annotated[int | None, typer.Option(help="How often to try again.")] = None,
     delay: Annotated[float | None, typer.Option(help="Seconds to wait before it starts.")] = None,
+    expires_in: Annotated[
+        float | None, typer.Option(help="Seconds in which a worker must have taken it.")
+    ] = None,
     unique_key: Annotated[
         str | None, typer.Option(help="The same key and payload is the same job.")
     ] = None,
@@ -236,6 +239,7 @@ def submit(
         timeout=timeout,
         retries=retries,
         delay=delay,
+        expires_in=expires_in,
         unique_key=unique_key,
         effects="at_most_once" if at_most_once else None,
         callback=callback,

@@ -25,10 +25,11 @@ from shunter.client.pending_outcomes import PendingOutcomes
 from shunter.client.session import DispatcherSession, OpenSession, Session
 from shunter.codec import Codec
 from shunter.context import current_context
-from shunter.errors import JobNotFound, JobRefused, ResultTimeout, UniqueKeyTaken
+from shunter.errors import AppError, JobNotFound, JobRefused, ResultTimeout, UniqueKeyTaken
 from shunter.key_file import read_caller_key
 from shunter.model.identity import timed_id
 from shunter.model.job import Callback, Job
+from shunter.model.limits import MAX_SECONDS
 from shunter.model.retry import Retry
 from shunter.model.submission import Receipt, Submission
 from shunter.model.worker import Worker
@@ -58,7 +59,8 @@ JobType = str | JobFunction[..., Any]
 class JobOptions(Struct, frozen=True, kw_only=True):
     """What a submission may say beside type and arguments. None leaves it to the handler.
 
-    `callback` may be given as the URL alone.
+    `callback` may be given as the URL alone. A job with `expires_in` fails if no worker has
+    taken it so many seconds after it could have started; anew after each retry or loss.
     """
 
     priority: int | None = None
@@ -72,10 +74,22 @@ class JobOptions(Struct, frozen=True, kw_only=True):
     callback: Callback | str | None = None
     reply: bool = True
     effects: str | None = None
+    expires_in: float | None = None
 
     def __post_init__(self) -> None:
         if isinstance(self.callback, str):
             force_setattr(self, "callback", Callback(self.callback))
+        if self.expires_in is not None and not 0 < self.expires_in <= MAX_SECONDS:
+            raise AppError(
+                f"expires_in: found {self.expires_in!r}; give seconds above 0, up to "
+                f"{MAX_SECONDS:.0f}"
+            )
+
+    def fields(self) -> dict[str, Any]:
+        """Return the fields of a submission."""
+        fields = asdict(self)
+        fields["place_within"] = fields.pop("expires_in")
+        return fields
 
 
 class AsyncClient:
@@ -188,7 +202,7 @@ class AsyncClient:
                 f"{len(payload):,} bytes; at most {self._max_payload_bytes:,} are accepted; "
                 "store the data elsewhere and send its address",
             )
-        return Submission(job_id, job_type, payload, **asdict(options))
+        return Submission(job_id, job_type, payload, **options.fields())
 
     async def _send(self, wishes: Sequence[Submission], codec: Codec | None) -> list[AsyncJob]:
         """Submit, and return the handles: results may arrive before the receipt does.

@@ -127,10 +127,9 @@ class Sandbox:
     def submit(self, job: str | JobFunction[..., Any], /, *args: Any, **kwargs: Any) -> SandboxJob:
         """Submit a job; nothing runs before `run()`, `advance()` or `result()`."""
         job_type = job if isinstance(job, str) else job.name
-        options = {name: getattr(self._options, name) for name in JobOptions.__struct_fields__}
         job_id = timed_id(self.clock(), self._random.getrandbits(80))
         payload = sealed_payload(self.codec, payload_of(*args, **kwargs), job_id, job_type)
-        wish = Submission(job_id, job_type, payload, **options)
+        wish = Submission(job_id, job_type, payload, **self._options.fields())
         receipts: list[Receipt] = []
         self.dispatcher.submit([wish], receipts.extend)
         finish(self.dispatcher.turn())
