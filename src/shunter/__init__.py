@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from shunter.flow.graph.instructions import Instruction
     from shunter.model.job import Job, Status
     from shunter.model.retry import Retry
+    from shunter.model.unique import Unique
 
 __version__ = "0.1.0"
 
@@ -76,6 +77,7 @@ __all__ = [
     "SubmittedJob",
     "Terminated",
     "UdpClient",
+    "Unique",
     "Unreachable",
 ]
 
@@ -111,6 +113,7 @@ _HOMES = {
     "shunter.flow.graph.instructions": ("Instruction",),
     "shunter.model.job": ("Job", "Status"),
     "shunter.model.retry": ("Retry",),
+    "shunter.model.unique": ("Unique",),
 }
 
 

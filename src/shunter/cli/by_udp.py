@@ -31,6 +31,7 @@ NOT_OVER_UDP = {
     "delay": "--delay",
     "expires_in": "--expires-in",
     "unique_key": "--unique-key",
+    "unique": "--unique-key",
     "effects": "--at-most-once",
     "callback": "--callback",
 }

@@ -206,6 +206,15 @@ def submit(
     unique_key: Annotated[
         str | None, typer.Option(help="The same key and payload is the same job.")
     ] = None,
+    unique_within: Annotated[
+        float | None, typer.Option(help="Seconds for which the key is kept in any case.")
+    ] = None,
+    unique_during: Annotated[
+        str | None, typer.Option(help="Keep the key while queued, or until done running.")
+    ] = None,
+    unique_then: Annotated[
+        str | None, typer.Option(help="Keep, replace or postpone the job that has the key.")
+    ] = None,
     at_most_once: Annotated[
         bool, typer.Option("--at-most-once", help="Never run it again after a loss.")
     ] = False,
@@ -241,6 +250,7 @@ def submit(
         delay=delay,
         expires_in=expires_in,
         unique_key=unique_key,
+        unique=(unique_within, unique_during, unique_then),
         effects="at_most_once" if at_most_once else None,
         callback=callback,
     )

@@ -20,7 +20,7 @@ from msgspec.structs import asdict, force_setattr, replace
 from shunter.app import JobFunction, payload_of
 from shunter.client.addresses import checked_addresses
 from shunter.client.handle import AsyncJob, raise_refusal
-from shunter.client.opening import is_same_call, opened_job, sealed_payload
+from shunter.client.opening import check_unique, is_same_call, opened_job, sealed_payload
 from shunter.client.pending_outcomes import PendingOutcomes
 from shunter.client.session import DispatcherSession, OpenSession, Session
 from shunter.codec import Codec
@@ -29,9 +29,10 @@ from shunter.errors import AppError, JobNotFound, JobRefused, ResultTimeout, Uni
 from shunter.key_file import read_caller_key
 from shunter.model.identity import timed_id
 from shunter.model.job import Callback, Job
-from shunter.model.limits import MAX_SECONDS
+from shunter.model.limits import MAX_SECONDS, unique_faults
 from shunter.model.retry import Retry
 from shunter.model.submission import Receipt, Submission
+from shunter.model.unique import Unique
 from shunter.model.worker import Worker
 from shunter.net.environment import REAL, Environment
 from shunter.wire.batching import batches
@@ -75,6 +76,7 @@ class JobOptions(Struct, frozen=True, kw_only=True):
     reply: bool = True
     effects: str | None = None
     expires_in: float | None = None
+    unique: Unique | None = None
 
     def __post_init__(self) -> None:
         if isinstance(self.callback, str):
@@ -84,6 +86,9 @@ class JobOptions(Struct, frozen=True, kw_only=True):
                 f"expires_in: found {self.expires_in!r}; give seconds above 0, up to "
                 f"{MAX_SECONDS:.0f}"
             )
+
+        for field, reason in unique_faults(self.unique) if self.unique is not None else ():
+            raise AppError(f"{field}: {reason}")
 
     def fields(self) -> dict[str, Any]:
         """Return the fields of a submission."""
@@ -194,7 +199,10 @@ class AsyncClient:
         job_id = job_id or timed_id(
             self._environment.wall(), int.from_bytes(self._environment.token_bytes(10))
         )
-        payload = sealed_payload(self._codec_for(job), payload, job_id, job_type)
+        codec = self._codec_for(job)
+        if codec is not None and options.unique is not None:
+            check_unique(options.unique, job_id)
+        payload = sealed_payload(codec, payload, job_id, job_type)
         if len(payload) > self._max_payload_bytes + 16:
             raise JobRefused(
                 job_id,

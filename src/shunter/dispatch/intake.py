@@ -15,8 +15,15 @@ from shunter.model.allowed_hosts import AllowedHosts, allowed_hosts
 from shunter.model.document import DOCUMENT_BYTES, is_document
 from shunter.model.identity import NAME_RULE, is_name
 from shunter.model.job import Callback, Effects, Execution, Job
-from shunter.model.limits import MAX_KEY_LENGTH, MAX_SECONDS, moment_fault, option_faults
+from shunter.model.limits import (
+    MAX_KEY_LENGTH,
+    MAX_SECONDS,
+    moment_fault,
+    option_faults,
+    unique_faults,
+)
 from shunter.model.submission import Submission
+from shunter.model.unique import Then
 from shunter.model.worker import Handler
 
 
@@ -74,7 +81,8 @@ def admit(
         if submission.place_within is None
         else (not_before or now) + submission.place_within,
         wait_until=not_before if not_before is not None and not_before > now else None,
-        unique_key=submission.unique_key,
+        unique_key=submission.unique.key if submission.unique else submission.unique_key,
+        unique=submission.unique,
         namespace=submitter.namespace,
         retry=submission.retry
         if submission.retry is not None
@@ -128,6 +136,14 @@ def _check(submission: Submission, rules: IntakeRules) -> None:
         fault := rules.callback_hosts.fault(submission.callback.url)
     ):
         refuse("callback.url", fault)
+    if submission.unique is not None:
+        for field, reason in unique_faults(submission.unique):
+            refuse(field, reason)
+        if submission.unique_key is not None:
+            refuse("unique", "found beside unique_key; send one of the two")
+        has_time = submission.delay is not None or submission.not_before is not None
+        if submission.unique.then == Then.POSTPONE and not has_time:
+            refuse("unique.then", "found postpone without delay or not_before; send one of the two")
     for field in ("unique_key", "workflow", "run"):
         text = getattr(submission, field)
         if text is not None and not 1 <= len(text) <= MAX_KEY_LENGTH:

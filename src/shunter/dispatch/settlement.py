@@ -149,6 +149,8 @@ class Settlement:
                 continue
             if job.execution.worker_id is not None and job.id not in state.running:
                 state.roster.drop(job.execution.worker_id, job.id)
+            if isinstance(now, Job) and now.status is Status.QUEUED and now.wait_until is None:
+                state.waiting.add(now.type)
             if isinstance(now, Job) and now.status.is_final:
                 self._ended.append(replace(now, reply_to=job.reply_to))
         receipts = self._plan.outcome_of(insertion, stored_now)

@@ -13,6 +13,7 @@ from enum import StrEnum
 from msgspec import Struct
 
 from shunter.model.retry import Retry
+from shunter.model.unique import Unique
 
 DEFAULT_TYPE = "default"
 """The type of a job that came without one, from a client that knows nothing of types."""
@@ -148,6 +149,7 @@ class Job(Struct, frozen=True, kw_only=True, omit_defaults=True):
     `payload` is None where the record was read without it. A job with `place_by` fails if it is
     still in the queue then; `place_within` is the span that it gets again after each loss.
     `namespace` is that of the submitter's key, and says who may see the job (`scope.py`).
+    `unique_key` is the key while the job has it, and `unique` the rule by which it gives it up.
     `effects` is None until somebody has said it, the handler at the latest when the job starts.
     """
 
@@ -168,6 +170,7 @@ class Job(Struct, frozen=True, kw_only=True, omit_defaults=True):
     callback: Callback | None = None
     not_before: float | None = None
     unique_key: str | None = None
+    unique: Unique | None = None
     namespace: str = ""
     retry: Retry | None = None
     effects: Effects | None = None
@@ -180,6 +183,7 @@ class Job(Struct, frozen=True, kw_only=True, omit_defaults=True):
     losses: int = 0
     failures: int = 0
     snoozes: int = 0
+    replacements: int = 0
     cancel_requested: bool = False
     log: str = ""
     history: tuple[PastAttempt, ...] = ()

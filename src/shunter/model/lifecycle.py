@@ -36,6 +36,7 @@ class Event(StrEnum):
     STARTED = "started"
     RELEASED = "released"
     CAME_DUE = "came due"
+    PUT_BACK = "put back"
     UNPLACED = "unplaced"
     PROGRESSED = "progressed"
     COMPLETED = "completed"
@@ -54,10 +55,12 @@ class Event(StrEnum):
 TRANSITIONS: dict[tuple[Status, Event], Status] = {
     (Status.QUEUED, Event.CLAIMED): Status.DISPATCHING,
     (Status.QUEUED, Event.CAME_DUE): Status.QUEUED,
+    (Status.QUEUED, Event.PUT_BACK): Status.QUEUED,
     (Status.QUEUED, Event.UNPLACED): Status.FAILED,
     (Status.QUEUED, Event.CANCELLED): Status.CANCELLED,
     (Status.DISPATCHING, Event.STARTED): Status.IN_PROGRESS,
     (Status.DISPATCHING, Event.RELEASED): Status.QUEUED,
+    (Status.DISPATCHING, Event.PUT_BACK): Status.QUEUED,
     (Status.DISPATCHING, Event.CANCELLED): Status.CANCELLED,
     (Status.IN_PROGRESS, Event.PROGRESSED): Status.IN_PROGRESS,
     (Status.IN_PROGRESS, Event.COMPLETED): Status.COMPLETED,
@@ -166,6 +169,21 @@ def released(job: Job, *, now: float) -> Job:
 def came_due(job: Job, *, now: float) -> Job:
     """The time that a waiting job waited for has come."""
     return _moved(job, Event.CAME_DUE, now, wait_until=None)
+
+
+def put_back(job: Job, *, not_before: float | None, now: float, **changes: Any) -> Job:
+    """Another submission with the job's key says when it may start, and perhaps what it does."""
+    place_within = changes.setdefault("place_within", job.place_within)
+    return _moved(
+        job,
+        Event.PUT_BACK,
+        now,
+        dispatcher=None,
+        not_before=not_before,
+        wait_until=not_before if not_before is not None and not_before > now else None,
+        place_by=None if place_within is None else max(not_before or now, now) + place_within,
+        **changes,
+    )
 
 
 def unplaced(job: Job, *, now: float) -> Job:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from shunter.model.job import Effects
 from shunter.model.queueing import PRIORITY_LIMIT
 from shunter.model.retry import Retry
+from shunter.model.unique import During, Then, Unique
 
 MAX_SECONDS = 10 * 365 * 86400.0
 MAX_RETRIES = 1_000_000
@@ -74,3 +75,16 @@ def moment_fault(moment: float) -> str | None:
     if math.isfinite(moment) and 0 <= moment <= MAX_MOMENT:
         return None
     return f"found {moment}; send seconds since 1970"
+
+
+def unique_faults(unique: Unique) -> Iterator[tuple[str, str]]:
+    """Yield the fields that are out of range, each with its reason."""
+    if not 1 <= len(unique.key) <= MAX_KEY_LENGTH:
+        yield "unique.key", f"{len(unique.key)} characters; send 1 to {MAX_KEY_LENGTH}"
+    if unique.within is not None and not 0 < unique.within <= MAX_SECONDS:
+        send = f"seconds above 0 up to {MAX_SECONDS:.0f}"
+        yield "unique.within", f"found {unique.within}; send {send}"
+    if unique.during and unique.during not in set(During):
+        yield "unique.during", f"found {unique.during[:64]!r}; send {' or '.join(During)}"
+    if unique.then not in set(Then):
+        yield "unique.then", f"found {unique.then[:64]!r}; send {', '.join(Then)}"

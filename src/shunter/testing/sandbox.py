@@ -14,7 +14,13 @@ from typing import Any
 from shunter.app import App, JobFunction, payload_of
 from shunter.client.async_client import JobOptions
 from shunter.client.handle import value_of
-from shunter.client.opening import is_same_call, opened_job, opened_outcome, sealed_payload
+from shunter.client.opening import (
+    check_unique,
+    is_same_call,
+    opened_job,
+    opened_outcome,
+    sealed_payload,
+)
 from shunter.codec import Codec
 from shunter.dispatch import sweep
 from shunter.dispatch.dispatcher import Dispatcher
@@ -128,6 +134,8 @@ class Sandbox:
         """Submit a job; nothing runs before `run()`, `advance()` or `result()`."""
         job_type = job if isinstance(job, str) else job.name
         job_id = timed_id(self.clock(), self._random.getrandbits(80))
+        if self.codec is not None and self._options.unique is not None:
+            check_unique(self._options.unique, job_id)
         payload = sealed_payload(self.codec, payload_of(*args, **kwargs), job_id, job_type)
         wish = Submission(job_id, job_type, payload, **self._options.fields())
         receipts: list[Receipt] = []

@@ -38,6 +38,7 @@ from shunter.model.redaction import redacted_callback
 from shunter.model.report import Report
 from shunter.model.retry import Retry
 from shunter.model.submission import Submission
+from shunter.model.unique import During, Then, Unique
 from shunter.wire.checking import Document, Name, Text, checked
 from shunter.wire.tagging import BadDocument, document_of, tagged_document
 
@@ -111,6 +112,8 @@ EndName = Annotated[
     Meta(description="c or completed, f or failed"),
 ]
 EffectsName = Annotated[Effects, Meta(description=" or ".join(Effects))]
+DuringName = Annotated[During, Meta(description=" or ".join(During))]
+ThenName = Annotated[Then, Meta(description=", ".join(Then))]
 Flag = Annotated[bool, Meta(description="true or false")]
 Message = Annotated[str, Meta(max_length=65536, description="text of at most 65536 characters")]
 Kind = Annotated[
@@ -169,6 +172,15 @@ class CallbackWish(Document, frozen=True, kw_only=True):
     url: Url
 
 
+class UniqueWish(Document, frozen=True, kw_only=True):
+    """One job at a time has this key: how long it keeps it, and what a second one means."""
+
+    key: Text
+    within: PlacementSpan | None = None
+    during: DuringName | None = None
+    then: ThenName = Then.KEEP
+
+
 class JobRequest(Document, frozen=True, kw_only=True):
     """A job to be done. What is left out or null is decided by the handler's defaults."""
 
@@ -181,6 +193,7 @@ class JobRequest(Document, frozen=True, kw_only=True):
     not_before: Moment | None = None
     place_within: PlacementSpan | None = None
     unique_key: Text | None = None
+    unique: UniqueWish | None = None
     workflow: Text | None = None
     run: Text | None = None
     effects: EffectsName | None = None
@@ -275,6 +288,7 @@ class JobDocument(Document, frozen=True, kw_only=True):
     place_within: float | None
     place_by: float | None
     unique_key: str | None
+    unique: Unique | None
     namespace: str
     retry: RetryPolicy | None
     effects: Effects | None
@@ -283,6 +297,7 @@ class JobDocument(Document, frozen=True, kw_only=True):
     losses: int
     failures: int
     snoozes: int
+    replacements: int
     cancel_requested: bool
     history: tuple[PastAttempt, ...]
     log: str | UnsetType = UNSET
@@ -370,12 +385,17 @@ def submission_of(document: Any, *, new_id: str) -> Submission:
         not_before=wish.not_before,
         place_within=wish.place_within,
         unique_key=wish.unique_key,
+        unique=None if wish.unique is None else _unique(wish.unique),
         workflow=wish.workflow,
         run=wish.run,
         effects=wish.effects,
         callback=None if wish.callback is None else Callback(wish.callback.url),
         reply=False,
     )
+
+
+def _unique(wish: UniqueWish) -> Unique:
+    return Unique(wish.key, wish.within, wish.during or "", wish.then)
 
 
 class HttpReport(Struct, frozen=True):

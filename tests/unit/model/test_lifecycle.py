@@ -37,6 +37,7 @@ STEPS: dict[Event, Callable[[Job], Job]] = {
     Event.STARTED: lambda job: lifecycle.started(job, WorkerSlot("w-1"), now=2.0),
     Event.RELEASED: lambda job: lifecycle.released(job, now=3.0),
     Event.CAME_DUE: lambda job: lifecycle.came_due(job, now=3.0),
+    Event.PUT_BACK: lambda job: lifecycle.put_back(job, not_before=9.0, now=3.0),
     Event.PROGRESSED: lambda job: lifecycle.progressed(job, job.attempt, done=1, total=2, now=3.0),
     Event.COMPLETED: lambda job: lifecycle.completed(job, job.attempt, result=b"\x01", now=3.0),
     Event.FAILED: lambda job: lifecycle.failed(job, job.attempt, BROKEN, now=3.0, jitter=0.5),
