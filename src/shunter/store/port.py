@@ -126,7 +126,8 @@ class Store(Protocol):
         """Compare and swap: write each job whose stored revision is the one before its own.
 
         A False says that another write came first, that the stored job is final, or that the
-        new one's place (`model.queueing.place`) is another job's. Payload and key are never changed.
+        new one's place (`model.queueing.place`) is another job's. Payload and key stay as they
+        are.
         """
 
     async def get(self, ids: Sequence[str], *, payload: bool = False) -> list[Job | None]:

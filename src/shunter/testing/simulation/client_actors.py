@@ -100,6 +100,7 @@ class ClientActor(_Submitter):
             "retry": Retry(limit=plan.retries, delay=0.5) if plan.retries else None,
             "delay": plan.delay,
             "unique_key": plan.unique_key,
+            "effects": "at_most_once" if plan.at_most_once else None,
             "callback": web_address(plan.callback) if plan.callback else None,
         }
         view = self._client.with_options(**options)

@@ -12,7 +12,7 @@ from collections.abc import Callable
 import msgspec
 from msgspec import Struct
 
-from shunter.model.job import Job, Status
+from shunter.model.job import Effects, Job, Status
 from shunter.model.lifecycle import TRANSITIONS, Event
 from shunter.model.uniqueness import NamedKey, named_key
 from shunter.model.worker import UDP_PREFIX
@@ -108,7 +108,7 @@ class Judge:
         self._check_limits(before, after, events)
         if Event.COMPLETED in events:
             self._check_result(after)
-        if before is not None and {Event.LOST, Event.EXHAUSTED} & set(events):
+        if before is not None and {Event.LOST, Event.EXHAUSTED, Event.ABANDONED} & set(events):
             self._check_blame(before, after)
 
     def _check_numbers(self, before: Job | None, after: Job, events: list[Event]) -> None:
@@ -207,6 +207,14 @@ class Judge:
             f"{old.worker} (attempt {old.attempt}, since {old.started:.3f} s)"
         )
         self.accuse("no two runs of a job overlap", detail, new.job_id)
+
+    def began(self, run: Run, times: int) -> None:
+        """A job that bears no second run may begin again only after a failure that it reported."""
+        job = self._stored(run.job_id)
+        if job is None or job.effects is not Effects.AT_MOST_ONCE or times <= job.failures + 1:
+            return
+        detail = f"{run.job_id} begins for the {times}. time after {job.failures} failures"
+        self.accuse("no second run where none is borne", detail, run.job_id)
 
     def ran_again(self, run: Run) -> None:
         detail = f"{run.job_id}, attempt {run.attempt}, was run before {run.worker} began it"
