@@ -5,7 +5,7 @@ Every refusal names the field, what was found, and what to send instead.
 
 from __future__ import annotations
 
-from typing import NoReturn
+from collections.abc import Iterator
 
 from msgspec import Struct
 
@@ -23,7 +23,7 @@ from shunter.model.limits import (
     unique_faults,
 )
 from shunter.model.submission import Submission
-from shunter.model.unique import Then
+from shunter.model.unique import Then, Unique
 from shunter.model.worker import Handler
 
 
@@ -100,51 +100,57 @@ def _callback(submission: Submission) -> Callback | None:
 
 
 def _check(submission: Submission, rules: IntakeRules) -> None:
-    def refuse(field: str, message: str) -> NoReturn:
+    for field, message in _faults(submission, rules):
         raise JobRefused(submission.id if is_name(submission.id) else "(unnamed)", field, message)
 
+
+def _faults(submission: Submission, rules: IntakeRules) -> Iterator[tuple[str, str]]:
+    """Yield which fields can't be accepted, and why; what is usual is looked at first."""
     if not is_name(submission.id):
-        refuse("id", f"found {submission.id[:64]!r}; send {NAME_RULE}")
+        yield "id", f"found {submission.id[:64]!r}; send {NAME_RULE}"
     if not is_name(submission.type):
-        refuse("type", f"found {submission.type[:64]!r}; send {NAME_RULE}")
+        yield "type", f"found {submission.type[:64]!r}; send {NAME_RULE}"
     if len(submission.payload) > rules.max_payload_bytes + DOCUMENT_BYTES:
-        refuse(
+        yield (
             "payload",
             f"{len(submission.payload):,} bytes; at most {rules.max_payload_bytes:,} are accepted "
             "(zmq.max_message_bytes); store the data elsewhere and send its address",
         )
     if not is_document(submission.payload):
-        refuse(
-            "payload", f"{len(submission.payload):,} bytes that are not one msgpack value; send one"
-        )
-    for field, reason in option_faults(
-        priority=submission.priority,
-        timeout=submission.timeout,
-        retry=submission.retry,
-        effects=submission.effects,
-    ):
-        refuse(field, reason)
-    if submission.delay is not None and not 0 <= submission.delay <= MAX_SECONDS:
-        refuse("delay", f"found {submission.delay}; send 0 to {MAX_SECONDS:.0f} seconds")
-    if submission.not_before is not None and (fault := moment_fault(submission.not_before)):
-        refuse("not_before", fault)
-    if submission.place_within is not None and not 0 < submission.place_within <= MAX_SECONDS:
-        refuse("place_within", f"found {submission.place_within:g}; send seconds above 0")
-    if submission.delay is not None and submission.not_before is not None:
-        refuse("delay", "found beside not_before; send one of the two")
+        reason = f"{len(submission.payload):,} bytes that are not one msgpack value; send one"
+        yield "payload", reason
+    options = (submission.priority, submission.timeout, submission.retry, submission.effects)
+    if options != (None, None, None, None):
+        priority, timeout, retry, effects = options
+        yield from option_faults(priority=priority, timeout=timeout, retry=retry, effects=effects)
+    yield from _time_faults(submission)
     if submission.callback is not None and (
         fault := rules.callback_hosts.fault(submission.callback.url)
     ):
-        refuse("callback.url", fault)
+        yield "callback.url", fault
     if submission.unique is not None:
-        for field, reason in unique_faults(submission.unique):
-            refuse(field, reason)
-        if submission.unique_key is not None:
-            refuse("unique", "found beside unique_key; send one of the two")
-        has_time = submission.delay is not None or submission.not_before is not None
-        if submission.unique.then == Then.POSTPONE and not has_time:
-            refuse("unique.then", "found postpone without delay or not_before; send one of the two")
+        yield from _unique_faults(submission, submission.unique)
     for field in ("unique_key", "workflow", "run"):
         text = getattr(submission, field)
         if text is not None and not 1 <= len(text) <= MAX_KEY_LENGTH:
-            refuse(field, f"{len(text)} characters; send 1 to {MAX_KEY_LENGTH}")
+            yield field, f"{len(text)} characters; send 1 to {MAX_KEY_LENGTH}"
+
+
+def _time_faults(submission: Submission) -> Iterator[tuple[str, str]]:
+    if submission.delay is not None and not 0 <= submission.delay <= MAX_SECONDS:
+        yield "delay", f"found {submission.delay}; send 0 to {MAX_SECONDS:.0f} seconds"
+    if submission.not_before is not None and (fault := moment_fault(submission.not_before)):
+        yield "not_before", fault
+    if submission.place_within is not None and not 0 < submission.place_within <= MAX_SECONDS:
+        yield "place_within", f"found {submission.place_within:g}; send seconds above 0"
+    if submission.delay is not None and submission.not_before is not None:
+        yield "delay", "found beside not_before; send one of the two"
+
+
+def _unique_faults(submission: Submission, unique: Unique) -> Iterator[tuple[str, str]]:
+    yield from unique_faults(unique)
+    if submission.unique_key is not None:
+        yield "unique", "found beside unique_key; send one of the two"
+    has_time = submission.delay is not None or submission.not_before is not None
+    if unique.then == Then.POSTPONE and not has_time:
+        yield "unique.then", "found postpone without delay or not_before; send one of the two"

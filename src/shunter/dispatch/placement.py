@@ -108,7 +108,8 @@ class Placement:
             slots: tuple[WorkerSlot, ...] = ()
             if not self._rules.cooldown and not opening.is_shared:
                 seats = self._state.roster.reserve(opening.types, limit)
-                slots = tuple(map(self._slot, seats))
+                slot_on = {worker_id: self._slot(worker_id) for worker_id in set(seats)}
+                slots = tuple(slot_on[worker_id] for worker_id in seats)
                 limit = len(slots)
             yield Claim(
                 dispatcher_id=self._id,

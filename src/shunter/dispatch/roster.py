@@ -18,6 +18,9 @@ from shunter.model.worker import Handler
 
 Types = frozenset[str]
 
+MOST_REMEMBERED = 1000
+"""Of so many types it is remembered what workers have declared; clients may name any number."""
+
 
 class Opening(Struct, frozen=True):
     """Room for `free` more jobs of these types; `is_shared` where others may be taking it."""
@@ -40,6 +43,7 @@ class WorkerCapacity:
     __slots__ = (
         "blocked",
         "foreign",
+        "free",
         "handlers",
         "held",
         "is_open",
@@ -67,9 +71,10 @@ class WorkerCapacity:
         self.foreign: set[str] = set()  # those of the held that don't count against the window
         self.reserved = 0
         self.is_open = True
+        self.free = 0  # as the roster counted it last
 
-    @property
-    def free(self) -> int:
+    def counted(self) -> int:
+        """Return how many more jobs it may be given."""
         if not self.is_open:
             return 0
         room = self.window - len(self.held) + len(self.foreign) - self.reserved
@@ -85,7 +90,8 @@ class WorkerCapacity:
 class _Group:
     """Seats of one set of types, with a heap that finds the freest.
 
-    An entry is stale when the seat's room has changed since; a fresh one was pushed then.
+    Room changes far more often than anybody asks for the freest, so entries are pushed when it is
+    asked for. One is stale when the seat's room has changed since.
     """
 
     def __init__(self) -> None:
@@ -93,15 +99,16 @@ class _Group:
         self.free = 0
         self._heap: list[tuple[int, int, str]] = []
         self._turn = 0
+        self._moved: dict[str, None] = {}  # seats whose room has changed, the latest last
 
-    def push(self, seat: WorkerCapacity, free: int) -> None:
-        if free:
-            self._turn += 1
-            heapq.heappush(self._heap, (-free, self._turn, seat.worker_id))
-            if len(self._heap) > 64 + 8 * len(self.seats):
-                self._rebuild()
+    def moved(self, worker_id: str) -> None:
+        """Note that a seat's room has changed."""
+        self._moved.pop(worker_id, None)
+        self._moved[worker_id] = None
 
     def freest(self) -> WorkerCapacity | None:
+        if self._moved:
+            self._push_moved()
         while self._heap:
             free, _, worker_id = self._heap[0]
             seat = self.seats.get(worker_id)
@@ -109,6 +116,16 @@ class _Group:
                 return seat
             heapq.heappop(self._heap)
         return None
+
+    def _push_moved(self) -> None:
+        for worker_id in self._moved:
+            seat = self.seats.get(worker_id)
+            if seat is not None and seat.free:
+                self._turn += 1
+                heapq.heappush(self._heap, (-seat.free, self._turn, worker_id))
+        self._moved.clear()
+        if len(self._heap) > 64 + 8 * len(self.seats):
+            self._rebuild()
 
     def _rebuild(self) -> None:
         newest = {worker_id: (free, turn) for free, turn, worker_id in sorted(self._heap)}
@@ -130,6 +147,7 @@ class Roster:
     def __init__(self, first_place: int = 0) -> None:
         self._seats: dict[str, WorkerCapacity] = {}
         self._groups: dict[GroupKey, _Group] = {}
+        self._handlers: dict[str, Handler | None] = {}  # by type, as far as it was asked for
         self._first_place = first_place
 
     def __contains__(self, worker_id: str) -> bool:
@@ -160,8 +178,8 @@ class Roster:
         self._seats[worker_id] = seat
         group = self._groups.setdefault(seat.kind, _Group())
         group.seats[worker_id] = seat
-        group.free += seat.free
-        group.push(seat, seat.free)
+        self._handlers.clear()
+        self._count(seat)
         return seat
 
     def remove(self, worker_id: str) -> set[str]:
@@ -169,6 +187,7 @@ class Roster:
         seat = self._seats.pop(worker_id, None)
         if seat is None:
             return set()
+        self._handlers.clear()
         group = self._groups[seat.kind]
         group.free -= seat.free
         del group.seats[worker_id]
@@ -186,30 +205,27 @@ class Roster:
         window = seat.window if window is None else window
         is_open = seat.is_open if is_open is None else is_open
         if (window, is_open) != (seat.window, seat.is_open):
-            before = seat.free
             seat.window, seat.is_open = window, is_open
-            self._changed(seat, before)
+            self._count(seat)
 
     def hold(self, worker_id: str, job_id: str, *, is_foreign: bool = False) -> None:
         """Note that the worker has this job; a foreign one takes nothing from its window."""
         seat = self._seats.get(worker_id)
         if seat is None or (job_id in seat.held and (job_id in seat.foreign) is is_foreign):
             return
-        before = seat.free
         seat.held.add(job_id)
         (seat.foreign.add if is_foreign else seat.foreign.discard)(job_id)
-        self._changed(seat, before)
+        self._count(seat)
 
     def drop(self, worker_id: str, job_id: str) -> None:
         """Note that the worker no longer has this job."""
         seat = self._seats.get(worker_id)
         if seat is None or job_id not in seat.held:
             return
-        before = seat.free
         seat.held.discard(job_id)
         seat.foreign.discard(job_id)
         seat.numbers.pop(job_id, None)
-        self._changed(seat, before)
+        self._count(seat)
 
     def freest(self, job_type: str) -> WorkerCapacity | None:
         """Return the freest worker that does this type, or None where no place is free."""
@@ -226,12 +242,11 @@ class Roster:
         best = self.freest(job_type)
         if best is None:
             return None
-        before = best.free
         best.held.add(job_id)
         best.foreign.discard(job_id)
         if best.is_shared:
             best.numbers[job_id] = self._free_number(best)
-        self._changed(best, before)
+        self._count(best)
         return best.worker_id
 
     def number(self, worker_id: str, job_id: str) -> int:
@@ -241,19 +256,17 @@ class Roster:
     def refuse(self, worker_id: str, job_id: str) -> None:
         """Note that another dispatcher had taken the place before us."""
         if seat := self._seats.get(worker_id):
-            before = seat.free
             seat.held.discard(job_id)
             seat.foreign.discard(job_id)
             if (number := seat.numbers.pop(job_id, None)) is not None:
                 seat.blocked.add(number)
-            self._changed(seat, before)
+            self._count(seat)
 
     def block(self, worker_id: str, places: Iterable[int]) -> None:
         """Note which places of a shared worker are taken, by whomever."""
         if seat := self._seats.get(worker_id):
-            before = seat.free
             seat.blocked = set(places).difference(seat.numbers.values())
-            self._changed(seat, before)
+            self._count(seat)
 
     def _free_number(self, seat: WorkerCapacity) -> int:
         taken = seat.taken
@@ -271,19 +284,18 @@ class Roster:
             seat = group.freest()
             if seat is None:
                 break
-            before = seat.free
-            seat.reserved += 1
-            self._changed(seat, before)
-            reserved.append(seat.worker_id)
+            places = 1 if len(group.seats) > 1 else min(seat.free, count - len(reserved))
+            seat.reserved += places
+            self._count(seat)
+            reserved += [seat.worker_id] * places
         return reserved
 
     def release(self, worker_ids: Iterable[str]) -> None:
         """Give back places that were set aside."""
         for worker_id, count in Counter(worker_ids).items():
             if seat := self._seats.get(worker_id):
-                before = seat.free
                 seat.reserved = max(0, seat.reserved - count)
-                self._changed(seat, before)
+                self._count(seat)
 
     def openings(self) -> list[Opening]:
         """Return where there is room, one entry for each group of workers."""
@@ -299,6 +311,13 @@ class Roster:
 
     def handler(self, job_type: str) -> Handler | None:
         """Return what some worker has declared for this type."""
+        if job_type not in self._handlers:
+            if len(self._handlers) >= MOST_REMEMBERED:
+                self._handlers.clear()
+            self._handlers[job_type] = self._declared(job_type)
+        return self._handlers[job_type]
+
+    def _declared(self, job_type: str) -> Handler | None:
         for kind, group in self._groups.items():
             if job_type in kind.types:
                 seat = next(iter(group.seats.values()))
@@ -309,9 +328,11 @@ class Roster:
         seat = self._seats.get(worker_id)
         return seat.held if seat else frozenset()
 
-    def _changed(self, seat: WorkerCapacity, before: int) -> None:
-        free = seat.free
-        if free != before:
+    def _count(self, seat: WorkerCapacity) -> None:
+        """Count a seat's room anew, after something about it has changed."""
+        free = seat.counted()
+        if free != seat.free:
             group = self._groups[seat.kind]
-            group.free += free - before
-            group.push(seat, free)
+            group.free += free - seat.free
+            group.moved(seat.worker_id)
+            seat.free = free

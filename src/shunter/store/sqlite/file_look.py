@@ -12,24 +12,27 @@ import ctypes
 import os
 import struct
 import threading
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 _AT_FDCWD = -100
 _TYPE_INODE_AND_SIZE = 0x1 | 0x100 | 0x200
 _ANSWER_BYTES = 256
-_INODE_AND_SIZE = struct.Struct("=QQ")
-_INODE_OFFSET = 32
-_DEVICE = struct.Struct("=II")
-_DEVICE_OFFSET = 136
+_OFFSET = 32
+_INODE_SIZE_AND_DEVICE = struct.Struct("=QQ88xII")
 
 
 class SeenFile(NamedTuple):
     """What a path named when somebody looked."""
 
-    major: int
-    minor: int
     inode: int
     size: int
+    major: int
+    minor: int
+
+    def is_same_as(self, other: SeenFile) -> bool:
+        """True if it is the same file, of whatever size."""
+        return (self.inode, self.major, self.minor) == (other.inode, other.major, other.minor)
 
 
 class _Answer(threading.local):
@@ -41,11 +44,9 @@ class _Answer(threading.local):
 
 def _by_statx(name: str) -> SeenFile | None:
     answer = _answer.bytes
-    if _statx(_AT_FDCWD, os.fsencode(name), 0, _TYPE_INODE_AND_SIZE, answer) != 0:
+    if _statx(_AT_FDCWD, _encoded(name), 0, _TYPE_INODE_AND_SIZE, answer) != 0:
         return None
-    inode, size = _INODE_AND_SIZE.unpack_from(answer, _INODE_OFFSET)
-    major, minor = _DEVICE.unpack_from(answer, _DEVICE_OFFSET)
-    return SeenFile(major, minor, inode, size)
+    return SeenFile(*_INODE_SIZE_AND_DEVICE.unpack_from(answer, _OFFSET))
 
 
 def _by_stat(name: str) -> SeenFile | None:
@@ -53,7 +54,8 @@ def _by_stat(name: str) -> SeenFile | None:
         found = os.stat(name)
     except OSError:
         return None
-    return SeenFile(os.major(found.st_dev), os.minor(found.st_dev), found.st_ino, found.st_size)
+    device = found.st_dev
+    return SeenFile(found.st_ino, found.st_size, os.major(device), os.minor(device))
 
 
 def _has_statx() -> bool:
@@ -62,6 +64,7 @@ def _has_statx() -> bool:
 
 
 _answer = _Answer()
+_encoded = lru_cache(maxsize=64)(os.fsencode)
 _libc = ctypes.PyDLL(None)  # calls keep Python's lock
 _statx: Any = getattr(_libc, "statx", None)
 

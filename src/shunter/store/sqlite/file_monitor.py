@@ -58,7 +58,7 @@ class FileMonitor:
     def is_another(self) -> bool:
         """True if there is a file at the path, and not the one that was opened."""
         found, known = seen_at(self.path), self._seen.get(self.path)
-        return found is not None and known is not None and found[:3] != known[:3]
+        return found is not None and known is not None and not found.is_same_as(known)
 
     @property
     def is_empty(self) -> bool:
@@ -89,14 +89,15 @@ class FileMonitor:
         """Raise a StoreError unless all is as it was, or has grown."""
         for name, known in list(self._seen.items()):
             found = seen_at(name)
-            if found is None or found[:3] != known[:3]:
+            if found == known:
+                continue
+            if found is None or not found.is_same_as(known):
                 raise FileChanged(self._change(name, is_gone=found is None))
             if found.size < known.size:
                 self._suspect(
                     f"{os.path.basename(name)} shrank from {known.size:,} to {found.size:,} bytes"
                 )
-            if found.size != known.size:
-                self._seen[name] = found
+            self._seen[name] = found
         if self._damage:
             raise FileDamaged(self._damage)
 
@@ -107,7 +108,7 @@ class FileMonitor:
             fcntl.flock(folder, fcntl.LOCK_EX)  # other dispatchers are about to do the same
             for name in (self.path + LOG, self.path + INDEX):
                 found, known = seen_at(name), self._seen.get(name)
-                if found is not None and known is not None and found[:3] == known[:3]:
+                if found is not None and known is not None and found.is_same_as(known):
                     os.replace(name, f"{name}.of-replaced-file")
         finally:
             os.close(folder)
