@@ -27,7 +27,7 @@ from shunter.handler.final_failure import FinalFailureHook
 from shunter.handler.injection import source_line
 from shunter.handler.setups import Setup
 from shunter.model.identity import NAME_RULE, is_name
-from shunter.model.limits import option_faults
+from shunter.model.limits import concurrency_fault, option_faults
 from shunter.model.retry import Retry
 from shunter.model.worker import Handler
 from shunter.payload import NOTHING, Arguments, Parameters, payload_of, result_of
@@ -122,6 +122,7 @@ class App:
         priority: int = 0,
         retry: Retry | None = None,
         effects: str | None = None,
+        concurrency: int = 1,
     ) -> Callable[[Callable[P, R]], JobFunction[P, R]]: ...
 
     def job(
@@ -135,11 +136,14 @@ class App:
         priority: int = 0,
         retry: Retry | None = None,
         effects: str | None = None,
+        concurrency: int = 1,
     ) -> Any:
         """Declare a handler, as `@app.job` or `@app.job(...)`.
 
         `retries` is the limit of `retry`; what a job itself brings along goes before both. With
         `effects="at_most_once"` a run that is lost is not repeated: the job ends as lost.
+        `concurrency` is how many jobs may be in one process of a worker while one of these is: an
+        `async def` shares the process's event loop, a plain function has a thread of its own.
         """
 
         def declare(function: Callable[..., Any]) -> JobFunction[..., Any]:
@@ -153,11 +157,14 @@ class App:
                 timeout=timeout,
                 retry=None if policy is None else policy.without_classes,
                 effects=effects,
+                concurrency=concurrency,
             )
             _check_options(handler, policy, function)
             declared = JobFunction(function, handler, self.codec, policy)
             if self._provided:
                 declared.provide(self._provided)
+            if fault := concurrency_fault(concurrency, is_async=declared.is_async):
+                raise AppError(f"handler {type_name!r}{_place_of(function)}: concurrency: {fault}")
             self._functions[type_name] = declared
             return declared
 
@@ -219,7 +226,10 @@ class App:
         if not callable(function):
             raise AppError(f"{function!r} can't be a handler; decorate a function")
         if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
-            raise AppError(f"{function!r} is a generator; a handler returns its result once")
+            raise AppError(
+                f"{function!r}{_place_of(function)} is a generator; a handler returns its result "
+                "once: return a list, or submit a job for each part"
+            )
         name = name if name is not None else getattr(function, "__name__", "")
         if not is_name(name):
             raise AppError(f"{name!r} can't name a handler: a name is {NAME_RULE}; pass name=…")
@@ -230,6 +240,12 @@ class App:
                 f"two handlers are named {name!r}, the first is {where}; give one another name=…"
             )
         return name
+
+
+def _place_of(function: Callable[..., Any]) -> str:
+    """Say where a function is written, if that is known."""
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    return f" ({code.co_filename}:{code.co_firstlineno})" if code is not None else ""
 
 
 def _check_options(handler: Handler, retry: Retry | None, function: Callable[..., Any]) -> None:

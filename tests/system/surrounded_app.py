@@ -91,3 +91,10 @@ def pay(how: str, ctx: Context) -> str:
     while how == "hang":
         time.sleep(0.01)
     return how
+
+
+if (WITNESS.parent / "shared").exists():
+    app.job(name="pids_together", concurrency=4)(pids.function)
+    app.job(name="pids_later_together", concurrency=4)(pids_later.function)
+    app.job(name="raises_together", concurrency=4, retry=raises.retry)(raises.function)
+    app.job(name="pay_together", concurrency=4, effects="at_most_once")(pay.function)

@@ -149,3 +149,36 @@ def test_a_payment_is_not_made_twice_though_its_worker_goes(yard: Yard, end: str
     assert kind_of_failure(job) == "lost"
     assert behind.result(PATIENCE) == "well"
     assert len(told(yard, "pays", job.id)) == 1
+
+
+def test_jobs_that_share_a_process_have_the_same_around_them(yard: Yard) -> None:
+    (yard.folder / "shared").touch()
+    station = yard.dispatcher()
+    worker = yard.worker(station, app=APP, slots=1)
+    client = yard.client(station)
+
+    plain = client.submit("pids_together")
+    given, own = plain.result(PATIENCE)
+    assert client.submit("pids_later_together", 1).result(PATIENCE) == [given, own]
+    jobs = {what: client.submit("raises_together", what) for what in ("disk", "value", "fail")}
+    refused = client.submit("pids_together", "nonsense")
+    assert {kind_of_failure(job) for job in jobs.values()} == {"exception"}
+    assert kind_of_failure(refused) == "refused"
+
+    assert given == own
+    assert {what: client.job(job.id).attempt for what, job in jobs.items()} == {
+        "disk": 3,
+        "value": 1,
+        "fail": 1,
+    }
+    assert len(told(yard, "given-up")) == 4
+    assert told(yard, "given-up", refused.id) == [["given-up", refused.id, "1", "AppError"]]
+    assert len(told(yard, "around", jobs["disk"].id, "OSError")) == 3
+    assert len(told(yard, "around", plain.id)) == 1
+    assert client.submit("raises_together", "snooze").result(PATIENCE) == 3
+    lost = client.submit("pay_together", "die")
+    assert kind_of_failure(lost) == "lost"
+    assert len(told(yard, "pays", lost.id)) == 1
+    last = client.submit("pids_together").result(PATIENCE)[1]
+    assert worker.terminate() == 0
+    assert [len(told(yard, word, last)) for word in ("tries", "leaves", "closes")] == [1, 1, 1]

@@ -82,12 +82,10 @@ def call_through(
     run: RunCoroutine,
 ) -> Any:
     """Call a handler through all arounds; `values` are what they may ask for, by type."""
-    passage = _innermost()
-    for around in reversed(arounds):
-        passage = around.passage(values, passage)
     args, kwargs = arguments
     if inspect.iscoroutinefunction(function):
-        return run(_driven(passage, function, args, kwargs))
+        return run(awaited_through(arounds, function, arguments, values))
+    passage = _passage(arounds, values)
 
     def perform(wanted: Awaitable[Any] | None) -> Any:
         if wanted is not None:
@@ -108,6 +106,13 @@ def call_through(
             wanted, step = error, passage.throw
 
 
+def _passage(arounds: Sequence[Around], values: Mapping[Any, Any]) -> Passage:
+    passage = _innermost()
+    for around in reversed(arounds):
+        passage = around.passage(values, passage)
+    return passage
+
+
 def _innermost() -> Passage:
     return (yield None)
 
@@ -116,12 +121,15 @@ async def _awaited(wanted: Awaitable[Any]) -> Any:
     return await wanted
 
 
-async def _driven(
-    passage: Passage,
+async def awaited_through(
+    arounds: Sequence[Around],
     function: Callable[..., Any],
-    args: Sequence[Any],
-    kwargs: Mapping[str, Any],
+    arguments: tuple[Sequence[Any], Mapping[str, Any]],
+    values: Mapping[Any, Any],
 ) -> Any:
+    """Await an `async def` handler through all arounds, in one task."""
+    args, kwargs = arguments
+    passage = _passage(arounds, values)
     wanted: Any = None
     step: Callable[[Any], Any] = passage.send
     while True:

@@ -31,6 +31,11 @@ class FinalFailureHook(DeclaredFunction):
             "yields",
         )
 
+    def called(self, error: BaseException, values: Mapping[Any, Any]) -> Any:
+        """Call the function; an `async def` gives something to await."""
+        known = {**values, BaseException: error, Exception: error}
+        return self.function(**self.arguments(known))
+
 
 def is_final_failure(
     failure: Failure, job_retry: Retry | None, handler_retry: Retry | None, failures: int
@@ -45,16 +50,30 @@ def is_final_failure(
 def tell_of_failure(
     hooks: Sequence[FinalFailureHook],
     error: BaseException,
-    context: Context,
-    resources: Mapping[Any, Any],
+    values: Mapping[Any, Any],
     run: RunCoroutine,
 ) -> None:
-    """Call all hooks, in the order of their declaration, whatever any of them raises."""
-    values = {**resources, Context: context, BaseException: error, Exception: error}
+    """Call all hooks, in the order of their declaration, whatever any of them raises.
+
+    `values` are what they may ask for, by type, besides the error.
+    """
     for hook in hooks:
         try:
-            made = hook.function(**hook.arguments(values))
+            made = hook.called(error, values)
             if inspect.iscoroutine(made):
                 run(made)
+        except BaseException:
+            traceback.print_exc()
+
+
+async def tell_of_failure_here(
+    hooks: Sequence[FinalFailureHook], error: BaseException, values: Mapping[Any, Any]
+) -> None:
+    """Do the same in a loop that runs, in which other jobs may be at work."""
+    for hook in hooks:
+        try:
+            made = hook.called(error, values)
+            if inspect.iscoroutine(made):
+                await made
         except BaseException:
             traceback.print_exc()

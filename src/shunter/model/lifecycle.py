@@ -27,6 +27,7 @@ from shunter.model.job import (
 )
 from shunter.model.limits import MAX_SNOOZES
 from shunter.model.retry import AFTER_LOSS, NO_RETRY, Retry, backoff
+from shunter.model.run_times import run_start, run_times
 
 
 class Event(StrEnum):
@@ -75,6 +76,9 @@ TRANSITIONS: dict[tuple[Status, Event], Status] = {
     (Status.IN_PROGRESS, Event.CANCEL_REQUESTED): Status.IN_PROGRESS,
     (Status.IN_PROGRESS, Event.CANCELLED): Status.CANCELLED,
 }
+
+RunTimes = tuple[float | None, float]
+"""When a run began and ended."""
 
 CLAIM_GRACE_SECONDS = 5.0
 """How long beyond the cooldown a claim holds before anyone may put the job back."""
@@ -140,7 +144,8 @@ def started(job: Job, slot: WorkerSlot, *, now: float) -> Job:
     execution = replace(
         job.execution,
         worker_id=slot.worker_id,
-        started=now,
+        sent=now,
+        started=None,
         ended=None,
         expiry=now + min(spans) if spans else None,
         place=slot.place,
@@ -200,17 +205,38 @@ def unplaced(job: Job, *, now: float) -> Job:
 
 
 def progressed(
-    job: Job, attempt: int, *, done: float, total: float | None, note: str = "", now: float
+    job: Job,
+    attempt: int,
+    *,
+    done: float,
+    total: float | None,
+    note: str = "",
+    waited: float | None = None,
+    now: float,
 ) -> Job:
-    """The handler says how far it has come."""
+    """The handler says how far it has come, and thereby that it has begun."""
     fence(job, attempt)
-    return _moved(job, Event.PROGRESSED, now, progress=Progress(done, total, now, note))
+    changes: dict[str, Any] = {"progress": Progress(done, total, now, note)}
+    if job.execution.started is None:
+        started = run_start(job.execution, waited, now=now)
+        changes["execution"] = replace(job.execution, started=started)
+    return _moved(job, Event.PROGRESSED, now, **changes)
 
 
-def completed(job: Job, attempt: int, *, result: bytes, log: str = "", now: float) -> Job:
+def completed(
+    job: Job,
+    attempt: int,
+    *,
+    result: bytes,
+    log: str = "",
+    waited: float | None = None,
+    ran: float | None = None,
+    now: float,
+) -> Job:
     """The worker delivers the result."""
     step(job, Event.COMPLETED)
     fence(job, attempt)
+    started, ended = run_times(job.execution, waited, ran, now=now)
     return _moved(
         job,
         Event.COMPLETED,
@@ -218,7 +244,7 @@ def completed(job: Job, attempt: int, *, result: bytes, log: str = "", now: floa
         result=result,
         log=log,
         error=None,
-        execution=replace(job.execution, ended=now),
+        execution=replace(job.execution, started=started, ended=ended),
     )
 
 
@@ -231,6 +257,8 @@ def failed(
     jitter: float,
     log: str = "",
     retry: Retry | None = None,
+    waited: float | None = None,
+    ran: float | None = None,
 ) -> Job:
     """The run failed; the job is tried again while its retries last.
 
@@ -239,17 +267,18 @@ def failed(
     """
     step(job, Event.FAILED)
     fence(job, attempt)
+    times = run_times(job.execution, waited, ran, now=now)
     if error.kind is ErrorKind.CANCELLED or job.cancel_requested:
         stopped = replace(error, kind=ErrorKind.CANCELLED)
-        return _ended_run(job, Event.CANCELLED, stopped, now, log=log)
+        return _ended_run(job, Event.CANCELLED, stopped, now, times, log=log)
     policy = job.retry or retry or NO_RETRY
     failures = job.failures + 1
     if _is_worth_a_try(job, error, policy) and failures <= policy.limit:
         wait_until = now + backoff(policy, failures, jitter=jitter)
         return _ended_run(
-            job, Event.RETRIED, error, now, log=log, failures=failures, wait_until=wait_until
+            job, Event.RETRIED, error, now, times, log=log, failures=failures, wait_until=wait_until
         )
-    return _ended_run(job, Event.FAILED, error, now, log=log, failures=failures)
+    return _ended_run(job, Event.FAILED, error, now, times, log=log, failures=failures)
 
 
 def _is_worth_a_try(job: Job, error: Failure, policy: Retry) -> bool:
@@ -258,20 +287,32 @@ def _is_worth_a_try(job: Job, error: Failure, policy: Retry) -> bool:
     return error.kind is ErrorKind.EXCEPTION and not error.is_final
 
 
-def snoozed(job: Job, attempt: int, error: Failure, *, now: float, log: str = "") -> Job:
+def snoozed(
+    job: Job,
+    attempt: int,
+    error: Failure,
+    *,
+    now: float,
+    log: str = "",
+    waited: float | None = None,
+    ran: float | None = None,
+) -> Job:
     """The handler puts the job off; nobody is to blame, and only how often is counted."""
     step(job, Event.SNOOZED)
     fence(job, attempt)
+    times = run_times(job.execution, waited, ran, now=now)
     if job.cancel_requested:
         stopped = Failure(ErrorKind.CANCELLED, f"cancelled; {error.message}")
-        return _ended_run(job, Event.CANCELLED, stopped, now, log=log)
+        return _ended_run(job, Event.CANCELLED, stopped, now, times, log=log)
     if job.snoozes >= MAX_SNOOZES:
         message = f"it was put off {MAX_SNOOZES:,} times and may not be again; submit a new job"
-        return _ended_run(job, Event.FAILED, Failure(ErrorKind.SNOOZED, message), now, log=log)
+        return _ended_run(
+            job, Event.FAILED, Failure(ErrorKind.SNOOZED, message), now, times, log=log
+        )
     wait_until = now + (error.wait or 0.0)
     snoozes = job.snoozes + 1
     return _ended_run(
-        job, Event.SNOOZED, error, now, log=log, snoozes=snoozes, wait_until=wait_until
+        job, Event.SNOOZED, error, now, times, log=log, snoozes=snoozes, wait_until=wait_until
     )
 
 
@@ -284,6 +325,8 @@ def lost(
     jitter: float,
     max_losses: int,
     log: str = "",
+    waited: float | None = None,
+    ran: float | None = None,
 ) -> Job:
     """Whoever ran the job is gone; it is queued again, but not for ever.
 
@@ -291,30 +334,34 @@ def lost(
     """
     step(job, Event.LOST)
     fence(job, attempt)
+    times = run_times(job.execution, waited, ran, now=now)
     losses = job.losses + 1
     if job.cancel_requested:
         error = Failure(ErrorKind.CANCELLED, f"cancelled; {reason}")
-        return _ended_run(job, Event.CANCELLED, error, now, log=log, losses=losses)
+        return _ended_run(job, Event.CANCELLED, error, now, times, log=log, losses=losses)
     if _bears_no_second_run(job):
-        return _abandoned(job, reason, now=now, log=log, losses=losses)
+        return _abandoned(job, reason, times, now=now, log=log, losses=losses)
     error = Failure(ErrorKind.LOST, reason)
     if losses >= max_losses:
         error = Failure(
             ErrorKind.LOST,
             f"given up after {losses} losses (max_losses): its workers keep dying; last: {reason}",
         )
-        return _ended_run(job, Event.EXHAUSTED, error, now, log=log, losses=losses)
+        return _ended_run(job, Event.EXHAUSTED, error, now, times, log=log, losses=losses)
     wait_until = now + backoff(AFTER_LOSS, losses - 1, jitter=jitter) if losses > 1 else None
-    return _ended_run(job, Event.LOST, error, now, log=log, losses=losses, wait_until=wait_until)
+    return _ended_run(
+        job, Event.LOST, error, now, times, log=log, losses=losses, wait_until=wait_until
+    )
 
 
 def _bears_no_second_run(job: Job) -> bool:
     return job.effects is Effects.AT_MOST_ONCE
 
 
-def _abandoned(job: Job, reason: str, *, now: float, **changes: Any) -> Job:
+def _abandoned(job: Job, reason: str, times: RunTimes | None, *, now: float, **changes: Any) -> Job:
     message = f"{reason}; it may have had its effect, and is not run again (effects at_most_once)"
-    return _ended_run(job, Event.ABANDONED, Failure(ErrorKind.LOST, message), now, **changes)
+    error = Failure(ErrorKind.LOST, message)
+    return _ended_run(job, Event.ABANDONED, error, now, times, **changes)
 
 
 def returned(
@@ -326,12 +373,13 @@ def returned(
     """
     step(job, Event.RETURNED)
     fence(job, attempt)
+    times = job.execution.started, now  # most have only waited there
     if job.cancel_requested:
         error = Failure(ErrorKind.CANCELLED, f"cancelled; {reason}")
-        return _ended_run(job, Event.CANCELLED, error, now)
+        return _ended_run(job, Event.CANCELLED, error, now, times)
     if may_have_begun and _bears_no_second_run(job):
-        return _abandoned(job, reason, now=now)
-    return _ended_run(job, Event.RETURNED, Failure(ErrorKind.LOST, reason), now)
+        return _abandoned(job, reason, None, now=now)
+    return _ended_run(job, Event.RETURNED, Failure(ErrorKind.LOST, reason), now, times)
 
 
 def expired(job: Job, *, now: float, jitter: float, max_losses: int) -> Job:
@@ -341,9 +389,10 @@ def expired(job: Job, *, now: float, jitter: float, max_losses: int) -> Job:
         error = Failure(ErrorKind.CANCELLED, "cancelled; its worker did not say how it ended")
         return _ended_run(job, Event.CANCELLED, error, now)
     run = job.execution
-    ran_for = now - (now if run.started is None else run.started)
-    if run.timeout is None or ran_for < run.timeout:
-        reason = f"worker {run.worker_id} was silent for {ran_for:.1f} s and is presumed dead"
+    given_at = run.given_at
+    gone_for = now - (now if given_at is None else given_at)
+    if run.timeout is None or gone_for < run.timeout:
+        reason = f"worker {run.worker_id} was silent for {gone_for:.1f} s and is presumed dead"
         return lost(job, job.attempt, reason, now=now, jitter=jitter, max_losses=max_losses)
     message = f"ran past its time-out of {run.timeout:g} s; its worker was told to stop"
     error = Failure(ErrorKind.TIMEOUT, message)
@@ -378,18 +427,26 @@ def _moved(job: Job, event: Event, now: float, **changes: Any) -> Job:
     return replace(job, status=status, revision=job.revision + 1, updated=now, **changes)
 
 
-def _ended_run(job: Job, event: Event, error: Failure, now: float, **changes: Any) -> Job:
+def _ended_run(
+    job: Job,
+    event: Event,
+    error: Failure,
+    now: float,
+    times: RunTimes | None = None,
+    **changes: Any,
+) -> Job:
     """Close the current run without a result and note it in the job's history."""
     run = job.execution
-    past = PastAttempt(job.attempt, run.worker_id, run.started, now, event.value, error.message)
+    started, ended = times or run_times(run, None, None, now=now)
+    past = PastAttempt(job.attempt, run.worker_id, started, ended, event.value, error.message)
     history = job.history
     if event is Event.SNOOZED and history and history[-1].outcome == event:
         history = history[:-1]  # one line for all of them, or nothing else would be left
     is_final = step(job, event).is_final
     execution = (
-        replace(run, ended=now)
+        replace(run, started=started, ended=ended)
         if is_final
-        else replace(run, worker_id=None, started=None, expiry=None, place=None)
+        else replace(run, worker_id=None, sent=None, started=None, expiry=None, place=None)
     )
     if job.place_within is not None and event in (Event.LOST, Event.RETRIED, Event.SNOOZED):
         changes["place_by"] = (changes.get("wait_until") or now) + job.place_within

@@ -22,6 +22,9 @@ MAX_NOTE_BYTES = 8 << 10
 MAX_ERROR_NAMES = 16
 MAX_ERROR_NAME_LENGTH = 128
 MAX_SNOOZES = 1000
+MAX_COROUTINES = 10_000
+MAX_THREADS = 1_000
+"""How many jobs may be in one process of a worker, as coroutines and as threads."""
 
 
 def option_faults(
@@ -68,6 +71,15 @@ def _names_fault(names: tuple[str, ...]) -> str | None:
         if not 1 <= len(name) <= MAX_ERROR_NAME_LENGTH:
             return f"{len(name)} characters; send a class's name of 1 to {MAX_ERROR_NAME_LENGTH}"
     return None
+
+
+def concurrency_fault(concurrency: object, *, is_async: bool) -> str | None:
+    """Say what is wrong with a handler's `concurrency`, or nothing."""
+    most = MAX_COROUTINES if is_async else MAX_THREADS
+    if type(concurrency) is int and 1 <= concurrency <= most:
+        return None
+    kind = "coroutines of an async def" if is_async else "threads of a plain function"
+    return f"found {concurrency!r}; give a whole number from 1 to {most:,} ({kind})"
 
 
 def moment_fault(moment: float) -> str | None:

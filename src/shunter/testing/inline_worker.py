@@ -187,9 +187,10 @@ class InlineWorker:
             if isinstance(outcome, Failure) and not is_late and held not in self._cancelled:
                 self._tell_of_failure(outcome, job, seal)
         log = seal.log(output.getvalue())
-        if isinstance(outcome, Failure) and outcome.kind is ErrorKind.LOST:
-            return Report(job.id, job.attempt, error=outcome, log=log)
         took = self._clock() - started
+        waited = max(0.0, started - (job.execution.sent or started))
+        if isinstance(outcome, Failure) and outcome.kind is ErrorKind.LOST:
+            return Report(job.id, job.attempt, error=outcome, log=log, waited=waited, ran=took)
         if timeout is not None and took > timeout:
             message = f"ran for {took:g} s, its time-out is {timeout:g} s"
             outcome = Failure(ErrorKind.TIMEOUT, message, ended_by="request")
@@ -197,8 +198,8 @@ class InlineWorker:
             outcome = Failure(ErrorKind.CANCELLED, outcome.message, ended_by="request")
         retry = next((h.retry for h in self._app.handlers() if h.type == job.type), None)
         if isinstance(outcome, Failure):
-            return Report(job.id, job.attempt, error=outcome, log=log, retry=retry)
-        return Report(job.id, job.attempt, result=outcome, log=log)
+            return Report(job.id, job.attempt, None, outcome, log, retry, waited, took)
+        return Report(job.id, job.attempt, outcome, None, log, None, waited, took)
 
     def _run(self, job: Job, deadline: float | None, seal: RunSeal) -> bytes | Failure:
         assert job.payload is not None
@@ -249,8 +250,8 @@ class InlineWorker:
         error, self._raised = self._raised or AppError(failure.message), None
         policy = next((h.retry for h in self._app.handlers() if h.type == job.type), None)
         if is_final_failure(failure, job.retry, policy, job.failures):
-            context, hooks = InlineContext(self, job, seal), self._app.final_failure_hooks
-            tell_of_failure(hooks, error, context, self._setups.values, self._awaited)
+            values = {**self._setups.values, Context: InlineContext(self, job, seal)}
+            tell_of_failure(self._app.final_failure_hooks, error, values, self._awaited)
 
     def _deaths_of(
         self, job: Job, handler: Callable[..., Any]

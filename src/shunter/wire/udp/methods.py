@@ -87,6 +87,8 @@ class CompletedTask(Params, frozen=True, kw_only=True, gc=False):
 
     Then `is_final` says that another try is of no use, and `wait` that the task is only put off,
     for so many seconds.
+    `waited` is how long it had the task before it began, and `ran` how long it then took, in
+    seconds by its own clock.
     """
 
     task_id: TaskId
@@ -95,6 +97,8 @@ class CompletedTask(Params, frozen=True, kw_only=True, gc=False):
     error: Message | None = None
     is_final: Flag | None = None
     wait: Span | None = None
+    waited: Span | None = None
+    ran: Span | None = None
 
 
 class Heartbeat(Params, frozen=True, kw_only=True, gc=False):

@@ -98,6 +98,8 @@ class _Result(Struct, frozen=True, kw_only=True, omit_defaults=True):
     secret: str = ""
     result: Any = None
     error: _Failed | None = None
+    waited: float | None = None
+    ran: float | None = None
 
 
 def offer_of(document: Any) -> tuple[RunOffer, Assignment]:
@@ -134,6 +136,8 @@ def result_document(report: Report, worker_id: str, secret: str = "") -> bytes:
             worker_id=worker_id,
             secret=secret,
             result=tagged_document(report.result),
+            waited=report.waited,
+            ran=report.ran,
         )
     else:
         message = error.message[:MESSAGE_CHARACTERS]
@@ -151,5 +155,7 @@ def result_document(report: Report, worker_id: str, secret: str = "") -> bytes:
                 error.is_final,
                 error.wait,
             ),
+            waited=report.waited,
+            ran=report.ran,
         )
     return msgspec.json.encode(document)

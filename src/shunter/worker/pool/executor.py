@@ -10,11 +10,12 @@ from __future__ import annotations
 import contextlib
 import sys
 import traceback
+from collections.abc import Mapping, Sequence
 from time import monotonic
 from types import CoroutineType
 from typing import TYPE_CHECKING, Any
 
-from shunter.app import App
+from shunter.app import App, JobFunction
 from shunter.context import Context, Terminated, enter_context
 from shunter.errors import AppError
 from shunter.handler.arounds import call_through
@@ -33,6 +34,9 @@ from shunter.worker.run_seal import RunSeal
 
 if TYPE_CHECKING:
     from shunter.worker.pool.coroutines import Coroutines
+
+Call = tuple[JobFunction[..., Any], Sequence[Any], Mapping[str, Any]]
+"""A handler, and what it is to be called with."""
 
 
 class RunContext:
@@ -101,19 +105,36 @@ class Executor:
         outcome = self._outcome(job, payload, context, seal)
         if not self._is_original[0]:
             leave_twin()
-        if self._app.final_failure_hooks and isinstance(outcome, Failure):
-            self._tell_of_failure(outcome, job, context)
+        if isinstance(outcome, Failure):
+            if self.is_told(outcome, job, context):
+                self._tell_of_failure(outcome, context)
+            self._raised = None
         seconds = monotonic() - started
         log = self._log()
         if log:
             log = seal.log(log)
         if type(outcome) is bytes:
-            frame = frames.result(key, seconds, outcome, log)
+            frame = frames.result(key, started, seconds, outcome, log)
         else:
-            frame = frames.failed(key, seconds, outcome, log)  # type: ignore[arg-type]
+            frame = frames.failed(key, started, seconds, outcome, log)  # type: ignore[arg-type]
         if context.noted is not None:
-            return frames.progress(key, *context.noted) + frame
+            return frames.progress(key, started, *context.noted) + frame
         return frame
+
+    def values(self, context: Context) -> dict[Any, Any]:
+        """Return what arounds and hooks may ask for, by type."""
+        return {**self._setups.values, Context: context}
+
+    def is_told(self, failure: Failure, job: Assignment, context: Context) -> bool:
+        """True if the app wants to know of this failure: it has hooks, and it is the last."""
+        if not self._app.final_failure_hooks or context.cancelled():
+            return False
+        policy = next((h.retry for h in self._app.handlers() if h.type == job.type), None)
+        return is_final_failure(failure, job.retry, policy, job.failures)
+
+    def forget_output(self) -> None:
+        """Drop what was printed by nobody's run."""
+        self._log()
 
     def close(self) -> None:
         """Close what was opened, or raise an AppError."""
@@ -128,6 +149,34 @@ class Executor:
     ) -> bytes | Failure:
         interrupts = self._interrupts
         enter_context(context)  # and never left: the next job enters its own
+        call = self.prepared(job, payload, context, seal)
+        if isinstance(call, Failure):
+            return call
+        function, args, kwargs = call
+        try:
+            # Two levels: SIGTERM may raise in the inner `finally` too, and must not get past here.
+            try:
+                interrupts.armed = True
+                if arounds := self._app.arounds:
+                    handler, values = function.function, self.values(context)
+                    value = call_through(arounds, handler, (args, kwargs), values, self._awaited)
+                else:
+                    value = function.function(*args, **kwargs)
+                    if type(value) is CoroutineType:
+                        value = self.coroutines.run(value)
+            finally:
+                interrupts.armed = False
+        except BaseException as error:
+            if not self._is_original[0]:
+                leave_twin(error)
+            self._raised = error
+            return seal.failure(failure_of(error, job.retry, function.retry))
+        return self.result_of_run(job, value, seal)
+
+    def prepared(
+        self, job: Assignment, payload: bytes, context: Context, seal: RunSeal
+    ) -> Call | Failure:
+        """Return what is to be called with which arguments, or why the run can't begin."""
         try:
             function = self._app.find(job.type)
         except AppError as error:
@@ -139,25 +188,10 @@ class Executor:
             args, kwargs = function.arguments(opened, context, self._setups.values)
         except AppError as error:
             return seal.failure(Failure(ErrorKind.REFUSED, str(error)))
-        try:
-            # Two levels: SIGTERM may raise in the inner `finally` too, and must not get past here.
-            try:
-                interrupts.armed = True
-                if arounds := self._app.arounds:
-                    values = {**self._setups.values, Context: context}
-                    handler, arguments = function.function, (args, kwargs)
-                    value = call_through(arounds, handler, arguments, values, self._awaited)
-                else:
-                    value = function.function(*args, **kwargs)
-                    if type(value) is CoroutineType:
-                        value = self._awaited(value)
-            finally:
-                interrupts.armed = False
-        except BaseException as error:
-            if not self._is_original[0]:
-                leave_twin(error)
-            self._raised = error
-            return seal.failure(failure_of(error, job.retry, function.retry))
+        return function, args, kwargs
+
+    def result_of_run(self, job: Assignment, value: Any, seal: RunSeal) -> bytes | Failure:
+        """Return what a handler returned as it may leave the worker, or why it can't."""
         try:
             result = seal.result(result_of(value))
         except AppError as error:
@@ -172,17 +206,14 @@ class Executor:
             return Failure(ErrorKind.REFUSED, message)
         return result
 
-    def _tell_of_failure(self, failure: Failure, job: Assignment, context: RunContext) -> None:
-        """Call the app's hooks if the job is not tried again; a twin that they fork leaves too."""
-        error, self._raised = self._raised or AppError(failure.message), None
-        policy = next((h.retry for h in self._app.handlers() if h.type == job.type), None)
-        if context.cancelled() or not is_final_failure(failure, job.retry, policy, job.failures):
-            return
-        hooks, resources = self._app.final_failure_hooks, self._setups.values
+    def _tell_of_failure(self, failure: Failure, context: RunContext) -> None:
+        """Call the app's hooks; a twin that they fork leaves too."""
+        error = self._raised or AppError(failure.message)
+        hooks, values = self._app.final_failure_hooks, self.values(context)
         try:
             try:
                 self._interrupts.armed = True
-                tell_of_failure(hooks, error, context, resources, self._awaited)
+                tell_of_failure(hooks, error, values, self._awaited)
             finally:
                 self._interrupts.armed = False
         except Terminated:
@@ -191,11 +222,21 @@ class Executor:
             leave_twin()
 
     def _awaited(self, coroutine: Any) -> Any:
+        return self.coroutines.run(coroutine)
+
+    @property
+    def coroutines(self) -> Coroutines:
+        """The loop on which all coroutines of this child run."""
         if self._coroutines is None:
             from shunter.worker.pool.coroutines import Coroutines
 
             self._coroutines = Coroutines(self._interrupts)
-        return self._coroutines.run(coroutine)
+        return self._coroutines
+
+    @property
+    def is_original(self) -> bool:
+        """True in the child itself, and not in a twin that a handler has forked."""
+        return bool(self._is_original[0])
 
     def _log(self) -> str:
         # A handler may have closed or replaced the streams: that is no failure of the job.
