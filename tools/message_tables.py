@@ -18,8 +18,10 @@ from msgspec import NODEFAULT, Struct
 from shunter.model.job import Callback, Failure
 from shunter.model.report import Advance, Held, Report
 from shunter.model.retry import Retry
+from shunter.model.schedule import ScheduleDraft, ScheduleTerms
 from shunter.model.submission import Receipt, Submission
-from shunter.model.worker import Handler
+from shunter.model.timing import Cron, Every
+from shunter.model.worker import DeclaredSchedule, Handler
 from shunter.wire import messages
 from shunter.wire.messages import Kind
 from shunter.wire.udp.methods import METHODS, Packed
@@ -48,6 +50,8 @@ CLIENT_MESSAGES: tuple[tuple[Kind, type[Struct], Kind, type[Struct]], ...] = (
     (Kind.LIST, messages.JobsAsked, Kind.LIST, messages.JobsListed),
     (Kind.WORKERS, messages.Asked, Kind.WORKERS, messages.WorkersListed),
     (Kind.STATUS, messages.Asked, Kind.STATUS, messages.Standing),
+    (Kind.SCHEDULES, messages.SchedulesAsked, Kind.SCHEDULES, messages.SchedulesListed),
+    (Kind.SCHEDULE, messages.ScheduleOrder, Kind.SCHEDULES, messages.SchedulesListed),
 )
 UNASKED_ANSWERS: tuple[tuple[Kind, type[Struct]], ...] = (
     (Kind.RESULTS, messages.Outcomes),
@@ -62,7 +66,17 @@ PART_MESSAGES: tuple[tuple[Kind, str, type[Struct]], ...] = (
 )
 WORKER_PARTS = (Held, messages.Assignment, Report, Advance)
 CLIENT_PARTS = (Submission, Receipt, messages.Outcome)
-MAPS = (Handler, Retry, Failure, Callback)
+MAPS = (
+    Handler,
+    Retry,
+    Failure,
+    Callback,
+    DeclaredSchedule,
+    ScheduleTerms,
+    ScheduleDraft,
+    Cron,
+    Every,
+)
 
 
 def fields_of(struct: type[Struct]) -> str:

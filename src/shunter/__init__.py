@@ -32,6 +32,9 @@ if TYPE_CHECKING:
         JobRefused,
         NotPlaced,
         ResultTimeout,
+        ScheduleError,
+        ScheduleNotFound,
+        ScheduleRefused,
         ShunterError,
         StoreUnavailable,
         Unreachable,
@@ -40,6 +43,8 @@ if TYPE_CHECKING:
     from shunter.flow.graph.instructions import Instruction
     from shunter.model.job import Job, Status
     from shunter.model.retry import Retry
+    from shunter.model.schedule import Schedule
+    from shunter.model.timing import Cron, Every
     from shunter.model.unique import Unique
 
 __version__ = "0.1.0"
@@ -55,7 +60,9 @@ __all__ = [
     "CodecContext",
     "CodecError",
     "Context",
+    "Cron",
     "DispatcherBusy",
+    "Every",
     "Fail",
     "Flow",
     "FlowError",
@@ -70,6 +77,10 @@ __all__ = [
     "NotPlaced",
     "ResultTimeout",
     "Retry",
+    "Schedule",
+    "ScheduleError",
+    "ScheduleNotFound",
+    "ScheduleRefused",
     "ShunterError",
     "Snooze",
     "Status",
@@ -105,6 +116,9 @@ _HOMES = {
         "JobRefused",
         "NotPlaced",
         "ResultTimeout",
+        "ScheduleError",
+        "ScheduleNotFound",
+        "ScheduleRefused",
         "ShunterError",
         "StoreUnavailable",
         "Unreachable",
@@ -113,6 +127,8 @@ _HOMES = {
     "shunter.flow.graph.instructions": ("Instruction",),
     "shunter.model.job": ("Job", "Status"),
     "shunter.model.retry": ("Retry",),
+    "shunter.model.schedule": ("Schedule",),
+    "shunter.model.timing": ("Cron", "Every"),
     "shunter.model.unique": ("Unique",),
 }
 

@@ -19,7 +19,7 @@ from typing import Any, Generic, ParamSpec, TypeVar, overload
 
 from msgspec.structs import replace
 
-from shunter.codec import Codec
+from shunter.codec import Codec, CodecContext, SealedField, seal
 from shunter.context import Context, Terminated
 from shunter.errors import AppError
 from shunter.handler.arounds import Around
@@ -29,7 +29,14 @@ from shunter.handler.setups import Setup
 from shunter.model.identity import NAME_RULE, is_name
 from shunter.model.limits import concurrency_fault, option_faults
 from shunter.model.retry import Retry
-from shunter.model.worker import Handler
+from shunter.model.schedule import (
+    DEFAULT_CATCH_UP_SECONDS,
+    Overlap,
+    ScheduleTerms,
+    terms_faults,
+)
+from shunter.model.timing import Timing
+from shunter.model.worker import DeclaredSchedule, Handler
 from shunter.payload import NOTHING, Arguments, Parameters, payload_of, result_of
 
 __all__ = [
@@ -42,6 +49,8 @@ __all__ = [
     "payload_of",
     "result_of",
 ]
+
+NO_SCHEDULE = {"overlap": Overlap.SKIP, "catch_up": DEFAULT_CATCH_UP_SECONDS, "jitter": 0.0}
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -123,6 +132,10 @@ class App:
         retry: Retry | None = None,
         effects: str | None = None,
         concurrency: int = 1,
+        schedule: Timing | None = None,
+        overlap: str = Overlap.SKIP,
+        catch_up: float = DEFAULT_CATCH_UP_SECONDS,
+        jitter: float = 0.0,
     ) -> Callable[[Callable[P, R]], JobFunction[P, R]]: ...
 
     def job(
@@ -137,13 +150,19 @@ class App:
         retry: Retry | None = None,
         effects: str | None = None,
         concurrency: int = 1,
+        schedule: Timing | None = None,
+        overlap: str = Overlap.SKIP,
+        catch_up: float = DEFAULT_CATCH_UP_SECONDS,
+        jitter: float = 0.0,
     ) -> Any:
         """Declare a handler, as `@app.job` or `@app.job(...)`.
 
         `retries` is the limit of `retry`; what a job itself brings along goes before both. With
         `effects="at_most_once"` a run that is lost is not repeated: the job ends as lost.
         `concurrency` is how many jobs may be in one process of a worker while one of these is: an
-        `async def` shares the process's event loop, a plain function has a thread of its own.
+        `async def` shares the process's event loop, a plain function has a thread of its own. With
+        a `schedule`, Cron(...) or Every(...), jobs without arguments are made by themselves, and
+        `overlap`, `catch_up` and `jitter` say how; the schedule has the handler's name.
         """
 
         def declare(function: Callable[..., Any]) -> JobFunction[..., Any]:
@@ -160,11 +179,20 @@ class App:
                 concurrency=concurrency,
             )
             _check_options(handler, policy, function)
+            how = {"overlap": overlap, "catch_up": catch_up, "jitter": jitter}
+            if schedule is not None:
+                terms = _checked_terms(type_name, function, schedule, how, self._provided)
+                handler = replace(handler, schedule=DeclaredSchedule(terms))
+            elif how != NO_SCHEDULE:
+                raise AppError(
+                    f"{_named(type_name, function)}: overlap, catch_up and jitter belong to a "
+                    "schedule; pass schedule=Cron(...) or Every(...), or leave them out"
+                )
             declared = JobFunction(function, handler, self.codec, policy)
             if self._provided:
                 declared.provide(self._provided)
             if fault := concurrency_fault(concurrency, is_async=declared.is_async):
-                raise AppError(f"handler {type_name!r}{_place_of(function)}: concurrency: {fault}")
+                raise AppError(f"{_named(type_name, function)}: concurrency: {fault}")
             self._functions[type_name] = declared
             return declared
 
@@ -205,6 +233,30 @@ class App:
     def handlers(self) -> tuple[Handler, ...]:
         """Return what this app can do, in the order of declaration."""
         return tuple(function.handler for function in self._functions.values())
+
+    def declared_handlers(self, started: float) -> tuple[Handler, ...]:
+        """Return the same for dispatchers, with what jobs of schedules bring along.
+
+        `started` is when the worker's process began.
+        """
+        return tuple(
+            handler
+            if handler.schedule is None
+            else replace(
+                handler,
+                schedule=replace(
+                    handler.schedule, payload=self._empty_call(handler.type), started=started
+                ),
+            )
+            for handler in self.handlers()
+        )
+
+    def _empty_call(self, job_type: str) -> bytes:
+        """Return the payload of a call without arguments, sealed for any job of the type."""
+        payload = payload_of()
+        if self.codec is None:
+            return payload
+        return seal(self.codec, payload, CodecContext(SealedField.PAYLOAD, "", job_type))
 
     def find(self, job_type: str) -> JobFunction[..., Any]:
         """Return the function for this type, or raise an AppError that lists what there is."""
@@ -256,6 +308,31 @@ def _check_options(handler: Handler, retry: Retry | None, function: Callable[...
         effects=handler.effects,
     ):
         raise AppError(f"handler {handler.type!r} ({source_line(function)}): {field}: {reason}")
+
+
+def _checked_terms(
+    job_type: str,
+    function: Callable[..., Any],
+    timing: Timing,
+    how: dict[str, Any],
+    provided: Collection[Any],
+) -> ScheduleTerms:
+    """Return the terms of a schedule, or raise an AppError that names the handler and its line."""
+    terms = ScheduleTerms(timing=timing, **how)
+    for field, reason in terms_faults(terms):
+        raise AppError(f"{_named(job_type, function)}: schedule: {field}: {reason}")
+    if needed := Parameters(job_type, function, provided).required:
+        raise AppError(
+            f"{_named(job_type, function)}: schedule: its jobs come without arguments, and "
+            f"{', '.join(needed)} would be missing; give defaults, or have a client put a "
+            "schedule with arguments: client.schedules.put"
+        )
+    return replace(terms, overlap=Overlap(terms.overlap))
+
+
+def _named(job_type: str, function: Callable[..., Any]) -> str:
+    """Name a handler and its line."""
+    return f"handler {job_type!r}{_place_of(function)}"
 
 
 def load_app(spec: str) -> App:

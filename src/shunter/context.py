@@ -34,6 +34,14 @@ class Context(Protocol):
         """1 for the first start of the job; a job may start again, from scratch."""
         ...
 
+    @property
+    def scheduled(self) -> float | None:
+        """The tick of the schedule that made the job, in seconds since 1970; None without one.
+
+        A run that is late, or is made up for, has the time that it should have had.
+        """
+        ...
+
     def progress(self, done: float, total: float | None = None, note: str = "") -> None:
         """Say how far the handler has come; cheap enough for every step of a loop.
 

@@ -11,6 +11,9 @@
     ├── ProtocolError            a peer sent what the protocol forbids   (the peer's fault)
     ├── Forbidden                a key may not do what was asked with it
     ├── KeyRefused               a key can't be made or revoked          (the user's fault)
+    ├── ScheduleError            about one schedule
+    │   ├── ScheduleRefused      it can't be so                          (the user's fault)
+    │   └── ScheduleNotFound
     ├── StoreError               the store can't do what was asked
     ├── StagingError             a result can't be staged or published so (the user's fault)
     │   └── Superseded           another attempt has taken over what this one staged
@@ -125,6 +128,29 @@ class KeyRefused(ShunterError):
     def __init__(self, name: str, fact: str, remedy: str) -> None:
         super().__init__(f"key {name!r}: {fact}; {remedy}")
         self.name, self.fact, self.remedy = name, fact, remedy
+
+
+class ScheduleError(ShunterError):
+    """Something about one schedule."""
+
+    def __init__(self, name: str, message: str) -> None:
+        super().__init__(f"schedule {name!r}: {message}")
+        self.name = name
+
+
+class ScheduleRefused(ScheduleError):
+    """A schedule can't be so; `field` names what is wrong, `reason` what to send instead."""
+
+    def __init__(self, name: str, field: str, reason: str) -> None:
+        super().__init__(name[:64], f"{field}: {reason}")
+        self.field, self.reason = field, reason
+
+
+class ScheduleNotFound(ScheduleError):
+    """There is no schedule of that name, or it is another namespace's."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name[:128], "there is none; `shunter schedule ls` lists all")
 
 
 class StoreError(ShunterError):

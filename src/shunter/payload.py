@@ -94,6 +94,7 @@ class Parameters:
                     self._positional.append(name)
                 if parameter.kind is parameter.POSITIONAL_ONLY:
                     self._only_positional.append(name)
+        self.required = [name for name, _, *default in fields if not default]
         self._by_name = self._decoder(_struct(fields, by_order=False))
         self._by_order: msgspec.msgpack.Decoder[Any] | None = None
         if not self._named and self._spill is None:

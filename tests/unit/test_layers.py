@@ -131,6 +131,7 @@ FORBIDDEN = {
     "dispatch.roster": IMPURE,
     "dispatch.rules": IMPURE,
     "dispatch.sharing": IMPURE,
+    "dispatch.timetable": IMPURE,
     "dispatch.verdict": IMPURE,
     "dispatch.view": IMPURE,
     "flow.graph": IMPURE - {"importlib", "uuid"},  # sketches when first used; UUIDs as keys

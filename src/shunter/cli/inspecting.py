@@ -175,6 +175,8 @@ def _story(job: Job) -> Table:
         ("attempt", f"{job.attempt} ({job.failures} failures, {job.losses} losses)"),
         ("created", _when(job.created, now)),
     ]
+    if job.scheduled is not None:
+        rows.append(("scheduled", _when(job.scheduled, now)))
     if job.wait_until:
         rows.append(("waits until", _when(job.wait_until, now)))
     if job.unique_key:

@@ -20,13 +20,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
-from shunter.cli import flows, keys
+from shunter.cli import flows, keys, schedules
 from shunter.cli.terminal import Terminal
 from shunter.errors import (
     AppError,
     JobRefused,
     KeyRefused,
     ResultTimeout,
+    ScheduleRefused,
     SettingsError,
     ShunterError,
     Unreachable,
@@ -69,6 +70,7 @@ EXIT_CODES: list[tuple[type[ShunterError], int]] = [
     (AppError, 2),
     (JobRefused, 2),
     (KeyRefused, 2),
+    (ScheduleRefused, 2),
     (ShunterError, 1),
 ]
 
@@ -362,6 +364,7 @@ def workers(
 
 
 app.add_typer(flows.app)
+app.add_typer(schedules.app)
 app.add_typer(keys.app)
 app.command()(keys.audit)
 app.command()(flows.engine)

@@ -22,6 +22,7 @@ from shunter.client.addresses import checked_addresses
 from shunter.client.handle import AsyncJob, raise_refusal
 from shunter.client.opening import check_unique, is_same_call, opened_job, sealed_payload
 from shunter.client.pending_outcomes import PendingOutcomes
+from shunter.client.schedules import AsyncSchedules
 from shunter.client.session import DispatcherSession, OpenSession, Session
 from shunter.codec import Codec
 from shunter.context import current_context
@@ -150,12 +151,30 @@ class AsyncClient:
         view._options = replace(self._options, **options)
         return view
 
+    @property
+    def schedules(self) -> AsyncSchedules[AsyncJob]:
+        """The schedules by which jobs are made again and again."""
+        return AsyncSchedules(self._session.ask, self, self.job_handle)
+
+    def template(self, job: JobType, payload: bytes) -> Submission:
+        """Return a job as it would be submitted, but without a name and without sealing it."""
+        return self._named(job, payload, "")
+
+    def codec_for(self, job: JobType) -> Codec | None:
+        """Return the codec of the function's own app, or else the client's."""
+        return (job.codec if isinstance(job, JobFunction) else None) or self._codec
+
+    def new_id(self) -> str:
+        """Return a name that no other job has."""
+        entropy = int.from_bytes(self._environment.token_bytes(10))
+        return timed_id(self._environment.wall(), entropy)
+
     # ---- submitting
 
     async def submit(self, job: JobType, /, *args: Any, **kwargs: Any) -> AsyncJob:
         """Submit one job; when this returns, it is stored."""
         wish = self._wish(job, payload_of(*args, **kwargs))
-        (handle,) = await self._send([wish], self._codec_for(job))
+        (handle,) = await self._send([wish], self.codec_for(job))
         return handle
 
     async def submit_many(self, job: JobType, calls: Iterable[Any]) -> list[AsyncJob]:
@@ -170,7 +189,7 @@ class AsyncClient:
         all_wishes = (self._wish(job, _payload_of_call(call)) for call in calls)
         waiting = batches(all_wishes, lambda wish: len(wish.payload), most=BATCH_JOBS)
         while some := list(itertools.islice(waiting, BATCHES_UNDER_WAY)):
-            codec = self._codec_for(job)
+            codec = self.codec_for(job)
             handles = await asyncio.gather(*(self._send(wishes, codec) for wishes in some))
             yield list(itertools.chain.from_iterable(handles))
 
@@ -179,11 +198,23 @@ class AsyncClient:
         (handle,) = await self._send([self._wish(job_type, payload, job_id)], self._codec)
         return handle
 
-    def _codec_for(self, job: JobType) -> Codec | None:
-        """Return the codec of the function's own app, or else the client's."""
-        return (job.codec if isinstance(job, JobFunction) else None) or self._codec
-
     def _wish(self, job: JobType, payload: bytes, job_id: str = "") -> Submission:
+        job_id = job_id or self.new_id()
+        job_type = job.name if isinstance(job, JobFunction) else job
+        codec = self.codec_for(job)
+        if codec is not None and self._options.unique is not None:
+            check_unique(self._options.unique, job_id)
+        payload = sealed_payload(codec, payload, job_id, job_type)
+        if len(payload) > self._max_payload_bytes + 16:
+            raise JobRefused(
+                job_id,
+                "payload",
+                f"{len(payload):,} bytes; at most {self._max_payload_bytes:,} are accepted; "
+                "store the data elsewhere and send its address",
+            )
+        return self._named(job, payload, job_id)
+
+    def _named(self, job: JobType, payload: bytes, job_id: str) -> Submission:
         job_type, options = (job, self._options)
         if isinstance(job, JobFunction):
             handler = job.handler
@@ -196,20 +227,6 @@ class AsyncClient:
                 effects=handler.effects if options.effects is None else options.effects,
             )
         assert isinstance(job_type, str)
-        job_id = job_id or timed_id(
-            self._environment.wall(), int.from_bytes(self._environment.token_bytes(10))
-        )
-        codec = self._codec_for(job)
-        if codec is not None and options.unique is not None:
-            check_unique(options.unique, job_id)
-        payload = sealed_payload(codec, payload, job_id, job_type)
-        if len(payload) > self._max_payload_bytes + 16:
-            raise JobRefused(
-                job_id,
-                "payload",
-                f"{len(payload):,} bytes; at most {self._max_payload_bytes:,} are accepted; "
-                "store the data elsewhere and send its address",
-            )
         return Submission(job_id, job_type, payload, **options.fields())
 
     async def _send(self, wishes: Sequence[Submission], codec: Codec | None) -> list[AsyncJob]:

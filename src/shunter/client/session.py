@@ -42,13 +42,14 @@ from shunter.wire.messages import (
     Outcomes,
     Refusal,
     RefusalCode,
+    SchedulesListed,
     Standing,
     WorkersListed,
     decode,
 )
 from shunter.wire.parts import WHOLE_BYTES, ByteBudget
 
-Answer = Accepted | Fetched | JobsListed | WorkersListed | Standing
+Answer = Accepted | Fetched | JobsListed | WorkersListed | Standing | SchedulesListed
 
 _ANSWERS: dict[Kind, type[Answer]] = {
     Kind.ACCEPTED: Accepted,
@@ -56,6 +57,7 @@ _ANSWERS: dict[Kind, type[Answer]] = {
     Kind.LIST: JobsListed,
     Kind.WORKERS: WorkersListed,
     Kind.STATUS: Standing,
+    Kind.SCHEDULES: SchedulesListed,
 }
 
 

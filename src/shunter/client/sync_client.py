@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from shunter.client.addresses import checked_addresses
 from shunter.client.async_client import AsyncClient, JobType
 from shunter.client.handle import AsyncJob, value_of
+from shunter.client.schedules import AsyncSchedules, Schedules
 from shunter.codec import Codec
 from shunter.model.job import Job, Status
 from shunter.model.submission import Receipt
@@ -110,6 +111,13 @@ class Client:
     def unserved(self) -> tuple[str, ...]:
         """The types last submitted that no worker does yet."""
         return self._async.unserved
+
+    @property
+    def schedules(self) -> Schedules[SubmittedJob]:
+        """The schedules by which jobs are made again and again."""
+        asynchronous = self._async
+        inner = AsyncSchedules(asynchronous._session.ask, asynchronous, self.job_handle)
+        return Schedules(inner, self._do)
 
     def submit(self, job: JobType, /, *args: Any, **kwargs: Any) -> SubmittedJob:
         """Submit one job; when this returns, it is stored."""

@@ -33,6 +33,9 @@ class WorkerLink(Protocol):
     def send_pong(self, worker_id: str, beat: int) -> None:
         """Answer a heartbeat whose renewal is committed."""
 
+    def send_note(self, worker_id: str, text: str) -> None:
+        """Have the worker log something, if its protocol has room for that."""
+
 
 class ClientLink(Protocol):
     """How a dispatcher tells clients of one gateway; what can't be delivered may be fetched."""

@@ -62,6 +62,7 @@ from shunter.model.presence import Company
 from shunter.model.report import Advance, Held, Report
 from shunter.model.scope import EVERYTHING, JobScope
 from shunter.model.submission import Submission
+from shunter.model.worker import Handler
 from shunter.store.port import Batch, Committed, Store
 
 T = TypeVar("T")
@@ -94,6 +95,7 @@ class Dispatcher:
         self.rules = rules
         self.now = now
         self.turns = 0
+        self.schedules_known = 0
         self.state = DispatcherState(dispatcher_id, rules, jitter=jitter)
         self.counters = self.state.counters
         self.view = DispatcherView(self.state)
@@ -102,6 +104,7 @@ class Dispatcher:
         self.store_health = StoreHealth(now)
         self._on_store_error = on_store_error
         self._clients: dict[str, ClientLink] = {}
+        self._registered: dict[str, tuple[Handler, ...]] = {}
         self._inbox = Arrivals()
         self._submissions_waiting = 0
         self._wake = asyncio.Event()
@@ -158,8 +161,24 @@ class Dispatcher:
     def introduce(self, arrival: WorkerRegistered) -> None:
         """Let a worker in, or in again."""
         self._forget_words_of(arrival.worker.id)
+        worker = arrival.worker
+        if worker.kind.traits.lists_jobs:
+            self._registered[worker.id] = worker.handlers
+            if any(handler.schedule is not None for handler in worker.handlers):
+                bare = tuple(replace(handler, schedule=None) for handler in worker.handlers)
+                arrival = replace(arrival, worker=replace(worker, handlers=bare))
         self._inbox.membership.append(replace(arrival, received=self.now()))
         self._wake.set()
+
+    def take_registered(self) -> dict[str, tuple[Handler, ...]]:
+        """Return what workers do that came since the last call, for the schedules they declare."""
+        taken, self._registered = self._registered, {}
+        return taken
+
+    def tell_worker(self, worker_id: str, text: str) -> None:
+        """Have a worker log something, if it is connected here."""
+        if (member := self.state.members.get(worker_id)) is not None:
+            member.link.send_note(worker_id, text)
 
     def leave(self, worker_id: str) -> None:
         """Give nothing more to a worker that its gateway has lost."""

@@ -91,6 +91,7 @@ def admit(
         else None,
         effects=None if effects is None else Effects(effects),
         reply_to=submitter.reply_to if submission.reply else None,
+        scheduled=submission.scheduled,
     )
 
 
@@ -141,6 +142,8 @@ def _time_faults(submission: Submission) -> Iterator[tuple[str, str]]:
         yield "delay", f"found {submission.delay}; send 0 to {MAX_SECONDS:.0f} seconds"
     if submission.not_before is not None and (fault := moment_fault(submission.not_before)):
         yield "not_before", fault
+    if submission.scheduled is not None and (fault := moment_fault(submission.scheduled)):
+        yield "scheduled", fault
     if submission.place_within is not None and not 0 < submission.place_within <= MAX_SECONDS:
         yield "place_within", f"found {submission.place_within:g}; send seconds above 0"
     if submission.delay is not None and submission.not_before is not None:

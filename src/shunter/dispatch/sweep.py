@@ -12,7 +12,9 @@ from typing import Any
 
 from shunter.dispatch.alarm_clock import AlarmClock
 from shunter.dispatch.arrivals import Survey, WorkerLink
+from shunter.dispatch.declarations import Declarations
 from shunter.dispatch.dispatcher import Dispatcher
+from shunter.dispatch.tick_sweep import TickSweep
 from shunter.model.job import Job, Status
 from shunter.model.presence import Company, HostClock, Presence, Skews
 from shunter.model.report import Held
@@ -128,6 +130,12 @@ async def purge(dispatcher: Dispatcher) -> int:
     """Delete a few jobs that ended longer ago than their retention; return how many."""
     before = dispatcher.now() - dispatcher.rules.retention
     return await dispatcher.store.purge(ended_before=before, limit=PURGED_AT_ONCE)
+
+
+async def tick(ticks: TickSweep, declarations: Declarations) -> None:
+    """Make jobs of ticks that have come, of schedules that clients put and that apps declare."""
+    await ticks.sweep()
+    await declarations.sweep()
 
 
 Sweep = Callable[[Dispatcher], Coroutine[Any, Any, None]]

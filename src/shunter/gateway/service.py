@@ -11,7 +11,9 @@ import zmq
 
 from shunter.dispatch import sweep
 from shunter.dispatch.alarm_clock import AlarmClock
+from shunter.dispatch.declarations import Declarations
 from shunter.dispatch.dispatcher import Dispatcher, heed_cancellation
+from shunter.dispatch.tick_sweep import TickSweep
 from shunter.errors import JobError, SettingsError, StoreError
 from shunter.gateway.callbacks import CallbackCaller
 from shunter.gateway.clocks import SteadyClock, host_clock
@@ -49,6 +51,7 @@ from shunter.store.port import Store
 from shunter.store.registry import store_mark
 
 ALARM_SECONDS = 0.1
+TICK_SECONDS = 0.1
 CATCH_UP_SECONDS = 0.5
 SWEEP_SECONDS = 1.0
 LEAST_REFRESH_SECONDS = 0.1
@@ -129,6 +132,10 @@ class Service:
             tls=caller_files_of(settings.auth),
             environment=environment,
         )
+        self._ticks = TickSweep(self.dispatcher, new_id=self._new_id, tell=self._note_schedule)
+        self._declarations = Declarations(
+            self.dispatcher, self._ticks.timetable, tell=self._note_schedule
+        )
         self._gate: CurveGate | None = None
         trusted = CallerFiles(ca=settings.auth.ca_file)  # strangers are shown no certificate
         self._messenger = CallbackCaller(self.dispatcher, tls=trusted, environment=environment)
@@ -167,6 +174,7 @@ class Service:
             tasks = [
                 group.create_task(self.dispatcher.run()),
                 group.create_task(self._every(ALARM_SECONDS, self._ring_alarms)),
+                group.create_task(self._every(TICK_SECONDS, self._tick)),
                 group.create_task(self._every(CATCH_UP_SECONDS, self._catch_up)),
                 group.create_task(self._every(SWEEP_SECONDS, self._sweep)),
                 group.create_task(self._every(PRESENCE_SECONDS, self._meet_others)),
@@ -174,6 +182,7 @@ class Service:
                 group.create_task(self._every(HOUSEKEEPING_SECONDS, self._keep_house)),
                 group.create_task(self._frontend.answer_questions()),
                 group.create_task(self._frontend.cancel_audited()),
+                group.create_task(self._frontend.carry_out_schedules()),
                 group.create_task(self._watch()),
             ]
             if self._keys.is_on:
@@ -218,6 +227,7 @@ class Service:
             new_id=self._new_id,
             hosts=allowed_hosts([*http.allowed_hosts, http.host], "http.allowed_hosts"),
             keys=self._keys,
+            declarations=self._declarations,
         )
         return self._environment.http_server(
             app,
@@ -318,6 +328,9 @@ class Service:
             self._udp.tick()
         await sweep.watch_the_clock(self.dispatcher, self._alarm_clock)
 
+    async def _tick(self) -> None:
+        await sweep.tick(self._ticks, self._declarations)
+
     async def _sweep(self) -> None:
         self.dispatcher.expect_waiting()
         self.dispatcher.heard([*self._backend.plain_worker_ids(), *self._udp.worker_ids()])
@@ -371,6 +384,9 @@ class Service:
 
     def _store_failed(self, error: StoreError) -> None:
         self._log.error("the store fails, trying again", action="store", error=str(error))
+
+    def _note_schedule(self, name: str, text: str) -> None:
+        self._log.warning(text, action="schedule", schedule=name)
 
     def _refused(self, worker_id: str, error: JobError) -> None:
         self._refusals.note(worker_id, type(error).__name__, str(error))

@@ -169,6 +169,7 @@ class Job(Struct, frozen=True, kw_only=True, omit_defaults=True):
     `namespace` is that of the submitter's key, and says who may see the job (`scope.py`).
     `unique_key` is the key while the job has it, and `unique` the rule by which it gives it up.
     `effects` is None until somebody has said it, the handler at the latest when the job starts.
+    `scheduled` is the tick that the job of a schedule stands for (`schedule.py`).
     """
 
     id: str
@@ -205,3 +206,4 @@ class Job(Struct, frozen=True, kw_only=True, omit_defaults=True):
     cancel_requested: bool = False
     log: str = ""
     history: tuple[PastAttempt, ...] = ()
+    scheduled: float | None = None

@@ -30,6 +30,7 @@ class Submission(Struct, frozen=True, array_like=True, forbid_unknown_fields=Tru
     callback: Callback | None = None
     reply: bool = True
     place_within: float | None = None
+    scheduled: float | None = None
     effects: str | None = None
     unique: Unique | None = None
 

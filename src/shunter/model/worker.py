@@ -12,6 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from shunter.model.retry import Retry
+from shunter.model.schedule import ScheduleTerms
 
 PLAIN_PREFIX = "plain:"
 """Ids of workers that know only the plain level begin so; they can't be told to stop."""
@@ -67,6 +68,17 @@ MAX_WORKERS = 10_000
 """How many workers of all kinds one dispatcher lets in."""
 
 
+class DeclaredSchedule(Struct, frozen=True, omit_defaults=True):
+    """When jobs of a handler are made by themselves, and with which payload.
+
+    `started` is when the worker's process began.
+    """
+
+    terms: ScheduleTerms
+    payload: bytes = b""
+    started: float = 0.0
+
+
 class Handler(Struct, frozen=True, omit_defaults=True):
     """A type of job that a worker does, and what it wants for jobs that say nothing else.
 
@@ -79,6 +91,7 @@ class Handler(Struct, frozen=True, omit_defaults=True):
     retry: Retry | None = None
     effects: str | None = None
     concurrency: int = 1
+    schedule: DeclaredSchedule | None = None
 
 
 class Worker(Struct, frozen=True, kw_only=True, omit_defaults=True):

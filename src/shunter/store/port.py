@@ -203,9 +203,17 @@ class Store(Protocol):
         """Write that a dispatcher is here, and return all that were here in the last day."""
 
     async def records(
-        self, kind: RecordKind, *, before: str | None = None, limit: int | None = None
+        self,
+        kind: RecordKind,
+        *,
+        before: str | None = None,
+        limit: int | None = None,
+        names: Sequence[str] | None = None,
     ) -> list[Record]:
-        """Return records of one kind by falling names, at most `limit`, from behind `before`."""
+        """Return records of one kind by falling names, at most `limit`, from behind `before`.
+
+        With `names`, only those of these that are there.
+        """
 
     async def swap_records(self, records: Sequence[Record]) -> list[bool]:
         """Compare and swap: write each record whose stored revision is the one before its own.

@@ -63,6 +63,10 @@ class InlineContext:
     def attempt(self) -> int:
         return self._job.attempt
 
+    @property
+    def scheduled(self) -> float | None:
+        return self._job.scheduled
+
     def progress(self, done: float, total: float | None = None, note: str = "") -> None:
         sealed = self._seal.note(note) if note else ""
         self._worker.advance(Advance(self._job.id, self._job.attempt, done, total, sealed))
@@ -121,6 +125,8 @@ class InlineWorker:
 
     def send_pong(self, worker_id: str, beat: int) -> None: ...
 
+    def send_note(self, worker_id: str, text: str) -> None: ...
+
     def send_taken(self, worker_id: str, batches: Sequence[int]) -> None: ...
 
     # ---- what the sandbox and contexts ask
@@ -133,7 +139,7 @@ class InlineWorker:
             kind=WorkerKind.FULL,
             hostname="sandbox",
             port=0,
-            handlers=self._app.handlers(),
+            handlers=self._app.declared_handlers(now),
             max_jobs=1,
             registered=now,
             last_pinged=now,

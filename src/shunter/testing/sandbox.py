@@ -11,6 +11,8 @@ import random
 from collections.abc import Iterable
 from typing import Any
 
+from msgspec.structs import replace
+
 from shunter.app import App, JobFunction, payload_of
 from shunter.client.async_client import JobOptions
 from shunter.client.handle import value_of
@@ -21,10 +23,13 @@ from shunter.client.opening import (
     opened_outcome,
     sealed_payload,
 )
+from shunter.client.schedules import AsyncSchedules, Schedules
 from shunter.codec import Codec
 from shunter.dispatch import sweep
+from shunter.dispatch.declarations import Declarations
 from shunter.dispatch.dispatcher import Dispatcher
 from shunter.dispatch.rules import Rules
+from shunter.dispatch.tick_sweep import TickSweep
 from shunter.errors import JobNotFound, JobRefused, ResultTimeout, UniqueKeyTaken
 from shunter.model.identity import timed_id
 from shunter.model.job import Job, Status
@@ -107,6 +112,10 @@ class Sandbox:
         self.callbacks: list[tuple[str, str]] = []
         self.dispatcher.serve_callbacks(self)
         self._options = JobOptions()
+        self._ticks = TickSweep(self.dispatcher, new_id=self.new_id, look_seconds=0.0)
+        self._declarations = Declarations(
+            self.dispatcher, self._ticks.timetable, tell=lambda name, text: None
+        )
 
     def __enter__(self) -> Sandbox:
         self.worker.open()
@@ -130,14 +139,32 @@ class Sandbox:
         view.__dict__ = {**self.__dict__, "_options": JobOptions(**options)}
         return view
 
+    @property
+    def schedules(self) -> Schedules[SandboxJob]:
+        """The schedules by which jobs are made as time passes; with the methods of a client's."""
+        ask = SandboxSession(self).ask
+        return Schedules(AsyncSchedules(ask, self, lambda job_id: SandboxJob(self, job_id)), finish)
+
+    def template(self, job: str | JobFunction[..., Any], payload: bytes) -> Submission:
+        """Return a job as it would be submitted, but without a name and without sealing it."""
+        job_type = job if isinstance(job, str) else job.name
+        return Submission("", job_type, payload, **self._options.fields())
+
+    def codec_for(self, job: str | JobFunction[..., Any]) -> Codec | None:
+        """That of the app."""
+        return self.codec
+
+    def new_id(self) -> str:
+        """Return a name that no other job has."""
+        return timed_id(self.clock(), self._random.getrandbits(80))
+
     def submit(self, job: str | JobFunction[..., Any], /, *args: Any, **kwargs: Any) -> SandboxJob:
         """Submit a job; nothing runs before `run()`, `advance()` or `result()`."""
-        job_type = job if isinstance(job, str) else job.name
-        job_id = timed_id(self.clock(), self._random.getrandbits(80))
-        if self.codec is not None and self._options.unique is not None:
-            check_unique(self._options.unique, job_id)
-        payload = sealed_payload(self.codec, payload_of(*args, **kwargs), job_id, job_type)
-        wish = Submission(job_id, job_type, payload, **self._options.fields())
+        wish, job_id = self.template(job, payload_of(*args, **kwargs)), self.new_id()
+        if self.codec is not None and wish.unique is not None:
+            check_unique(wish.unique, job_id)
+        payload = sealed_payload(self.codec, wish.payload, job_id, wish.type)
+        wish = replace(wish, id=job_id, payload=payload)
         receipts: list[Receipt] = []
         self.dispatcher.submit([wish], receipts.extend)
         finish(self.dispatcher.turn())
@@ -174,6 +201,7 @@ class Sandbox:
     def run(self) -> None:
         """Do all that can be done without time passing."""
         for _ in range(MAX_TURNS):
+            finish(sweep.tick(self._ticks, self._declarations))
             if finish(sweep.ring_alarms(self.dispatcher)) or self.dispatcher.has_work:
                 finish(self.dispatcher.turn())
             elif not self.worker.work():
@@ -185,7 +213,8 @@ class Sandbox:
         until = self.clock() + seconds
         while True:
             self.run()
-            due = finish(self.store.next_alarm())
+            alarm, look = finish(self.store.next_alarm()), self._ticks.timetable.next_look
+            due = min((at for at in (alarm, look) if at is not None), default=None)
             if due is None or due > until:
                 break
             self.clock.advance_to(due)

@@ -6,12 +6,16 @@ the handler's code names. Asked for results, it lets jobs run first.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from shunter.client.session import Answer
+from shunter.dispatch.arrivals import Submitter
+from shunter.dispatch.schedule_book import ScheduleBook
 from shunter.errors import ShunterError
-from shunter.model.submission import Receipt
+from shunter.gateway.schedule_orders import answer_question, carry_out
+from shunter.model.scope import EVERYTHING
+from shunter.model.submission import Receipt, Submission
 from shunter.store.port import JobQuery
 from shunter.testing.finish import finish
 from shunter.wire.messages import (
@@ -24,6 +28,8 @@ from shunter.wire.messages import (
     Kind,
     Message,
     Outcome,
+    ScheduleOrder,
+    SchedulesAsked,
     Standing,
     Submit,
     WorkersListed,
@@ -39,12 +45,20 @@ class SandboxSession:
     def __init__(self, sandbox: Sandbox) -> None:
         self._sandbox = sandbox
         self._dispatcher, self._store = sandbox.dispatcher, sandbox.store
+        self._book = ScheduleBook(sandbox.dispatcher, new_id=sandbox.new_id, submit=self._submit)
         self._last = 0
         self.addresses: tuple[str, ...] = ("the sandbox",)
         self.unserved: tuple[str, ...] = ()
 
     def close(self) -> None:
         """Nothing is open."""
+
+    async def _submit(self, jobs: Sequence[Submission], namespace: str) -> Sequence[Receipt]:
+        receipts: list[Receipt] = []
+        submitter = Submitter(namespace=namespace)
+        self._dispatcher.submit(jobs, receipts.extend, submitter=submitter)
+        await self._dispatcher.turn()
+        return receipts
 
     async def ask(self, kind: Kind, body: Callable[[int], Message]) -> Answer:
         """Answer a request at once."""
@@ -89,5 +103,9 @@ class SandboxSession:
                 backlog = tuple((b.type, b.status, b.count) for b in finish(self._store.backlog()))
                 counters = dict(self._dispatcher.counters)
                 return Standing(self._last, self._dispatcher.id, backlog, counters)
+            case SchedulesAsked() as asked:
+                return await answer_question(self._book, EVERYTHING, asked)
+            case ScheduleOrder() as order:
+                return await carry_out(self._book, EVERYTHING, order)
             case _:
                 raise ShunterError(f"{kind} is nothing that a client asks for")

@@ -304,6 +304,7 @@ class JobDocument(Document, frozen=True, kw_only=True):
     replacements: int
     cancel_requested: bool
     history: tuple[PastAttempt, ...]
+    scheduled: float | None
     log: str | UnsetType = UNSET
 
 

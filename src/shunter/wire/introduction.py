@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 from shunter.model.identity import NAME_RULE, is_name
 from shunter.model.limits import option_faults
-from shunter.model.worker import MAX_HANDLERS, PLAIN_PREFIX
+from shunter.model.schedule import MAX_DECLARED_BYTES, terms_faults
+from shunter.model.worker import MAX_HANDLERS, PLAIN_PREFIX, DeclaredSchedule
 from shunter.wire.messages import PROTOCOL_VERSION, Hello
 
 MAX_SLOTS = 100_000
@@ -40,3 +41,13 @@ def _faults(hello: Hello) -> Iterator[str]:
             effects=handler.effects,
         ):
             yield f"handlers: {handler.type[:64]}: {field}: {reason}"
+        if handler.schedule is not None:
+            yield from _schedule_faults(handler.type, handler.schedule)
+
+
+def _schedule_faults(job_type: str, schedule: DeclaredSchedule) -> Iterator[str]:
+    for field, reason in terms_faults(schedule.terms):
+        yield f"handlers: {job_type[:64]}: schedule: {field}: {reason}"
+    if len(schedule.payload) > MAX_DECLARED_BYTES:
+        found = f"found {len(schedule.payload):,} bytes"
+        yield f"handlers: {job_type[:64]}: schedule: payload: {found}; send {MAX_DECLARED_BYTES:,}"

@@ -16,6 +16,7 @@ from shunter.errors import ProtocolError
 from shunter.model.job import Failure, Job, Status
 from shunter.model.report import Advance, Held, Report
 from shunter.model.retry import Retry
+from shunter.model.schedule import Schedule, ScheduleDraft
 from shunter.model.submission import Receipt, Submission
 from shunter.model.worker import Handler, Worker
 
@@ -42,6 +43,8 @@ class Kind(StrEnum):
     LIST = "LIST"
     WORKERS = "WORKERS"
     STATUS = "STATUS"
+    SCHEDULES = "SCHEDULES"
+    SCHEDULE = "SCHEDULE"
     ERROR = "ERROR"
     BUSY = "BUSY"
     OFFER = "OFFER"
@@ -108,6 +111,7 @@ class Assignment(Message, frozen=True):
     payload: bytes
     timeout: float | None
     run: str | None
+    scheduled: float | None = None
     retry: Retry | None = None
     failures: int = 0
 
@@ -276,6 +280,57 @@ class Standing(Message, frozen=True):
     dispatcher_id: str
     backlog: tuple[tuple[str, Status, int], ...]
     counters: dict[str, int]
+
+
+class SchedulesAsked(Message, frozen=True):
+    """SCHEDULES: which schedules to show, by falling names; with a `name`, that one, in full."""
+
+    request: int
+    name: str | None = None
+    namespace: str | None = None
+    before: str | None = None
+    limit: int = 100
+
+
+class ScheduleVerb(StrEnum):
+    """What to do with a schedule."""
+
+    PUT = "put"
+    PAUSE = "pause"
+    RESUME = "resume"
+    TRIGGER = "trigger"
+    BACKFILL = "backfill"
+    REMOVE = "remove"
+
+
+class ScheduleOrder(Message, frozen=True):
+    """SCHEDULE: put one, pause it, let it go on, have it make jobs, remove it.
+
+    `draft` is what to put. `job_id` names the job to trigger, so that it is one, however often the
+    order is sent; `begin` and `end` say which ticks to backfill.
+    """
+
+    request: int
+    verb: ScheduleVerb
+    name: str
+    namespace: str | None = None
+    draft: ScheduleDraft | None = None
+    job_id: str = ""
+    begin: float | None = None
+    end: float | None = None
+
+
+class SchedulesListed(Message, frozen=True):
+    """The answer to both: schedules as they are now, and the jobs that were made.
+
+    `next` is the `before` of the next page. A receipt with a reason says what was wrong.
+    """
+
+    request: int
+    schedules: tuple[Schedule, ...] = ()
+    job_ids: tuple[str, ...] = ()
+    next: str | None = None
+    refusal: Receipt | None = None
 
 
 class RefusalCode(StrEnum):

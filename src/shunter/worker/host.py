@@ -48,7 +48,8 @@ class WorkerHost:
         pool: Callable[..., ProcessPool],
     ) -> None:
         self._environment, self._grace = environment, settings.grace
-        self._types = tuple(handler.type for handler in app.handlers())
+        self._handlers = app.declared_handlers(environment.wall())
+        self._types = tuple(handler.type for handler in self._handlers)
         if len(self._types) > MAX_HANDLERS:
             raise AppError(
                 f"the app has {len(self._types)} types of job, and a worker may do {MAX_HANDLERS}; "

@@ -47,6 +47,7 @@ def taken(wish: Submission, handler: Handler | None = None, **rules: object) -> 
         ({"delay": -1.0}, "delay"),
         ({"delay": math.nan}, "delay"),
         ({"not_before": math.inf}, "not_before"),
+        ({"scheduled": -1.0}, "scheduled"),
         ({"delay": 1.0, "not_before": 1.0}, "delay"),
         ({"unique_key": ""}, "unique_key"),
         ({"unique_key": "k" * 513}, "unique_key"),

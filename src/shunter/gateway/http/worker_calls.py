@@ -117,6 +117,9 @@ class HttpWorkers:
     def send_taken(self, worker_id: str, batches: Sequence[int]) -> None:
         """Reports that come by HTTP are answered by their own response."""
 
+    def send_note(self, worker_id: str, text: str) -> None:
+        """There is no room for notes; a worker that declares schedules is told in the answer."""
+
     def send_pong(self, worker_id: str, beat: int) -> None:
         """HTTP workers have no heartbeat of their own."""
 

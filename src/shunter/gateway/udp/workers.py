@@ -131,6 +131,9 @@ class UdpWorkers:
         for number in batches:
             self._confirm(number)
 
+    def send_note(self, worker_id: str, text: str) -> None:
+        """There is no room for notes, nor for what they are about."""
+
     def send_pong(self, worker_id: str, beat: int) -> None:
         """Heartbeats want no answer."""
 
@@ -242,6 +245,7 @@ def _task(job: Job, task_id: TaskId) -> PerformTask:
         attempt=job.attempt,
         timeout=job.execution.timeout,
         job_id=job.id,
+        scheduled=job.scheduled,
     )
 
 

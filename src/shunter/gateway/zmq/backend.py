@@ -383,6 +383,10 @@ class Backend:
         if identity := self._identities.get(worker_id):
             self.socket.send([identity, *full(Kind.TAKEN, Taken(tuple(batches)))])
 
+    def send_note(self, worker_id: str, text: str) -> None:
+        if (identity := self._identities.get(worker_id)) is not None:
+            self.socket.send([identity, *full(Kind.ERROR, Refusal(0, text))])
+
     def send_pong(self, worker_id: str, beat: int) -> None:
         if identity := self._identities.get(worker_id):
             pong = Pong(beat, self._dispatcher.id, self._store, self._max_result_bytes)
@@ -424,6 +428,7 @@ def _assignment(job: Job) -> Assignment:
         job.payload,
         job.execution.timeout,
         job.run,
+        job.scheduled,
         job.retry,
         job.failures,
     )

@@ -9,15 +9,19 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TypeVar
 
 from shunter.dispatch.arrivals import Submitter
 from shunter.dispatch.dispatcher import Dispatcher
+from shunter.dispatch.schedule_book import ScheduleBook
 from shunter.errors import ProtocolError, StoreError
 from shunter.gateway.audit_log import AuditLog
+from shunter.gateway.committed_jobs import submit_and_wait
 from shunter.gateway.key_list import KeyList
 from shunter.gateway.zmq.backend import PONG_IS_NO_JOB
 from shunter.gateway.zmq.questions import Questions, memory_is_full
+from shunter.gateway.zmq.schedule_line import ScheduleLine
 from shunter.gateway.zmq.undelivered_results import UndeliveredResults
 from shunter.model.job import DEFAULT_TYPE, Job, ReplyTo, Status
 from shunter.model.key import Action, Key
@@ -32,6 +36,7 @@ from shunter.wire.batching import batches
 from shunter.wire.frames import Full, Plain, bytes_of, document_of, full, plain_error
 from shunter.wire.messages import (
     Accepted,
+    Busy,
     Cancel,
     Kind,
     Outcome,
@@ -66,6 +71,7 @@ NEEDED = {
     Kind.DECLINE: Action.SEE_JOBS,
     Kind.WORKERS: Action.SEE_SYSTEM,
     Kind.STATUS: Action.SEE_SYSTEM,
+    Kind.SCHEDULES: Action.SEE_JOBS,
 }
 """What a client's key must permit; all else is about submitting."""
 
@@ -102,8 +108,10 @@ class Frontend:
             on_undelivered=self._count_undelivered,
             environment=environment,
         )
-        self._questions = Questions(dispatcher, lambda: self._parts.is_clogged)
         self._audit = AuditLog(dispatcher, new_id=new_id)
+        book = ScheduleBook(dispatcher, new_id=new_id, submit=partial(submit_and_wait, dispatcher))
+        self._questions = Questions(dispatcher, book, lambda: self._parts.is_clogged)
+        self._schedules = ScheduleLine(book, self._audit)
         self._audited: asyncio.Queue[tuple[bytes, Key | None, Cancel, Release]] = asyncio.Queue()
         self._undelivered = UndeliveredResults()
         self._unanswered: set[tuple[bytes, int]] = set()
@@ -229,14 +237,20 @@ class Frontend:
                 else:
                     self._unless_store_fails(self._cancel, identity, scope, cancel, release)
             elif kind in self._questions:
-                for asker, busy in self._questions.put(identity, scope, kind, body):
-                    self._dispatcher.counters["questions_put_off"] += 1
-                    self._send_frames(asker, full(Kind.BUSY, busy))
+                self._put_off(self._questions.put(identity, scope, kind, body))
+            elif kind is Kind.SCHEDULE:
+                self._put_off(self._schedules.put(identity, self._keys.of(identity), body))
             else:
                 raise ProtocolError(f"{kind} is not for a client to send")
         except ProtocolError as error:
             self._refusals.note(peer_name(identity), "message", str(error))
             self._refuse(identity, 0, str(error))
+
+    def _put_off(self, displaced: Sequence[tuple[bytes, Busy]]) -> None:
+        """Have clients come again later for whom there is no room in line."""
+        for asker, busy in displaced:
+            self._dispatcher.counters["questions_put_off"] += 1
+            self._send_frames(asker, full(Kind.BUSY, busy))
 
     def _unless_store_fails(
         self,
@@ -305,6 +319,21 @@ class Frontend:
             else:
                 scope = scope_of(key)
                 self._unless_store_fails(self._cancel, identity, scope, cancel, release)
+
+    async def carry_out_schedules(self) -> None:
+        """Do what clients order about schedules, for ever, each in its turn."""
+        while True:
+            identity, order = await self._schedules.next()
+            try:
+                answer = await self._schedules.carry_out(order)
+            except ProtocolError as error:
+                self._refusals.note(peer_name(identity), "message", str(error))
+                self._refuse(identity, request_of(order.body), str(error))
+            except StoreError as error:
+                code = RefusalCode.STORE_FAILS
+                self._refuse(identity, request_of(order.body), str(error), code)
+            else:
+                self._send_frames(identity, full(Kind.SCHEDULES, answer))
 
     # ---- questions
 

@@ -15,7 +15,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from shunter.dispatch.dispatcher import Dispatcher
+from shunter.dispatch.schedule_book import ScheduleBook
 from shunter.errors import ProtocolError
+from shunter.gateway.schedule_orders import answer_question
 from shunter.model.job import Job
 from shunter.model.redaction import redacted_callback
 from shunter.model.scope import JobScope
@@ -33,6 +35,7 @@ from shunter.wire.messages import (
     Kind,
     Message,
     Outcome,
+    SchedulesAsked,
     Standing,
     WorkersListed,
     decode,
@@ -68,9 +71,11 @@ class Question(Struct, frozen=True):
 class Questions:
     """The questions of all clients of one dispatcher."""
 
-    def __init__(self, dispatcher: Dispatcher, is_clogged: Callable[[], bool]) -> None:
+    def __init__(
+        self, dispatcher: Dispatcher, book: ScheduleBook, is_clogged: Callable[[], bool]
+    ) -> None:
         """`is_clogged` says whether results that wait for clients take all their memory."""
-        self._dispatcher = dispatcher
+        self._dispatcher, self._book = dispatcher, book
         self._is_clogged = is_clogged
         self._waiting: FairQueue[Question] = FairQueue(BOUNDS)
         self._has_some = asyncio.Event()
@@ -79,6 +84,7 @@ class Questions:
             Kind.LIST: self._list,
             Kind.WORKERS: self._workers,
             Kind.STATUS: self._status,
+            Kind.SCHEDULES: self._schedules,
         }
 
     def __contains__(self, kind: Kind) -> bool:
@@ -183,6 +189,10 @@ class Questions:
             dict(self._dispatcher.counters),
         )
         return Kind.STATUS, standing, False
+
+    async def _schedules(self, body: bytes, scope: JobScope) -> Answer:
+        asked = decode(body, SchedulesAsked)
+        return Kind.SCHEDULES, await answer_question(self._book, scope, asked), False
 
 
 def fitting(workers: Sequence[Worker]) -> tuple[Worker, ...]:

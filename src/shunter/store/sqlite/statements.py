@@ -251,6 +251,11 @@ RECORDS = """
     SELECT name, revision, doc FROM records
     WHERE kind = ?1 AND (?2 IS NULL OR name < ?2) ORDER BY name DESC LIMIT ?3"""
 
+NAMED_RECORDS = """
+    SELECT name, revision, doc FROM records
+    WHERE kind = ?1 AND (?2 IS NULL OR name < ?2) AND name IN (SELECT value FROM json_each(?4))
+    ORDER BY name DESC LIMIT ?3"""
+
 MAKE_RECORD = """
     INSERT INTO records (kind, name, revision, doc) VALUES (?1, ?2, ?3, ?4)
     ON CONFLICT DO NOTHING"""

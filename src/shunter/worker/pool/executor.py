@@ -64,6 +64,10 @@ class RunContext:
     def attempt(self) -> int:
         return self._job.attempt
 
+    @property
+    def scheduled(self) -> float | None:
+        return self._job.scheduled
+
     def progress(self, done: float, total: float | None = None, note: str = "") -> None:
         if self._run_state.key == self._key:
             sealed = self._seal.note(note).encode() if note else b""

@@ -59,6 +59,10 @@ class SharedRun:
         return self.job.type
 
     @property
+    def scheduled(self) -> float | None:
+        return self.job.scheduled
+
+    @property
     def run_id(self) -> str:
         return self.job.run or self.job.job_id
 

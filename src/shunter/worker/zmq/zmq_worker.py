@@ -218,7 +218,7 @@ class ZmqWorker(WorkerHost):
         hello = Hello(
             self.id,
             self.incarnation,
-            self._app.handlers(),
+            self._handlers,
             self._settings.pool.slots,
             number,
             hostname=self._environment.hostname(),
