@@ -122,10 +122,15 @@ class Placement:
             )
 
     def _slot(self, worker_id: str, job_id: str | None = None) -> WorkerSlot:
-        kind = self._state.members[worker_id].worker.kind
+        member = self._state.members[worker_id]
+        kind = member.worker.kind
         if kind.traits.is_shared:
             assert job_id is not None
             return WorkerSlot(worker_id, place=self._state.roster.number(worker_id, job_id))
         if kind.traits.lists_jobs:
-            return WorkerSlot(worker_id, expiry_grace=self._rules.expiry_grace)
+            return WorkerSlot(
+                worker_id,
+                expiry_grace=self._rules.expiry_grace,
+                at_most_once=member.at_most_once,
+            )
         return WorkerSlot(worker_id, presumed_dead_after=self._rules.presumed_dead_after(kind))

@@ -16,7 +16,13 @@ from msgspec.structs import replace
 from shunter.app import App, JobFunction, payload_of
 from shunter.client.async_client import JobOptions
 from shunter.client.handle import value_of
-from shunter.client.opening import is_same_call, opened_job, opened_outcome, sealed_payload
+from shunter.client.opening import (
+    check_unique,
+    is_same_call,
+    opened_job,
+    opened_outcome,
+    sealed_payload,
+)
 from shunter.client.schedules import AsyncSchedules, Schedules
 from shunter.codec import Codec
 from shunter.dispatch import sweep
@@ -112,6 +118,7 @@ class Sandbox:
         )
 
     def __enter__(self) -> Sandbox:
+        self.worker.open()
         finish(self.store.open())
         self.worker.introduce()
         self.run()
@@ -119,6 +126,7 @@ class Sandbox:
 
     def __exit__(self, *_: object) -> None:
         finish(self.store.close())
+        self.worker.close()
 
     @property
     def codec(self) -> Codec | None:
@@ -140,8 +148,7 @@ class Sandbox:
     def template(self, job: str | JobFunction[..., Any], payload: bytes) -> Submission:
         """Return a job as it would be submitted, but without a name and without sealing it."""
         job_type = job if isinstance(job, str) else job.name
-        options = {name: getattr(self._options, name) for name in JobOptions.__struct_fields__}
-        return Submission("", job_type, payload, **options)
+        return Submission("", job_type, payload, **self._options.fields())
 
     def codec_for(self, job: str | JobFunction[..., Any]) -> Codec | None:
         """That of the app."""
@@ -154,6 +161,8 @@ class Sandbox:
     def submit(self, job: str | JobFunction[..., Any], /, *args: Any, **kwargs: Any) -> SandboxJob:
         """Submit a job; nothing runs before `run()`, `advance()` or `result()`."""
         wish, job_id = self.template(job, payload_of(*args, **kwargs)), self.new_id()
+        if self.codec is not None and wish.unique is not None:
+            check_unique(wish.unique, job_id)
         payload = sealed_payload(self.codec, wish.payload, job_id, wish.type)
         wish = replace(wish, id=job_id, payload=payload)
         receipts: list[Receipt] = []
