@@ -20,7 +20,7 @@ if TYPE_CHECKING:
         UdpClient,
     )
     from shunter.codec import Codec, CodecContext
-    from shunter.context import Context, Terminated
+    from shunter.context import Context, Fail, Snooze, Terminated
     from shunter.errors import (
         CodecError,
         DispatcherBusy,
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from shunter.model.retry import Retry
     from shunter.model.schedule import Schedule
     from shunter.model.timing import Cron, Every
+    from shunter.model.unique import Unique
 
 __version__ = "0.1.0"
 
@@ -62,6 +63,7 @@ __all__ = [
     "Cron",
     "DispatcherBusy",
     "Every",
+    "Fail",
     "Flow",
     "FlowError",
     "Instruction",
@@ -80,11 +82,13 @@ __all__ = [
     "ScheduleNotFound",
     "ScheduleRefused",
     "ShunterError",
+    "Snooze",
     "Status",
     "StoreUnavailable",
     "SubmittedJob",
     "Terminated",
     "UdpClient",
+    "Unique",
     "Unreachable",
 ]
 
@@ -100,7 +104,7 @@ _HOMES = {
         "UdpClient",
     ),
     "shunter.codec": ("Codec", "CodecContext"),
-    "shunter.context": ("Context", "Terminated"),
+    "shunter.context": ("Context", "Fail", "Snooze", "Terminated"),
     "shunter.errors": (
         "CodecError",
         "DispatcherBusy",
@@ -125,6 +129,7 @@ _HOMES = {
     "shunter.model.retry": ("Retry",),
     "shunter.model.schedule": ("Schedule",),
     "shunter.model.timing": ("Cron", "Every"),
+    "shunter.model.unique": ("Unique",),
 }
 
 

@@ -13,7 +13,7 @@ import importlib.util
 import inspect
 import sys
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Generic, ParamSpec, TypeVar, overload
@@ -23,6 +23,10 @@ from msgspec.structs import replace
 from shunter.codec import Codec, CodecContext, SealedField, seal
 from shunter.context import Context, Terminated
 from shunter.errors import AppError
+from shunter.handler.arounds import Around
+from shunter.handler.final_failure import FinalFailureHook
+from shunter.handler.injection import source_line
+from shunter.handler.setups import Setup
 from shunter.model.identity import NAME_RULE, is_name
 from shunter.model.limits import concurrency_fault, option_faults
 from shunter.model.retry import Retry
@@ -35,7 +39,7 @@ from shunter.model.schedule import (
 from shunter.model.spelling import did_you_mean
 from shunter.model.timing import Timing
 from shunter.model.worker import DeclaredSchedule, Handler
-from shunter.payload import Arguments, Parameters, payload_of, result_of
+from shunter.payload import NOTHING, Arguments, Parameters, payload_of, result_of
 
 __all__ = [
     "App",
@@ -58,14 +62,19 @@ class JobFunction(Generic[P, R]):
     """A function that is also a type of job; calling it is a plain call, here and now."""
 
     def __init__(
-        self, function: Callable[P, R], handler: Handler, codec: Codec | None = None
+        self,
+        function: Callable[P, R],
+        handler: Handler,
+        codec: Codec | None = None,
+        retry: Retry | None = None,
     ) -> None:
         functools.update_wrapper(self, function)
         self.function = function
         self.handler = handler
         self.codec = codec
+        self.retry = retry
         self.is_async = inspect.iscoroutinefunction(function)
-        self._parameters = Parameters(handler.type, function)
+        self.provide(())
 
     @property
     def name(self) -> str:
@@ -78,9 +87,15 @@ class JobFunction(Generic[P, R]):
     def __repr__(self) -> str:
         return f"<job {self.name!r}: {self.function!r}>"
 
-    def arguments(self, payload: bytes, context: Context) -> Arguments:
+    def provide(self, types: Collection[Any]) -> None:
+        """Take parameters that are annotated with these types from setups, not from payloads."""
+        self._parameters = Parameters(self.handler.type, self.function, types)
+
+    def arguments(
+        self, payload: bytes, context: Context, resources: Mapping[Any, Any] = NOTHING
+    ) -> Arguments:
         """Read a payload as this function's arguments, or raise an AppError."""
-        return self._parameters.read(payload, context)
+        return self._parameters.read(payload, context, resources)
 
 
 class App:
@@ -103,6 +118,10 @@ class App:
             )
         self.codec, self.accept_plain, self.version = codec, accept_plain, version
         self._functions: dict[str, JobFunction[..., Any]] = {}
+        self._provided: dict[Any, Setup] = {}
+        self.setups: list[Setup] = []
+        self.arounds: list[Around] = []
+        self.final_failure_hooks: list[FinalFailureHook] = []
 
     @overload
     def job(self, function: Callable[P, R], /) -> JobFunction[P, R]: ...
@@ -118,6 +137,7 @@ class App:
         timeout: float | None = None,
         priority: int = 0,
         retry: Retry | None = None,
+        effects: str | None = None,
         concurrency: int = 1,
         schedule: Timing | None = None,
         overlap: str = Overlap.SKIP,
@@ -135,6 +155,7 @@ class App:
         timeout: float | None = None,
         priority: int = 0,
         retry: Retry | None = None,
+        effects: str | None = None,
         concurrency: int = 1,
         schedule: Timing | None = None,
         overlap: str = Overlap.SKIP,
@@ -143,7 +164,8 @@ class App:
     ) -> Any:
         """Declare a handler, as `@app.job` or `@app.job(...)`.
 
-        `retries` is the limit of `retry`; what a job itself brings along goes before both.
+        `retries` is the limit of `retry`; what a job itself brings along goes before both. With
+        `effects="at_most_once"` a run that is lost is not repeated: the job ends as lost.
         `concurrency` is how many jobs may be in one process of a worker while one of these is: an
         `async def` shares the process's event loop, a plain function has a thread of its own. With
         a `schedule`, Cron(...) or Every(...), jobs without arguments are made by themselves, and
@@ -164,26 +186,61 @@ class App:
                 type_name,
                 priority=priority,
                 timeout=timeout,
-                retry=policy,
+                retry=None if policy is None else policy.without_classes,
+                effects=effects,
                 concurrency=concurrency,
             )
-            _check_options(handler)
+            _check_options(handler, policy, function)
             how = {"overlap": overlap, "catch_up": catch_up, "jitter": jitter}
             if schedule is not None:
-                terms = _checked_terms(type_name, function, schedule, how)
+                terms = _checked_terms(type_name, function, schedule, how, self._provided)
                 handler = replace(handler, schedule=DeclaredSchedule(terms))
             elif how != NO_SCHEDULE:
                 raise AppError(
                     f"{_named(type_name, function)}: overlap, catch_up and jitter belong to a "
                     "schedule; pass schedule=Cron(...) or Every(...), or leave them out"
                 )
-            declared = JobFunction(function, handler, self.codec)
+            declared = JobFunction(function, handler, self.codec, policy)
+            if self._provided:
+                declared.provide(self._provided)
             if fault := concurrency_fault(concurrency, is_async=declared.is_async):
                 raise AppError(f"{_named(type_name, function)}: concurrency: {fault}")
             self._functions[type_name] = declared
             return declared
 
         return declare if function is None else declare(function)
+
+    def setup(self, function: Callable[P, R], /) -> Callable[P, R]:
+        """Declare what each of a worker's processes opens before its first job, and closes at last.
+
+        `function` yields once, or returns a context manager, and is annotated with what that gives,
+        such as `Iterator[Database]`. A handler's parameter with that annotation receives it.
+        """
+        setup = Setup(function, self._provided)
+        self.setups.append(setup)
+        if setup.provides is not None:
+            self._provided[setup.provides] = setup
+            for declared in self._functions.values():
+                declared.provide(self._provided)
+        return function
+
+    def around(self, function: Callable[P, R], /) -> Callable[P, R]:
+        """Declare what is done around each call of a handler; the first is the outermost.
+
+        `function` is a generator, plain or async, and yields once, which gives it what the handler
+        returned, or raises what that raised. Parameters are filled in by annotation: `Context`,
+        and what setups yield.
+        """
+        self.arounds.append(Around(function, self._provided))
+        return function
+
+    def on_final_failure(self, function: Callable[P, R], /) -> Callable[P, R]:
+        """Declare what is called when a handler has raised and its job is not tried again.
+
+        Parameters are filled in by annotation: `Context`, `BaseException`, and what setups yield.
+        """
+        self.final_failure_hooks.append(FinalFailureHook(function, self._provided))
+        return function
 
     def handlers(self) -> tuple[Handler, ...]:
         """Return what this app can do, in the order of declaration."""
@@ -229,8 +286,9 @@ class App:
 
         `shunter worker --types` serves it.
         """
-        some = App(codec=self.codec, accept_plain=self.accept_plain, version=self.version)
-        some._functions = {job_type: self.find(job_type) for job_type in dict.fromkeys(types)}
+        functions = {job_type: self.find(job_type) for job_type in dict.fromkeys(types)}
+        some = App.__new__(App)
+        some.__dict__ = {**self.__dict__, "_functions": functions}
         return some
 
     def run(self, job_type: str, payload: bytes, context: Context) -> Any:
@@ -265,21 +323,28 @@ def _place_of(function: Callable[..., Any]) -> str:
     return f" ({code.co_filename}:{code.co_firstlineno})" if code is not None else ""
 
 
-def _check_options(handler: Handler) -> None:
+def _check_options(handler: Handler, retry: Retry | None, function: Callable[..., Any]) -> None:
     for field, reason in option_faults(
-        priority=handler.priority, timeout=handler.timeout, retry=handler.retry
+        priority=handler.priority,
+        timeout=handler.timeout,
+        retry=retry,
+        effects=handler.effects,
     ):
-        raise AppError(f"handler {handler.type!r}: {field}: {reason}")
+        raise AppError(f"handler {handler.type!r} ({source_line(function)}): {field}: {reason}")
 
 
 def _checked_terms(
-    job_type: str, function: Callable[..., Any], timing: Timing, how: dict[str, Any]
+    job_type: str,
+    function: Callable[..., Any],
+    timing: Timing,
+    how: dict[str, Any],
+    provided: Collection[Any],
 ) -> ScheduleTerms:
     """Return the terms of a schedule, or raise an AppError that names the handler and its line."""
     terms = ScheduleTerms(timing=timing, **how)
     for field, reason in terms_faults(terms):
         raise AppError(f"{_named(job_type, function)}: schedule: {field}: {reason}")
-    if needed := Parameters(job_type, function).required:
+    if needed := Parameters(job_type, function, provided).required:
         raise AppError(
             f"{_named(job_type, function)}: schedule: its jobs come without arguments, and "
             f"{', '.join(needed)} would be missing; give defaults, or have a client put a "

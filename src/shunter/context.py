@@ -11,6 +11,9 @@ from contextvars import Context as Variables
 from contextvars import ContextVar, Token
 from typing import Protocol
 
+from shunter.errors import AppError
+from shunter.model.limits import MAX_SECONDS
+
 
 class Context(Protocol):
     """The run that a handler is in."""
@@ -19,6 +22,9 @@ class Context(Protocol):
     def job_id(self) -> str:
         """The id of the job that runs."""
         ...
+
+    @property
+    def job_type(self) -> str: ...
 
     @property
     def run_id(self) -> str:
@@ -63,6 +69,26 @@ class Terminated(BaseException):
 
     It gives `finally` blocks their chance. Who stays on regardless is killed.
     """
+
+
+class Fail(Exception):
+    """Raise it to fail the job at once, whatever retries are left: `raise Fail("why")`."""
+
+
+class Snooze(Exception):
+    """Raise it to have the job run again in so many seconds: `raise Snooze(60)`.
+
+    It is no failure and uses up no retry; the run's log is kept. A job may be put off 1,000 times.
+    """
+
+    def __init__(self, seconds: float, why: str = "") -> None:
+        is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
+        if not is_number or not 0 <= seconds <= MAX_SECONDS:
+            raise AppError(
+                f"Snooze: found {seconds!r}; give seconds, a number from 0 to {MAX_SECONDS:.0f}"
+            )
+        super().__init__(f"put off for {seconds:g} s" + (f": {why}" if why else ""))
+        self.seconds, self.why = float(seconds), why
 
 
 _current: ContextVar[Context | None] = ContextVar("shunter_context", default=None)

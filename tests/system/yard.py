@@ -268,7 +268,7 @@ class Yard:
         app: str = WITNESS_APP,
         **settings: Any,
     ) -> Process:
-        """Start a worker of the witness app under the lease of its first dispatcher."""
+        """Start a worker, mostly of the witness app, under the lease of its first dispatcher."""
         self._count += 1
         name = f"worker-{self._count}"
         lease = {k: v for k, v in stations[0].settings.items() if k.startswith("lease.")}

@@ -37,7 +37,8 @@ LAYERS = {
     "codec": ("errors", "model"),
     "aes_codec": ("errors", "model", "codec"),
     "payload": ("errors", "model", "context"),
-    "app": ("errors", "model", "wire", "context", "codec", "payload"),
+    "handler": ("errors", "model", "context", "handler"),
+    "app": ("errors", "model", "wire", "context", "codec", "payload", "handler"),
     "rerun": ("errors", "context", "rerun"),
     "flow": (
         "errors", "model", "store", "shown_text", "context", "codec", "payload", "app", "rerun",
@@ -67,8 +68,7 @@ LAYERS = {
     "flow.runners.local": (
         "errors", "flow.graph", "flow.runtime", "flow.sources", "flow.sinks",
         "flow.runners.assembly", "flow.runners.checkpoint_stores", "flow.runners.port",
-        "flow.runners.shared_outputs",
-        "flow.arrow", "flow.location", "flow.manifest",
+        "flow.runners.shared_outputs", "flow.arrow", "flow.location", "flow.manifest",
     ),
     "flow.loading": ("errors", "flow.graph"),
     "reporting": ("errors", "codec", "flow", "rerun", "reporting"),
@@ -79,7 +79,7 @@ LAYERS = {
     ),
     "worker": (
         "errors", "model", "settings", "key_file", "wire", "net", "refusal_log", "context", "codec",
-        "payload", "app", "tracing", "worker",
+        "payload", "handler", "app", "tracing", "worker",
     ),
     "client": (
         "errors", "model", "key_file", "wire", "net", "context", "codec", "payload", "app",
@@ -87,7 +87,8 @@ LAYERS = {
     ),
     "testing": (
         "errors", "model", "settings", "settings_sources", "wire", "net", "store", "context",
-        "codec", "payload", "app", "flow", "dispatch", "gateway", "worker", "client", "testing",
+        "codec", "payload", "handler", "app", "flow", "dispatch", "gateway", "worker", "client",
+        "testing",
     ),
     "cli": (
         "errors", "model", "settings", "settings_sources", "secret_file", "key_file",

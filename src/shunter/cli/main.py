@@ -213,9 +213,24 @@ def submit(
     timeout: Annotated[float | None, typer.Option(help="Seconds the job may run.")] = None,
     retries: Annotated[int | None, typer.Option(help="How often to try again.")] = None,
     delay: Annotated[float | None, typer.Option(help="Seconds to wait before it starts.")] = None,
+    expires_in: Annotated[
+        float | None, typer.Option(help="Seconds in which a worker must have taken it.")
+    ] = None,
     unique_key: Annotated[
         str | None, typer.Option(help="The same key and payload is the same job.")
     ] = None,
+    unique_within: Annotated[
+        float | None, typer.Option(help="Seconds for which the key is kept in any case.")
+    ] = None,
+    unique_during: Annotated[
+        str | None, typer.Option(help="Keep the key while queued, or until done running.")
+    ] = None,
+    unique_then: Annotated[
+        str | None, typer.Option(help="Keep, replace or postpone the job that has the key.")
+    ] = None,
+    at_most_once: Annotated[
+        bool, typer.Option("--at-most-once", help="Never run it again after a loss.")
+    ] = False,
     callback: Annotated[
         str | None, typer.Option(metavar="URL", help="Have it called when the job has ended.")
     ] = None,
@@ -246,7 +261,10 @@ def submit(
         timeout=timeout,
         retries=retries,
         delay=delay,
+        expires_in=expires_in,
         unique_key=unique_key,
+        unique=(unique_within, unique_during, unique_then),
+        effects="at_most_once" if at_most_once else None,
         callback=callback,
     )
     must_wait = wait or wait_timeout is not None

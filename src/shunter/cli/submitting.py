@@ -19,6 +19,7 @@ from shunter.client.handle import value_of
 from shunter.codec import Codec
 from shunter.errors import AppError, JobCancelled, JobFailed, ResultTimeout
 from shunter.model.retry import Retry
+from shunter.model.unique import Unique
 from shunter.settings import Settings
 from shunter.wire.messages import Outcome
 
@@ -54,10 +55,23 @@ def _value(word: str) -> Any:
         return word
 
 
-def options_from(*, retries: int | None, **options: Any) -> dict[str, Any]:
-    """Collect what was said about the job."""
+def options_from(
+    *,
+    retries: int | None,
+    unique_key: str | None = None,
+    unique: tuple[float | None, str | None, str | None] = (None, None, None),
+    **options: Any,
+) -> dict[str, Any]:
+    """Collect what was said about the job; `unique` is the rule for its key."""
     if retries is not None:
         options["retry"] = Retry(limit=retries)
+    within, during, then = unique
+    if unique == (None, None, None):
+        options["unique_key"] = unique_key
+    elif unique_key is None:
+        raise AppError("--unique-within, --unique-during and --unique-then go with --unique-key")
+    else:
+        options["unique"] = Unique(unique_key, within, during or "", then or "keep")
     return {name: value for name, value in options.items() if value is not None}
 
 

@@ -21,13 +21,20 @@ from shunter.app import JobFunction, payload_of
 from shunter.client.addresses import checked_addresses
 from shunter.client.handle import AsyncJob, raise_refusal
 from shunter.client.input_checks import checked_query, option_type_faults
-from shunter.client.opening import is_same_call, opened_job, opened_payload, sealed_payload
+from shunter.client.opening import (
+    check_unique,
+    is_same_call,
+    opened_job,
+    opened_payload,
+    sealed_payload,
+)
 from shunter.client.pending_outcomes import PendingOutcomes
 from shunter.client.schedules import AsyncSchedules
 from shunter.client.session import DispatcherSession, OpenSession, Session
 from shunter.codec import Codec
 from shunter.context import current_context
 from shunter.errors import (
+    AppError,
     JobNotFound,
     JobRefused,
     PauseRefused,
@@ -38,10 +45,12 @@ from shunter.key_file import read_caller_key
 from shunter.model.document import NIL
 from shunter.model.identity import timed_id
 from shunter.model.job import Callback, Job
+from shunter.model.limits import MAX_SECONDS, unique_faults
 from shunter.model.pause import Pause, PauseTarget
 from shunter.model.resubmission import resubmission
 from shunter.model.retry import Retry
 from shunter.model.submission import Receipt, Submission
+from shunter.model.unique import Unique
 from shunter.model.worker import Worker
 from shunter.net.environment import REAL, Environment
 from shunter.tracing import current_traceparent, is_tracing
@@ -75,7 +84,8 @@ JobType = str | JobFunction[..., Any]
 class JobOptions(Struct, frozen=True, kw_only=True):
     """What a submission may say beside type and arguments. None leaves it to the handler.
 
-    `callback` may be given as the URL alone.
+    `callback` may be given as the URL alone. A job with `expires_in` fails if no worker has
+    taken it so many seconds after it could have started; anew after each retry or loss.
     """
 
     priority: int | None = None
@@ -89,12 +99,29 @@ class JobOptions(Struct, frozen=True, kw_only=True):
     callback: Callback | str | None = None
     traceparent: str | None = None
     reply: bool = True
+    effects: str | None = None
+    expires_in: float | None = None
+    unique: Unique | None = None
 
     def __post_init__(self) -> None:
         if isinstance(self.callback, str):
             force_setattr(self, "callback", Callback(self.callback))
         for field, fault in option_type_faults(self):
             raise JobRefused("(not sent)", field, fault)
+        if self.expires_in is not None and not 0 < self.expires_in <= MAX_SECONDS:
+            raise AppError(
+                f"expires_in: found {self.expires_in!r}; give seconds above 0, up to "
+                f"{MAX_SECONDS:.0f}"
+            )
+
+        for field, reason in unique_faults(self.unique) if self.unique is not None else ():
+            raise AppError(f"{field}: {reason}")
+
+    def fields(self) -> dict[str, Any]:
+        """Return the fields of a submission."""
+        fields = asdict(self)
+        fields["place_within"] = fields.pop("expires_in")
+        return fields
 
 
 class AsyncClient:
@@ -266,7 +293,7 @@ class AsyncClient:
         payload = sealed_payload(self._codec, payload, new_id, job.type)
         options = {
             name: value
-            for name, value in asdict(self._options).items()
+            for name, value in self._options.fields().items()
             if value is not None and name != "reply"
         }
         wish = resubmission(job, new_id=new_id, payload=payload, reply=self._options.reply)
@@ -275,7 +302,10 @@ class AsyncClient:
     def _wish(self, job: JobType, payload: bytes, job_id: str = "") -> Submission:
         job_id = job_id or self.new_id()
         job_type = job.name if isinstance(job, JobFunction) else job
-        payload = sealed_payload(self.codec_for(job), payload, job_id, job_type)
+        codec = self.codec_for(job)
+        if codec is not None and self._options.unique is not None:
+            check_unique(self._options.unique, job_id)
+        payload = sealed_payload(codec, payload, job_id, job_type)
         if len(payload) > self._max_payload_bytes + 16:
             raise JobRefused(
                 job_id,
@@ -298,9 +328,10 @@ class AsyncClient:
                 priority=handler.priority if options.priority is None else options.priority,
                 timeout=handler.timeout if options.timeout is None else options.timeout,
                 retry=handler.retry if options.retry is None else options.retry,
+                effects=handler.effects if options.effects is None else options.effects,
             )
         assert isinstance(job_type, str)
-        return Submission(job_id, job_type, payload, **asdict(options))
+        return Submission(job_id, job_type, payload, **options.fields())
 
     async def _send(self, wishes: Sequence[Submission], codec: Codec | None) -> list[AsyncJob]:
         """Submit, and return the handles: results may arrive before the receipt does.

@@ -10,8 +10,15 @@ import msgspec
 
 from shunter.client.opening import opened_outcome
 from shunter.codec import Codec
-from shunter.errors import JobCancelled, JobFailed, JobNotFound, JobRefused, ResultTimeout
-from shunter.model.job import Job, Status
+from shunter.errors import (
+    JobCancelled,
+    JobFailed,
+    JobNotFound,
+    JobRefused,
+    NotPlaced,
+    ResultTimeout,
+)
+from shunter.model.job import ErrorKind, Job, Status
 from shunter.model.submission import Receipt
 from shunter.wire.messages import Outcome
 
@@ -120,6 +127,8 @@ def value_of(outcome: Outcome) -> Any:
             error = outcome.error
             if error is None:
                 raise JobFailed(outcome.job_id, "unknown", "no reason was recorded")
+            if error.kind is ErrorKind.UNPLACED:
+                raise NotPlaced(outcome.job_id, error.message)
             raise JobFailed(outcome.job_id, error.kind, error.message, error.traceback)
 
 

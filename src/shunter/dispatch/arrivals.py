@@ -166,13 +166,17 @@ class Reported(Struct, frozen=True):
 
 
 class JobReturned(Struct, frozen=True):
-    """The worker does not have the job; `blame` tells whether that counts as a loss."""
+    """The worker does not have the job; `blame` tells whether that counts as a loss.
+
+    Without blame, `may_have_begun` tells whether the worker may have got as far as to start it.
+    """
 
     worker_id: str
     held: Held
     reason: str
     blame: bool = False
     tries: int = 0
+    may_have_begun: bool = False
 
 
 class UnattributedResult(Struct, frozen=True):

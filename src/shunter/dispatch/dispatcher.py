@@ -229,10 +229,22 @@ class Dispatcher:
         self._wake.set()
 
     def give_back(
-        self, worker_id: str, jobs: Iterable[Held], reason: str, *, blame: bool = False
+        self,
+        worker_id: str,
+        jobs: Iterable[Held],
+        reason: str,
+        *,
+        blame: bool = False,
+        may_have_begun: bool = False,
     ) -> None:
-        """Say that the worker does not have these jobs; `blame` counts it as a loss."""
-        self._inbox.returned_jobs.extend(JobReturned(worker_id, job, reason, blame) for job in jobs)
+        """Say that the worker does not have these jobs; `blame` counts it as a loss.
+
+        `may_have_begun` is for jobs that were sent, and that nobody knows to be untouched.
+        """
+        self._inbox.returned_jobs.extend(
+            JobReturned(worker_id, job, reason, blame, may_have_begun=may_have_begun)
+            for job in jobs
+        )
         self._wake.set()
 
     def heard(self, worker_ids: Iterable[str]) -> None:

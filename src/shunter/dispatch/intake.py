@@ -14,7 +14,7 @@ from shunter.errors import JobRefused
 from shunter.model.allowed_hosts import AllowedHosts, allowed_hosts
 from shunter.model.document import DOCUMENT_BYTES, is_document
 from shunter.model.identity import NAME_RULE, is_name
-from shunter.model.job import Callback, Execution, Job
+from shunter.model.job import Callback, Effects, Execution, Job
 from shunter.model.limits import (
     MAX_KEY_LENGTH,
     MAX_SECONDS,
@@ -22,9 +22,11 @@ from shunter.model.limits import (
     is_traceparent,
     moment_fault,
     option_faults,
+    unique_faults,
 )
 from shunter.model.spelling import did_you_mean
 from shunter.model.submission import Submission
+from shunter.model.unique import Then, Unique
 from shunter.model.worker import Handler
 
 
@@ -61,7 +63,9 @@ def admit(
     not_before = submission.not_before if submission.delay is None else now + submission.delay
     timeout = submission.timeout
     priority = submission.priority
+    effects = submission.effects
     if handler is not None:
+        effects = handler.effects if effects is None else effects
         timeout = handler.timeout if timeout is None else timeout
         priority = handler.priority if priority is None else priority
     return Job(
@@ -81,7 +85,8 @@ def admit(
         if submission.place_within is None
         else (not_before or now) + submission.place_within,
         wait_until=not_before if not_before is not None and not_before > now else None,
-        unique_key=submission.unique_key,
+        unique_key=submission.unique.key if submission.unique else submission.unique_key,
+        unique=submission.unique,
         namespace=submitter.namespace,
         rerun_of=submission.rerun_of,
         traceparent=submission.traceparent,
@@ -90,6 +95,7 @@ def admit(
         else handler.retry
         if handler
         else None,
+        effects=None if effects is None else Effects(effects),
         reply_to=submitter.reply_to if submission.reply else None,
         scheduled=submission.scheduled,
     )
@@ -124,15 +130,17 @@ def _faults(submission: Submission, rules: IntakeRules) -> Iterator[tuple[str, s
     if not is_document(submission.payload):
         reason = f"{len(submission.payload):,} bytes that are not one msgpack value; send one"
         yield "payload", reason
-    if submission.priority is not None or submission.timeout is not None or submission.retry:
-        yield from option_faults(
-            priority=submission.priority, timeout=submission.timeout, retry=submission.retry
-        )
+    options = (submission.priority, submission.timeout, submission.retry, submission.effects)
+    if options != (None, None, None, None):
+        priority, timeout, retry, effects = options
+        yield from option_faults(priority=priority, timeout=timeout, retry=retry, effects=effects)
     yield from _time_faults(submission)
     if submission.callback is not None and (
         fault := rules.callback_hosts.fault(submission.callback.url)
     ):
         yield "callback.url", fault
+    if submission.unique is not None:
+        yield from _unique_faults(submission, submission.unique)
     for field in ("unique_key", "workflow", "run"):
         text = getattr(submission, field)
         if text is not None and not 1 <= len(text) <= MAX_KEY_LENGTH:
@@ -150,3 +158,12 @@ def _time_faults(submission: Submission) -> Iterator[tuple[str, str]]:
         yield "place_within", f"found {submission.place_within:g}; send seconds above 0"
     if submission.delay is not None and submission.not_before is not None:
         yield "delay", "found beside not_before; send one of the two"
+
+
+def _unique_faults(submission: Submission, unique: Unique) -> Iterator[tuple[str, str]]:
+    yield from unique_faults(unique)
+    if submission.unique_key is not None:
+        yield "unique", "found beside unique_key; send one of the two"
+    has_time = submission.delay is not None or submission.not_before is not None
+    if unique.then == Then.POSTPONE and not has_time:
+        yield "unique.then", "found postpone without delay or not_before; send one of the two"

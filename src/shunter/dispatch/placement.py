@@ -139,14 +139,18 @@ class Placement:
             )
 
     def _slot(self, worker_id: str, job_id: str | None = None) -> WorkerSlot:
-        worker = self._state.members[worker_id].worker
-        kind, version = worker.kind, worker.version
+        member = self._state.members[worker_id]
+        kind, version = member.worker.kind, member.worker.version
         if kind.traits.is_shared:
             assert job_id is not None
             place = self._state.roster.number(worker_id, job_id)
             return WorkerSlot(worker_id, place=place, version=version)
         if kind.traits.lists_jobs:
-            grace = self._rules.expiry_grace
-            return WorkerSlot(worker_id, expiry_grace=grace, version=version)
+            return WorkerSlot(
+                worker_id,
+                expiry_grace=self._rules.expiry_grace,
+                at_most_once=member.at_most_once,
+                version=version,
+            )
         silence = self._rules.presumed_dead_after(kind)
         return WorkerSlot(worker_id, presumed_dead_after=silence, version=version)

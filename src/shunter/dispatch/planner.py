@@ -140,7 +140,13 @@ class Planner:
             if arrival.blame:
                 self._lose(job, arrival, plan)
             else:
-                back = lifecycle.returned(job, held.attempt, arrival.reason, now=plan.now)
+                back = lifecycle.returned(
+                    job,
+                    held.attempt,
+                    arrival.reason,
+                    now=plan.now,
+                    may_have_begun=arrival.may_have_begun,
+                )
                 self._change(back, plan, arrival)
         except JobError as error:
             self._refuse(worker_id, error, plan)

@@ -154,6 +154,8 @@ class Settlement:
                 continue
             if job.execution.worker_id is not None and job.id not in state.running:
                 state.roster.drop(job.execution.worker_id, job.id)
+            if isinstance(now, Job) and now.status is Status.QUEUED and now.wait_until is None:
+                state.waiting.add(now.type)
             if isinstance(now, Job) and now.status.is_final:
                 asking = job.reply_to and job.reply_to.under_number_of(now.reply_to)
                 self._ended.append(replace(now, reply_to=asking))

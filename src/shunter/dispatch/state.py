@@ -36,6 +36,7 @@ class Member(Struct):
     lists_from: float = 0.0  # before that, its lists of jobs may be old news
     full_until: float = 0.0
     unreachable_since: float | None = None
+    at_most_once: frozenset[str] = frozenset()  # types whose handlers bear no second run
     strange: dict[Held, float] = {}  # runs it has that we don't know of, and since when it says so
 
 

@@ -15,7 +15,16 @@ from shunter.model.scope import JobScope
 from shunter.model.submission import Submission
 
 NOT_KEPT = frozenset(
-    {"id", "payload", "not_before", "unique_key", "callback", "rerun_of", "traceparent"}
+    {
+        "id",
+        "payload",
+        "not_before",
+        "unique_key",
+        "unique",
+        "callback",
+        "rerun_of",
+        "traceparent",
+    }
 )
 """What a rerun does not take over as it stands."""
 

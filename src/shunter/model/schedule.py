@@ -34,7 +34,7 @@ MAX_DECLARED_BYTES = 4 << 10
 
 DEFAULT_CATCH_UP_SECONDS = 3600.0
 
-TICK_FIELDS = ("delay", "not_before", "unique_key", "scheduled")
+TICK_FIELDS = ("delay", "not_before", "unique_key", "unique", "scheduled")
 """What a schedule says of its jobs itself, and nobody else may."""
 
 

@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from shunter.model.job import Callback
 from shunter.model.retry import Retry
+from shunter.model.unique import Unique
 
 
 class Submission(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -34,6 +35,8 @@ class Submission(Struct, frozen=True, array_like=True, forbid_unknown_fields=Tru
     reply: bool = True
     place_within: float | None = None
     scheduled: float | None = None
+    effects: str | None = None
+    unique: Unique | None = None
     rerun_of: str | None = None
     traceparent: str | None = None
 

@@ -89,6 +89,7 @@ class Handler(Struct, frozen=True, omit_defaults=True):
     priority: int = 0
     timeout: float | None = None
     retry: Retry | None = None
+    effects: str | None = None
     concurrency: int = 1
     schedule: DeclaredSchedule | None = None
 

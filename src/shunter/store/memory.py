@@ -20,7 +20,7 @@ from shunter.model.lifecycle import started_at_once
 from shunter.model.presence import KEPT_SECONDS, Presence
 from shunter.model.queueing import Head, alarm, deadline, favoured, place, rank
 from shunter.model.record import Record, RecordKind
-from shunter.model.uniqueness import NamedKey, answer_to, named_key
+from shunter.model.uniqueness import EarlierJobChange, NamedKey, answer_to, named_key
 from shunter.model.worker import Worker
 from shunter.store.port import Backlog, Batch, Claim, Committed, JobQuery
 
@@ -284,7 +284,16 @@ class MemoryStore:
                 self._keys[key] = job.id
             self._write(job)
             return job
-        return answer_to(job, self._with_payload(self._jobs[holder]))
+        answer = answer_to(job, self._with_payload(self._jobs[holder]))
+        if not isinstance(answer, EarlierJobChange):
+            return answer
+        changed = answer.job
+        if answer.has_payload:
+            self._payloads[changed.id] = changed.payload
+        if changed.unique_key is None and key is not None:
+            del self._keys[key]
+        self._write(changed)
+        return self._with_payload(changed) if answer.is_answer else self._insert(job)
 
     def _replace(self, job: Job) -> bool:
         stored = self._jobs.get(job.id)

@@ -108,7 +108,9 @@ class Store(Protocol):
 
         Unique keys are so within their namespace. The answer to each is the job now stored
         (itself, or the earlier one with the same namespace, type and payload), or the refusal
-        where the earlier one differs (`model.uniqueness.answer_to`).
+        where the earlier one differs (`model.uniqueness.answer_to`). Where that is a change of
+        the earlier job, it is compared and swapped, its payload included, and decided anew if
+        another write came first; this also takes its key from a job that is final.
         """
 
     async def claim(self, claim: Claim) -> list[Job]:
@@ -124,7 +126,8 @@ class Store(Protocol):
         """Compare and swap: write each job whose stored revision is the one before its own.
 
         A False says that another write came first, that the stored job is final, or that the
-        new one's place (`model.queueing.place`) is another job's. The payload is never changed.
+        new one's place (`model.queueing.place`) is another job's. Payload and key stay as they
+        are.
         """
 
     async def get(self, ids: Sequence[str], *, payload: bool = False) -> list[Job | None]:

@@ -17,6 +17,7 @@ from shunter.app import App, JobFunction, payload_of
 from shunter.client.async_client import JobOptions
 from shunter.client.handle import raise_refusal, value_of
 from shunter.client.opening import (
+    check_unique,
     is_same_call,
     opened_job,
     opened_outcome,
@@ -124,6 +125,7 @@ class Sandbox:
         )
 
     def __enter__(self) -> Sandbox:
+        self.worker.open()
         finish(self.store.open())
         self.worker.introduce()
         self.run()
@@ -131,6 +133,7 @@ class Sandbox:
 
     def __exit__(self, *_: object) -> None:
         finish(self.store.close())
+        self.worker.close()
 
     @property
     def codec(self) -> Codec | None:
@@ -152,8 +155,7 @@ class Sandbox:
     def template(self, job: str | JobFunction[..., Any], payload: bytes) -> Submission:
         """Return a job as it would be submitted, but without a name and without sealing it."""
         job_type = job if isinstance(job, str) else job.name
-        options = {name: getattr(self._options, name) for name in JobOptions.__struct_fields__}
-        return Submission("", job_type, payload, **options)
+        return Submission("", job_type, payload, **self._options.fields())
 
     def codec_for(self, job: str | JobFunction[..., Any]) -> Codec | None:
         """That of the app."""
@@ -166,6 +168,8 @@ class Sandbox:
     def submit(self, job: str | JobFunction[..., Any], /, *args: Any, **kwargs: Any) -> SandboxJob:
         """Submit a job; nothing runs before `run()`, `advance()` or `result()`."""
         wish, job_id = self.template(job, payload_of(*args, **kwargs)), self.new_id()
+        if self.codec is not None and wish.unique is not None:
+            check_unique(wish.unique, job_id)
         payload = sealed_payload(self.codec, wish.payload, job_id, wish.type)
         wish = replace(wish, id=job_id, payload=payload)
         return self._submitted(wish)

@@ -18,6 +18,7 @@ from shunter.model.document import sealed_data_at
 from shunter.model.job import (
     Callback,
     Dispatch,
+    Effects,
     ErrorKind,
     Failure,
     Job,
@@ -26,6 +27,8 @@ from shunter.model.job import (
     Status,
 )
 from shunter.model.limits import (
+    MAX_ERROR_NAME_LENGTH,
+    MAX_ERROR_NAMES,
     MAX_FACTOR,
     MAX_MOMENT,
     MAX_RETRIES,
@@ -38,6 +41,7 @@ from shunter.model.report import Report
 from shunter.model.resubmission import resubmission
 from shunter.model.retry import Retry
 from shunter.model.submission import Submission
+from shunter.model.unique import During, Then, Unique
 from shunter.wire.checking import Document, Name, Text, checked
 from shunter.wire.tagging import BadDocument, document_of, tagged_document
 
@@ -110,6 +114,10 @@ EndName = Annotated[
     Literal["c", "f", "completed", "failed"],
     Meta(description="c or completed, f or failed"),
 ]
+EffectsName = Annotated[Effects, Meta(description=" or ".join(Effects))]
+DuringName = Annotated[During, Meta(description=" or ".join(During))]
+ThenName = Annotated[Then, Meta(description=", ".join(Then))]
+Flag = Annotated[bool, Meta(description="true or false")]
 Message = Annotated[str, Meta(max_length=65536, description="text of at most 65536 characters")]
 Kind = Annotated[
     ErrorKind, Meta(description=f"one of {', '.join(ErrorKind)}; only exception is retried")
@@ -124,9 +132,30 @@ Traceparent = Annotated[
     ),
 ]
 
+ErrorClasses = Annotated[
+    tuple[
+        Annotated[
+            str,
+            Meta(
+                min_length=1,
+                max_length=MAX_ERROR_NAME_LENGTH,
+                description="an exception's class, such as ValueError or shop.OutOfStock",
+            ),
+        ],
+        ...,
+    ],
+    Meta(
+        max_length=MAX_ERROR_NAMES,
+        description=f"a list of at most {MAX_ERROR_NAMES} names of exceptions' classes",
+    ),
+]
+
 
 class RetryPolicy(Document, frozen=True, kw_only=True):
-    """Try again after an exception: `limit` times, waiting `delay` seconds and ever longer."""
+    """Try again after an exception: `limit` times, waiting `delay` seconds and ever longer.
+
+    With `on`, only after exceptions of these classes; never after those of `never`.
+    """
 
     limit: Annotated[
         int, Meta(ge=0, le=MAX_RETRIES, description=f"a whole number, 0 to {MAX_RETRIES}")
@@ -137,6 +166,9 @@ class RetryPolicy(Document, frozen=True, kw_only=True):
     ] = Retry().factor
     max_delay: Span = Retry().max_delay
     jitter: Annotated[float, Meta(ge=0, le=1, description="a number, 0 to 1")] = Retry().jitter
+    on: ErrorClasses = ()
+    never: ErrorClasses = ()
+    on_timeout: Flag = False
 
 
 class ExecutionWish(Document, frozen=True, kw_only=True):
@@ -151,6 +183,15 @@ class CallbackWish(Document, frozen=True, kw_only=True):
     url: Url
 
 
+class UniqueWish(Document, frozen=True, kw_only=True):
+    """One job at a time has this key: how long it keeps it, and what a second one means."""
+
+    key: Text
+    within: PlacementSpan | None = None
+    during: DuringName | None = None
+    then: ThenName = Then.KEEP
+
+
 class JobRequest(Document, frozen=True, kw_only=True):
     """A job to be done. What is left out or null is decided by the handler's defaults."""
 
@@ -163,8 +204,10 @@ class JobRequest(Document, frozen=True, kw_only=True):
     not_before: Moment | None = None
     place_within: PlacementSpan | None = None
     unique_key: Text | None = None
+    unique: UniqueWish | None = None
     workflow: Text | None = None
     run: Text | None = None
+    effects: EffectsName | None = None
     callback: CallbackWish | None = None
     traceparent: Traceparent | None = None
 
@@ -182,11 +225,16 @@ class RerunRequest(Document, frozen=True, kw_only=True):
 
 
 class FailureWish(Document, frozen=True, kw_only=True):
-    """What went wrong in a run."""
+    """What went wrong in a run; `is_final` says that another try is of no use.
+
+    With the kind snoozed nothing did: the job is to be tried again after `wait` seconds.
+    """
 
     message: Message
     kind: Kind = ErrorKind.EXCEPTION
     traceback: Message = ""
+    is_final: Flag = False
+    wait: Span | None = None
 
 
 class ResultWish(Document, frozen=True, kw_only=True):
@@ -269,14 +317,18 @@ class JobDocument(Document, frozen=True, kw_only=True):
     place_within: float | None
     place_by: float | None
     unique_key: str | None
+    unique: Unique | None
     rerun_of: str | None
     traceparent: str | None
     namespace: str
     retry: RetryPolicy | None
+    effects: Effects | None
     error: Failure | None
     progress: Progress | None
     losses: int
     failures: int
+    snoozes: int
+    replacements: int
     cancel_requested: bool
     history: tuple[PastAttempt, ...]
     scheduled: float | None
@@ -366,8 +418,10 @@ def submission_of(document: Any, *, new_id: str) -> Submission:
         not_before=wish.not_before,
         place_within=wish.place_within,
         unique_key=wish.unique_key,
+        unique=None if wish.unique is None else _unique(wish.unique),
         workflow=wish.workflow,
         run=wish.run,
+        effects=wish.effects,
         callback=None if wish.callback is None else Callback(wish.callback.url),
         traceparent=wish.traceparent,
         reply=False,
@@ -391,6 +445,10 @@ def rerun_of(document: Any, job: Job, *, new_id: str) -> Submission:
     if wish.callback is None:
         return submission
     return replace(submission, callback=Callback(wish.callback.url))
+
+
+def _unique(wish: UniqueWish) -> Unique:
+    return Unique(wish.key, wish.within, wish.during or "", wish.then)
 
 
 class HttpReport(Struct, frozen=True):
@@ -418,7 +476,11 @@ def _report(wish: ResultWish, job_id: str) -> Report:
     error = wish.error or "its worker gave no reason"
     if isinstance(error, str):
         error = FailureWish(message=error)
-    failure = Failure(error.kind, error.message, error.traceback)
+    if error.kind is ErrorKind.SNOOZED and error.wait is None:
+        raise BadDocument("error.wait", "missing beside the kind snoozed; send seconds")
+    failure = Failure(
+        error.kind, error.message, error.traceback, is_final=error.is_final, wait=error.wait
+    )
     return Report(job_id, wish.attempt, error=failure, waited=wish.waited, ran=wish.ran)
 
 

@@ -37,7 +37,10 @@ def _faults(hello: Hello) -> Iterator[str]:
         if not is_name(handler.type):
             yield f"handlers: found {handler.type[:64]!r}; send {NAME_RULE}"
         for field, reason in option_faults(
-            priority=handler.priority, timeout=handler.timeout, retry=handler.retry
+            priority=handler.priority,
+            timeout=handler.timeout,
+            retry=handler.retry,
+            effects=handler.effects,
         ):
             yield f"handlers: {handler.type[:64]}: {field}: {reason}"
         if handler.schedule is not None:

@@ -16,6 +16,7 @@ from shunter.errors import ProtocolError
 from shunter.model.job import Failure, Job, Status
 from shunter.model.pause import Pause, PauseTarget
 from shunter.model.report import Advance, Held, Report
+from shunter.model.retry import Retry
 from shunter.model.schedule import Schedule, ScheduleDraft
 from shunter.model.submission import Receipt, Submission
 from shunter.model.worker import Handler, Worker
@@ -102,7 +103,11 @@ class Pong(Message, frozen=True):
 
 
 class Assignment(Message, frozen=True):
-    """One job for a worker to do."""
+    """One job for a worker to do.
+
+    `retry` is the job's own policy, and `failures` are its runs that ended with an error: so the
+    worker knows whether one more would be the last.
+    """
 
     job_id: str
     attempt: int
@@ -111,6 +116,8 @@ class Assignment(Message, frozen=True):
     timeout: float | None
     run: str | None
     scheduled: float | None = None
+    retry: Retry | None = None
+    failures: int = 0
     traceparent: str | None = None
 
 
@@ -144,12 +151,16 @@ class Taken(Message, frozen=True):
 
 
 class Returned(Message, frozen=True):
-    """RETURN: jobs the worker has not done and gives back, with the secrets of the runs."""
+    """RETURN: jobs the worker has not done and gives back, with the secrets of the runs.
+
+    `begun` says that it had started them, and has stopped them.
+    """
 
     window: int
     jobs: tuple[Held, ...]
     reason: str
     secrets: tuple[bytes, ...]
+    begun: bool = False
 
 
 class Farewell(Message, frozen=True):

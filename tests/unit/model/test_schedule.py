@@ -30,6 +30,7 @@ from shunter.model.schedule import (
 )
 from shunter.model.submission import Submission
 from shunter.model.timing import Cron, Every, Timing
+from shunter.model.unique import Unique
 
 NOW = 1_700_000_000.0 - 1_700_000_000.0 % 60
 MINUTE = 60.0
@@ -280,6 +281,7 @@ def test_a_declaration_does_not_end_a_pause() -> None:
         ("a", replace(draft(), job=Submission("", "a", b"x" * (MAX_PAYLOAD_BYTES + 1))), "payload"),
         ("a", replace(draft(), job=Submission("", "a", b"\xc0", delay=5)), "delay"),
         ("a", replace(draft(), job=Submission("", "a", b"\xc0", unique_key="k")), "unique_key"),
+        ("a", replace(draft(), job=Submission("", "a", b"\xc0", unique=Unique("k"))), "unique"),
         ("a", replace(draft(), job=Submission("", "a", b"\xc0", timeout=-1)), "timeout"),
     ],
 )

@@ -9,8 +9,19 @@ from typing import Any
 
 import pytest
 
-from shunter import App, Client, Context, JobCancelled, JobFailed, JobRefused, ResultTimeout, Status
+from shunter import (
+    App,
+    Client,
+    Context,
+    JobCancelled,
+    JobFailed,
+    JobRefused,
+    NotPlaced,
+    ResultTimeout,
+    Status,
+)
 from shunter.app import payload_of
+from shunter.errors import AppError
 from shunter.model.job import Callback
 from shunter.model.submission import Submission
 from shunter.testing import Sandbox
@@ -207,6 +218,27 @@ def test_a_job_that_no_worker_takes_in_time_is_given_up() -> None:
         sandbox.advance(6.0)
 
         assert sandbox.job("j-1").status is Status.FAILED
+
+
+def test_a_job_that_expires_is_given_up_in_time_and_not_before() -> None:
+    with Sandbox(app) as sandbox:
+        job = sandbox.with_options(expires_in=5.0).submit("nobody-does-this")
+        taken = sandbox.with_options(expires_in=5.0, delay=60).submit(add, 1, 2)
+        sandbox.advance(4.0)
+        assert job.status is Status.QUEUED
+
+        sandbox.advance(2.0)
+
+        with pytest.raises(NotPlaced, match="no worker took it within 5 s"):
+            job.result()
+        sandbox.settle()
+        assert taken.result() == 3
+
+
+@pytest.mark.parametrize("seconds", [0, -1.0, float("nan"), 1e12])
+def test_an_expiry_that_can_t_be_is_refused_at_once(seconds: float) -> None:
+    with Sandbox(app) as sandbox, pytest.raises(AppError, match=r"expires_in: found .*; give sec"):
+        sandbox.with_options(expires_in=seconds)
 
 
 class Account:

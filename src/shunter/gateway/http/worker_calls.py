@@ -219,7 +219,7 @@ class HttpWorkers:
         """Take a run back, unless its report has come meanwhile."""
         (job,) = await self._dispatcher.store.get([held.job_id])
         if is_run_of(job, worker_id, held):
-            self._dispatcher.give_back(worker_id, [held], reason, blame=blame)
+            self._dispatcher.give_back(worker_id, [held], reason, blame=blame, may_have_begun=True)
 
     # ---- workers
 
@@ -303,6 +303,7 @@ class HttpWorkers:
                 [Held(job.id, job.attempt)],
                 reasons[worker_id],
                 blame=worker_id in died,
+                may_have_begun=True,
             )
 
     def check(self, worker: Worker) -> None:

@@ -131,7 +131,8 @@ class WorkerRoutes:
         held = [Held(job.id, job.attempt) for job in jobs]
         self._http_workers.send_cancels(worker_id, held)
         self._dispatcher.leave(worker_id)
-        self._dispatcher.give_back(worker_id, held, f"worker {worker_id} resigned")
+        reason = f"worker {worker_id} resigned"
+        self._dispatcher.give_back(worker_id, held, reason, may_have_begun=True)
         committed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._dispatcher.submit([], lambda _: committed.set_result(None))
         await committed

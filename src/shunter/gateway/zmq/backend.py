@@ -304,7 +304,9 @@ class Backend:
     def _returned(self, worker_id: str, body: Body) -> None:
         returned = decode(body, Returned)
         believed = self._believed(worker_id, returned.jobs, returned.secrets)
-        self._dispatcher.give_back(worker_id, believed, returned.reason)
+        self._dispatcher.give_back(
+            worker_id, believed, returned.reason, may_have_begun=returned.begun
+        )
         self._dispatcher.resize(worker_id, max(0, returned.window))
 
     def _advances(self, worker_id: str, body: Body) -> None:
@@ -465,5 +467,7 @@ def _assignment(job: Job) -> Assignment:
         job.execution.timeout,
         job.run,
         job.scheduled,
+        job.retry,
+        job.failures,
         job.traceparent,
     )

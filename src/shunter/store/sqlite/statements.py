@@ -117,6 +117,15 @@ def replace_jobs(rows: int) -> str:
             AND jobs.status NOT IN ('c', 'f', 'x')"""
 
 
+GIVE_UP_KEY = """
+    UPDATE jobs SET unique_key = NULL, revision = ?2,
+        doc = json_remove(json_set(doc, '$.revision', ?2), '$.unique_key')
+    WHERE id = ?1 AND revision = ?2 - 1"""
+
+REPLACE_PAYLOAD = """
+    UPDATE payloads SET body = ?2 WHERE seq = (SELECT seq FROM jobs WHERE id = ?1)"""
+
+
 @cache
 def deliver_callbacks(rows: int) -> str:
     """Takes the stamp, then the rows: id, revision, alarm and callback of jobs that have ended."""

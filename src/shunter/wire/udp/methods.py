@@ -13,7 +13,7 @@ from msgspec import Meta
 
 from shunter.model.limits import MAX_SECONDS
 from shunter.wire.checking import Document, Name
-from shunter.wire.documents import Attempt, Message, Moment, Priority, Span
+from shunter.wire.documents import Attempt, Flag, Message, Moment, Priority, Span
 from shunter.wire.worker_documents import Handlers
 
 MAX_NUMBER = 2**63 - 1
@@ -87,6 +87,8 @@ class PerformTask(Params, frozen=True, kw_only=True, gc=False):
 class CompletedTask(Params, frozen=True, kw_only=True, gc=False):
     """A calculator has done a task, or failed to where there is an `error`.
 
+    Then `is_final` says that another try is of no use, and `wait` that the task is only put off,
+    for so many seconds.
     `waited` is how long it had the task before it began, and `ran` how long it then took, in
     seconds by its own clock.
     """
@@ -95,6 +97,8 @@ class CompletedTask(Params, frozen=True, kw_only=True, gc=False):
     result: PackedValue | None = None
     attempt: Attempt | None = None
     error: Message | None = None
+    is_final: Flag | None = None
+    wait: Span | None = None
     waited: Span | None = None
     ran: Span | None = None
 

@@ -11,15 +11,18 @@ from typing import Any
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import asdict
 
 from shunter.model.job import ErrorKind
 from shunter.model.report import Report
+from shunter.model.retry import Retry
 from shunter.model.worker import Handler
 from shunter.wire.checking import Document, Name, Text, checked
 from shunter.wire.documents import (
     Attempt,
     Milliseconds,
     Moment,
+    RetryPolicy,
     RunSecret,
     Traceparent,
     Value,
@@ -52,6 +55,8 @@ class OfferedJob(Document, frozen=True, kw_only=True, forbid_unknown_fields=Fals
     scheduled: Moment | None = None
     traceparent: Traceparent | None = None
     secret: RunSecret = ""
+    retry: RetryPolicy | None = None
+    failures: int = 0
 
 
 class Health(Struct, frozen=True, kw_only=True):
@@ -93,10 +98,12 @@ class Registered(Struct, frozen=True):
     notes: tuple[str, ...] = ()
 
 
-class _Failed(Struct, frozen=True):
+class _Failed(Struct, frozen=True, omit_defaults=True):
     kind: ErrorKind
     message: str
     traceback: str
+    is_final: bool = False
+    wait: float | None = None
 
 
 class _Result(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -131,6 +138,8 @@ def offer_of(document: Any) -> tuple[RunOffer, Assignment]:
         None if timeout is None else timeout / 1000,
         job.run,
         job.scheduled,
+        None if job.retry is None else Retry(**asdict(job.retry)),
+        job.failures,
         job.traceparent,
     )
     offer = RunOffer(
@@ -165,7 +174,13 @@ def result_document(report: Report, worker_id: str, secret: str = "") -> bytes:
             attempt=report.attempt,
             worker_id=worker_id,
             secret=secret,
-            error=_Failed(error.kind, message, error.traceback[:MESSAGE_CHARACTERS]),
+            error=_Failed(
+                error.kind,
+                message,
+                error.traceback[:MESSAGE_CHARACTERS],
+                error.is_final,
+                error.wait,
+            ),
             waited=report.waited,
             ran=report.ran,
         )

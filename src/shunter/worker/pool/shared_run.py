@@ -55,6 +55,10 @@ class SharedRun:
         return self.job.job_id
 
     @property
+    def job_type(self) -> str:
+        return self.job.type
+
+    @property
     def scheduled(self) -> float | None:
         return self.job.scheduled
 

@@ -156,6 +156,8 @@ RIGHT = {  # those of the above that a field happens to allow
     "ran": [1.5],
     "scheduled": [1.5],
     "task_id": ["\0"],
+    "is_final": [True],
+    "wait": [1.5],
 }
 
 
