@@ -46,6 +46,8 @@ WORKER_MESSAGES: tuple[tuple[Kind, str, type[Struct]], ...] = (
 CLIENT_MESSAGES: tuple[tuple[Kind, type[Struct], Kind, type[Struct]], ...] = (
     (Kind.SUBMIT, messages.Submit, Kind.ACCEPTED, messages.Accepted),
     (Kind.CANCEL, messages.Cancel, Kind.ACCEPTED, messages.Accepted),
+    (Kind.PAUSE, messages.PauseOrder, Kind.ACCEPTED, messages.Accepted),
+    (Kind.PAUSES, messages.Asked, Kind.PAUSES, messages.PausesListed),
     (Kind.FETCH, messages.Fetch, Kind.FETCH, messages.Fetched),
     (Kind.LIST, messages.JobsAsked, Kind.LIST, messages.JobsListed),
     (Kind.WORKERS, messages.Asked, Kind.WORKERS, messages.WorkersListed),

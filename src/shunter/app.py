@@ -12,7 +12,8 @@ import importlib
 import importlib.util
 import inspect
 import sys
-from collections.abc import Callable, Collection, Mapping
+import traceback
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Generic, ParamSpec, TypeVar, overload
@@ -35,6 +36,7 @@ from shunter.model.schedule import (
     ScheduleTerms,
     terms_faults,
 )
+from shunter.model.spelling import did_you_mean
 from shunter.model.timing import Timing
 from shunter.model.worker import DeclaredSchedule, Handler
 from shunter.payload import NOTHING, Arguments, Parameters, payload_of, result_of
@@ -100,16 +102,21 @@ class App:
     """A set of handlers, each the one function for its type of job.
 
     With a `codec`, arguments, results and all that handlers say are encoded between clients and
-    handlers; payloads that came without are refused, unless `accept_plain`.
+    handlers; payloads that came without are refused, unless `accept_plain`. A `version` is shown
+    with its workers and the jobs that they did, and all workers of one can be drained.
     """
 
-    def __init__(self, *, codec: Codec | None = None, accept_plain: bool = False) -> None:
+    def __init__(
+        self, *, codec: Codec | None = None, accept_plain: bool = False, version: str = ""
+    ) -> None:
+        if version and not (isinstance(version, str) and is_name(version)):
+            raise AppError(f"version={version!r} names no version; write {NAME_RULE}")
         if codec is not None and not isinstance(codec, Codec):
             raise AppError(
                 f"codec={type(codec).__name__} is no codec; a codec has label, encode and decode, "
                 "such as AesCodec"
             )
-        self.codec, self.accept_plain = codec, accept_plain
+        self.codec, self.accept_plain, self.version = codec, accept_plain, version
         self._functions: dict[str, JobFunction[..., Any]] = {}
         self._provided: dict[Any, Setup] = {}
         self.setups: list[Setup] = []
@@ -169,6 +176,11 @@ class App:
             if isinstance(function, JobFunction):
                 function = function.function
             type_name = self._new_name(function, name)
+            if retry is not None and not isinstance(retry, Retry):
+                raise AppError(
+                    f"handler {type_name!r}: retry: found {retry!r}; write retries={retry!r}, or "
+                    f"retry=Retry(limit=...)"
+                )
             policy = retry if retries is None else replace(retry or Retry(), limit=retries)
             handler = Handler(
                 type_name,
@@ -266,7 +278,17 @@ class App:
             known = ", ".join(sorted(self._functions)) or "none at all"
             raise AppError(
                 f"no handler for jobs of type {job_type!r}; this app has: {known}"
+                + did_you_mean(job_type, self._functions)
             ) from None
+
+    def only(self, types: Sequence[str]) -> App:
+        """Return an app that does only these types, or raise an AppError that lists what there is.
+
+        `shunter worker --types` serves it.
+        """
+        some = App(codec=self.codec, accept_plain=self.accept_plain, version=self.version)
+        some._functions = {job_type: self.find(job_type) for job_type in dict.fromkeys(types)}
+        return some
 
     def run(self, job_type: str, payload: bytes, context: Context) -> Any:
         """Do one job: return what its function returns, which for `async def` is awaitable."""
@@ -388,7 +410,23 @@ def _import_file(path: Path) -> ModuleType:
 
 
 def _import_failed(place: str, error: BaseException) -> AppError:
-    return AppError(f"importing {place} raised {type(error).__name__}: {error}; correct it there")
+    line = _line_of(error)
+    where = f" at {line}" if line else ""
+    return AppError(
+        f"importing {place} raised {type(error).__name__}: {error}{where}; correct it there"
+    )
+
+
+def _line_of(error: BaseException) -> str:
+    """Return file and line that raised while a module was imported: the innermost of the user's."""
+    if isinstance(error, SyntaxError) and error.filename:
+        return f"{error.filename}:{error.lineno}"
+    frames = [
+        frame
+        for frame in traceback.extract_tb(error.__traceback__)
+        if frame.filename != __file__ and not frame.filename.startswith("<frozen")
+    ]
+    return f"{frames[-1].filename}:{frames[-1].lineno}" if frames else ""
 
 
 def _put_on_path(folder: Path) -> None:

@@ -19,7 +19,9 @@ class Context(Protocol):
     """The run that a handler is in."""
 
     @property
-    def job_id(self) -> str: ...
+    def job_id(self) -> str:
+        """The id of the job that runs."""
+        ...
 
     @property
     def job_type(self) -> str: ...
@@ -40,6 +42,11 @@ class Context(Protocol):
 
         A run that is late, or is made up for, has the time that it should have had.
         """
+        ...
+
+    @property
+    def traceparent(self) -> str | None:
+        """The span that the job was submitted in, as W3C's Trace Context writes it, if any."""
         ...
 
     def progress(self, done: float, total: float | None = None, note: str = "") -> None:

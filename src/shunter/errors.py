@@ -11,6 +11,7 @@
     ├── ProtocolError            a peer sent what the protocol forbids   (the peer's fault)
     ├── Forbidden                a key may not do what was asked with it
     ├── KeyRefused               a key can't be made or revoked          (the user's fault)
+    ├── PauseRefused             this can't be held back, or let go on   (the user's fault)
     ├── ScheduleError            about one schedule
     │   ├── ScheduleRefused      it can't be so                          (the user's fault)
     │   └── ScheduleNotFound
@@ -128,6 +129,14 @@ class KeyRefused(ShunterError):
     def __init__(self, name: str, fact: str, remedy: str) -> None:
         super().__init__(f"key {name!r}: {fact}; {remedy}")
         self.name, self.fact, self.remedy = name, fact, remedy
+
+
+class PauseRefused(ShunterError):
+    """This can't be held back, or is not held back."""
+
+    def __init__(self, target: str, name: str, message: str) -> None:
+        super().__init__(f"{target} {name!r}: {message}")
+        self.target, self.name, self.reason = target, name, message
 
 
 class ScheduleError(ShunterError):
@@ -307,6 +316,7 @@ class JobCancelled(JobError):
 class ResultTimeout(JobError, TimeoutError):
     """The job did not end in the time the caller gave it; it goes on regardless."""
 
-    def __init__(self, job_id: str, waited: float) -> None:
-        super().__init__(job_id, f"no result within {waited:g} s; it goes on, ask again later")
-        self.waited = waited
+    def __init__(self, job_id: str, waited: float, hint: str = "") -> None:
+        fact = f"no result within {waited:g} s; it goes on, ask again later"
+        super().__init__(job_id, f"{fact}; {hint}" if hint else fact)
+        self.waited, self.hint = waited, hint

@@ -321,6 +321,10 @@ class Yard:
         where = ["--dispatcher", station.frontend] if station else []
         return fork_server.run([*words, *where], folder=self.folder, within=PATIENCE)
 
+    def processes(self, name: str) -> list[Process]:
+        """Return the processes that run, whose names begin so."""
+        return [it for it in self._processes if it.name.startswith(name) and it.is_alive]
+
     def close(self) -> None:
         """End everything; what crashed by itself is a failure of the test."""
         for client in self._clients:

@@ -92,7 +92,10 @@ def submit(
         job = client.with_options(**options, reply=wait).submit_raw(job_type, payload)
         if job_type in client.unserved and not as_json:
             missing = (f"no worker does {job_type!r} yet", "yellow")
-            err.print(Text.assemble(missing, "; the job is stored and waits for one"))
+            meant = client.similar.get(job_type)
+            question = f"; did you mean {meant!r}?" if meant else ""
+            waits = f"; the job is stored and waits for one{question}"
+            err.print(Text.assemble(missing, waits), soft_wrap=True)
         if not wait:
             out.print(json_line({"id": job.id}) if as_json else job.id)
             return 0

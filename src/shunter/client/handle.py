@@ -42,6 +42,7 @@ class AsyncJob:
         self.id = job_id
         self.type = job_type
         self.outcome: Outcome | None = None
+        self.hint = ""
         self._fault: Exception | None = None
         self._client, self._codec = client, codec
         self._waiter: asyncio.Future[Outcome] | None = None
@@ -65,7 +66,7 @@ class AsyncJob:
             try:
                 await asyncio.wait_for(asyncio.shield(self._awaited()), timeout)
             except TimeoutError:
-                raise ResultTimeout(self.id, timeout or 0.0) from None
+                raise ResultTimeout(self.id, timeout or 0.0, self.hint) from None
         known = self.known_outcome()
         assert known is not None
         return known
@@ -90,6 +91,7 @@ class AsyncJob:
         return self._waiter
 
     async def status(self) -> Status:
+        """Ask the dispatcher how far the job is."""
         return (await self._client.job(self.id)).status
 
     async def cancel(self) -> None:

@@ -9,6 +9,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from shunter.model.job import Callback, Failure, Job, ReplyTo
+from shunter.model.pause import Pauses
 from shunter.model.presence import Company
 from shunter.model.report import Advance, Held, Report
 from shunter.model.scope import EVERYTHING, JobScope
@@ -66,12 +67,18 @@ class Submitter(Struct, frozen=True):
 
     `reply_to` is who wants to hear of the job. `notice` is a callback that the gateway makes
     itself: it needs no leave, as one that a client asks for does. `namespace` is that of the
-    client's key.
+    client's key, and `sees_all` tells whether it may also rerun jobs of others.
     """
 
     reply_to: ReplyTo | None = None
     notice: Callback | None = None
     namespace: str = ""
+    sees_all: bool = False
+
+    @property
+    def scope(self) -> JobScope:
+        """The jobs that the client may rerun."""
+        return JobScope(self.namespace, self.sees_all)
 
 
 NOBODY = Submitter()
@@ -242,6 +249,7 @@ class Arrivals:
         self.clogged: dict[str, bool] = {}
         self.is_queue_changed = False
         self.company: Company | None = None
+        self.pauses: Pauses | None = None
 
     def __bool__(self) -> bool:
         return any(vars(self).values())
@@ -257,4 +265,6 @@ class Arrivals:
         ids.update(ask.job_id for ask in self.cancel_requests)
         ids.update(job.id for job in self.unplaced)
         ids.update(called.job_id for called in self.callback_attempts if called.is_disputed)
+        for submitted in self.submitted:
+            ids.update(wish.rerun_of for wish in submitted.submissions if wish.rerun_of)
         return ids

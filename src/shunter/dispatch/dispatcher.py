@@ -46,6 +46,7 @@ from shunter.dispatch.effects import (
     Effect,
     HandOver,
     MakeCallback,
+    NoteFailure,
     NoteRefusal,
     PlaceAgain,
     SendJobs,
@@ -58,6 +59,7 @@ from shunter.dispatch.turn import Reads, reads, settle, turn
 from shunter.dispatch.view import DispatcherView
 from shunter.errors import JobError, StoreError
 from shunter.model.job import Job
+from shunter.model.pause import Pauses
 from shunter.model.presence import Company
 from shunter.model.report import Advance, Held, Report
 from shunter.model.scope import EVERYTHING, JobScope
@@ -88,6 +90,7 @@ class Dispatcher:
         now: Callable[[], float],
         jitter: Callable[[], float],
         on_refused: Callable[[str, JobError], None] = lambda worker_id, error: None,
+        on_failed: Callable[[Job], None] = lambda job: None,
         on_store_error: Callable[[StoreError], None] = lambda error: None,
     ) -> None:
         self.id = dispatcher_id
@@ -122,6 +125,7 @@ class Dispatcher:
             MakeCallback: self._make_callback,
             DecideAgain: self._decide_again,
             PlaceAgain: lambda e: self._inbox.unplaced.append(e.job),
+            NoteFailure: lambda e: on_failed(e.job),
             NoteRefusal: lambda e: self._on_refused(e.worker_id, e.error),
         }
 
@@ -308,6 +312,12 @@ class Dispatcher:
         """Say which other dispatchers there are, and what their clocks show."""
         self._inbox.company = company
         self._wake.set()
+
+    def hold_back(self, pauses: Pauses) -> None:
+        """Start nothing of what is paused, and again what no longer is."""
+        if pauses != self.state.pauses:
+            self._inbox.pauses = pauses
+            self._wake.set()
 
     def expect_waiting(self) -> None:
         """Look into the store's queue again: others may have put jobs there."""

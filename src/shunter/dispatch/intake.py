@@ -18,10 +18,13 @@ from shunter.model.job import Callback, Effects, Execution, Job
 from shunter.model.limits import (
     MAX_KEY_LENGTH,
     MAX_SECONDS,
+    TRACEPARENT_RULE,
+    is_traceparent,
     moment_fault,
     option_faults,
     unique_faults,
 )
+from shunter.model.spelling import did_you_mean
 from shunter.model.submission import Submission
 from shunter.model.unique import Then, Unique
 from shunter.model.worker import Handler
@@ -54,7 +57,8 @@ def admit(
         raise JobRefused(
             submission.id,
             "type",
-            f"no worker does {submission.type!r}; types that are served: {served}",
+            f"no worker does {submission.type!r}; types that are served: {served}"
+            + did_you_mean(submission.type, known_types),
         )
     not_before = submission.not_before if submission.delay is None else now + submission.delay
     timeout = submission.timeout
@@ -84,6 +88,8 @@ def admit(
         unique_key=submission.unique.key if submission.unique else submission.unique_key,
         unique=submission.unique,
         namespace=submitter.namespace,
+        rerun_of=submission.rerun_of,
+        traceparent=submission.traceparent,
         retry=submission.retry
         if submission.retry is not None
         else handler.retry
@@ -111,6 +117,10 @@ def _faults(submission: Submission, rules: IntakeRules) -> Iterator[tuple[str, s
         yield "id", f"found {submission.id[:64]!r}; send {NAME_RULE}"
     if not is_name(submission.type):
         yield "type", f"found {submission.type[:64]!r}; send {NAME_RULE}"
+    if submission.rerun_of is not None and not is_name(submission.rerun_of):
+        yield "rerun_of", f"found {submission.rerun_of[:64]!r}; send the id of an ended job"
+    if submission.traceparent is not None and not is_traceparent(submission.traceparent):
+        yield "traceparent", f"found {submission.traceparent[:64]!r}; send {TRACEPARENT_RULE}"
     if len(submission.payload) > rules.max_payload_bytes + DOCUMENT_BYTES:
         yield (
             "payload",

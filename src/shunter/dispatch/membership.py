@@ -61,6 +61,7 @@ class Membership:
         member = Member(worker, arrival.link, plan.now, at_most_once=frozenset(once))
         state.members[worker.id] = member
         state.roster.enlist(worker.id, worker.handlers, arrival.window)
+        state.heed_drain(worker)
         state.waiting |= {handler.type for handler in worker.handlers}
         plan.workers.append(worker)
         if arrival.beat is not None:

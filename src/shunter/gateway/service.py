@@ -13,6 +13,7 @@ from shunter.dispatch import sweep
 from shunter.dispatch.alarm_clock import AlarmClock
 from shunter.dispatch.declarations import Declarations
 from shunter.dispatch.dispatcher import Dispatcher, heed_cancellation
+from shunter.dispatch.pausing import forget_drained, heed_pauses
 from shunter.dispatch.tick_sweep import TickSweep
 from shunter.errors import JobError, SettingsError, StoreError
 from shunter.gateway.callbacks import CallbackCaller
@@ -35,6 +36,7 @@ from shunter.gateway.udp.key_look_up import udp_keys
 from shunter.gateway.zmq.backend import Backend
 from shunter.gateway.zmq.frontend import Frontend
 from shunter.model.allowed_hosts import allowed_hosts
+from shunter.model.job import Job, in_one_line
 from shunter.model.presence import Skews
 from shunter.model.redaction import redacted_url
 from shunter.model.run_secrets import RunSecrets
@@ -90,6 +92,7 @@ class Service:
             now=self._clock,
             jitter=environment.random,
             on_refused=self._refused,
+            on_failed=self._job_failed,
             on_store_error=self._store_failed,
         )
         self._keys = key_list_of(settings)
@@ -150,6 +153,7 @@ class Service:
         await self._store.open()
         await self._keys.open(self._store, self._environment.token_bytes(SECRET_BYTES))
         self._run_secrets.use(self._keys.secret)
+        await heed_pauses(self.dispatcher)
         context = self._environment.zmq_context()
         try:
             if self._settings.zmq.enabled:
@@ -181,7 +185,7 @@ class Service:
                 group.create_task(self._every(self._verification_seconds, self._verify)),
                 group.create_task(self._every(HOUSEKEEPING_SECONDS, self._keep_house)),
                 group.create_task(self._frontend.answer_questions()),
-                group.create_task(self._frontend.cancel_audited()),
+                group.create_task(self._frontend.perform_audited()),
                 group.create_task(self._frontend.carry_out_schedules()),
                 group.create_task(self._watch()),
             ]
@@ -332,6 +336,7 @@ class Service:
         await sweep.tick(self._ticks, self._declarations)
 
     async def _sweep(self) -> None:
+        await heed_pauses(self.dispatcher)
         self.dispatcher.expect_waiting()
         self.dispatcher.heard([*self._backend.plain_worker_ids(), *self._udp.worker_ids()])
         workers = await sweep.survey(self.dispatcher, self._http_workers)
@@ -378,9 +383,20 @@ class Service:
     async def _keep_house(self) -> None:
         for act in sweep.RARELY:
             await act(self.dispatcher)
+        await forget_drained(self.dispatcher)
         self._backend.forget_gone()
         while await sweep.purge(self.dispatcher) >= sweep.PURGED_AT_ONCE:
             await asyncio.sleep(PURGE_PAUSE_SECONDS)
+
+    def _job_failed(self, job: Job) -> None:
+        self._log.warning(
+            "a job failed",
+            action="fail",
+            type=job.type,
+            job=job.id,
+            attempt=job.attempt,
+            error=in_one_line(job.error),
+        )
 
     def _store_failed(self, error: StoreError) -> None:
         self._log.error("the store fails, trying again", action="store", error=str(error))

@@ -9,10 +9,13 @@ Rules: docs/spec/jobs.md.
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Any
 
+import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from shunter.model.document import sealed_data_at
 from shunter.model.retry import Retry
 from shunter.model.unique import Unique
 
@@ -74,6 +77,17 @@ class Failure(Struct, frozen=True, omit_defaults=True):
     ended_by: str = ""
     is_final: bool = False
     wait: float | None = None
+
+
+MAX_LINE = 300
+
+
+def in_one_line(failure: Failure | None) -> str:
+    """Return what went wrong as a line of a log has it."""
+    if failure is None:
+        return "no reason was recorded"
+    text = " ".join(f"{failure.kind}: {failure.message}".split())
+    return text if len(text) <= MAX_LINE else f"{text[:MAX_LINE]}…"
 
 
 class Dispatch(Struct, frozen=True):
@@ -170,6 +184,8 @@ class Job(Struct, frozen=True, kw_only=True, omit_defaults=True):
     `unique_key` is the key while the job has it, and `unique` the rule by which it gives it up.
     `effects` is None until somebody has said it, the handler at the latest when the job starts.
     `scheduled` is the tick that the job of a schedule stands for (`schedule.py`).
+    `rerun_of` is the job whose work this one does again. `version` is that of the app that the
+    current or last run is of. `traceparent` is the span that it was submitted in.
     """
 
     id: str
@@ -207,3 +223,37 @@ class Job(Struct, frozen=True, kw_only=True, omit_defaults=True):
     log: str = ""
     history: tuple[PastAttempt, ...] = ()
     scheduled: float | None = None
+    rerun_of: str | None = None
+    version: str = ""
+    traceparent: str | None = None
+
+    @property
+    def value(self) -> Any:
+        """What the handler returned, decoded; None where there is no result (yet)."""
+        return _decoded(self.result)
+
+    @property
+    def arguments(self) -> Any:
+        """The payload, decoded: a list of positional arguments, a dict of named ones."""
+        return _decoded(self.payload)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the record as JSON has it: payload and result decoded, its status as a word.
+
+        Bytes are base64, and what is encrypted says so.
+        """
+        plain: dict[str, Any] = msgspec.to_builtins(self)
+        for name, document in (("payload", self.payload), ("result", self.result)):
+            plain[name] = None if document is None else _plain(document)
+        return {**plain, "status": self.status.word}
+
+
+def _decoded(document: bytes | None) -> Any:
+    return None if document is None else msgspec.msgpack.decode(document)
+
+
+def _plain(document: bytes) -> Any:
+    if sealed_data_at(document) is not None:
+        return {"encrypted": True, "bytes": len(document)}
+    value = msgspec.msgpack.decode(document)
+    return msgspec.to_builtins(value, str_keys=True, enc_hook=repr)

@@ -124,7 +124,8 @@ class WorkerSlot(Struct, frozen=True):
     `expiry_grace` is the time that a worker which enforces time-outs itself gets to do so.
     `presumed_dead_after` is for a worker that is silent while it works. `place` is a number below
     the worker's `max_jobs`, where others may be choosing the same worker at the same moment.
-    `at_most_once` are the types whose handlers there bear no second run.
+    `at_most_once` are the types whose handlers there bear no second run. `version` is that of the
+    worker's app.
     """
 
     worker_id: str
@@ -132,6 +133,7 @@ class WorkerSlot(Struct, frozen=True):
     presumed_dead_after: float | None = None
     place: int | None = None
     at_most_once: frozenset[str] = frozenset()
+    version: str = ""
 
 
 def started(job: Job, slot: WorkerSlot, *, now: float) -> Job:
@@ -150,13 +152,10 @@ def started(job: Job, slot: WorkerSlot, *, now: float) -> Job:
         expiry=now + min(spans) if spans else None,
         place=slot.place,
     )
-    attempt = job.attempt + 1
+    changes: dict[str, Any] = {"version": slot.version} if slot.version != job.version else {}
     if job.effects is None and job.type in slot.at_most_once:
-        effects = Effects.AT_MOST_ONCE
-        return _moved(
-            job, Event.STARTED, now, execution=execution, attempt=attempt, effects=effects
-        )
-    return _moved(job, Event.STARTED, now, execution=execution, attempt=attempt)
+        changes["effects"] = Effects.AT_MOST_ONCE
+    return _moved(job, Event.STARTED, now, execution=execution, attempt=job.attempt + 1, **changes)
 
 
 def started_at_once(claimed_job: Job, slot: WorkerSlot) -> Job:

@@ -6,6 +6,7 @@ Pure. Each fault names its field, what was found, and what to send instead.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator
 
 from shunter.model.job import Effects
@@ -80,6 +81,15 @@ def concurrency_fault(concurrency: object, *, is_async: bool) -> str | None:
         return None
     kind = "coroutines of an async def" if is_async else "threads of a plain function"
     return f"found {concurrency!r}; give a whole number from 1 to {most:,} ({kind})"
+
+
+_TRACEPARENT = re.compile(r"[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}\Z")
+TRACEPARENT_RULE = "00-, 32 hexadecimal digits, -, 16 of them, -, two of them, as W3C has it"
+
+
+def is_traceparent(text: str) -> bool:
+    """True if a text names a span as W3C's Trace Context does."""
+    return _TRACEPARENT.match(text) is not None
 
 
 def moment_fault(moment: float) -> str | None:

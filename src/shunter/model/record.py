@@ -1,4 +1,5 @@
-"""A small document that dispatchers share: a key, a line of the audit log, a secret, a schedule.
+"""A small document that dispatchers share: a key, a line of the audit log, a secret, a schedule,
+a pause.
 
 An edition says which records of another kind were changed last, for those who keep many in mind.
 
@@ -19,6 +20,7 @@ class RecordKind(StrEnum):
     KEY = "key"
     SECRET = "secret"  # noqa: S105
     AUDIT = "audit"
+    PAUSE = "pause"
     SCHEDULE = "schedule"
     EDITION = "edition"
 

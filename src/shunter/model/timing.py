@@ -4,7 +4,8 @@ A tick is a point in time, in seconds since 1970. Which one follows another depe
 alone, so all dispatchers agree on it. Where clocks are changed, a calendar goes by what people see:
 of an hour that is missing the first tick comes right after it, once; of one that comes twice
 the first counts. Timings of every hour go by the time that passes, so that they neither pause nor
-run twice. Pure: `after` is always an argument. Rules: docs/spec/schedules.md.
+run twice. What reads calendars is imported when there is one: workers' children start quickly.
+Pure: `after` is always an argument. Rules: docs/spec/schedules.md.
 """
 
 from __future__ import annotations
@@ -13,10 +14,12 @@ import hashlib
 import math
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from zoneinfo import ZoneInfo
+from typing import TYPE_CHECKING
 
-from cronsim import CronSim, CronSimError
 from msgspec import Struct
+
+if TYPE_CHECKING:
+    from zoneinfo import ZoneInfo
 
 LEAST_SECONDS = 1.0
 MOST_SECONDS = 366 * 86400.0
@@ -62,6 +65,8 @@ def timing_faults(timing: Timing) -> Iterator[tuple[str, str]]:
 
 
 def _cron_faults(text: str, tz: str) -> Iterator[tuple[str, str]]:
+    from cronsim import CronSim, CronSimError
+
     if (found := _zone(tz)) is None:
         yield "cron.tz", f"found {tz[:64]!r}; send {ZONE_RULE}"
     if len(text) > MOST_CHARACTERS:
@@ -115,6 +120,8 @@ def tick_text(tick: float) -> str:
 
 
 def _cron_ticks(text: str, tz: str, after: float) -> Iterator[float]:
+    from cronsim import CronSim
+
     zone = _zone(tz)
     if zone is None:
         raise ValueError(f"{tz!r} is no zone that is known here; send {ZONE_RULE}")
@@ -146,6 +153,8 @@ def _is_missing(moment: datetime, zone: ZoneInfo) -> bool:
 
 
 def _zone(tz: str) -> ZoneInfo | None:
+    from zoneinfo import ZoneInfo
+
     if not tz or len(tz) > MOST_CHARACTERS or tz in ("localtime", "posixrules"):
         return None  # the last two are another zone on each host
     try:

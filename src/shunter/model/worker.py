@@ -101,6 +101,7 @@ class Worker(Struct, frozen=True, kw_only=True, omit_defaults=True):
     is when that one last answered, and `verified` when it was last asked for its jobs. `revision`
     counts the writes of a record that several dispatchers change. `key` names the key that it
     showed. `secret` is what an HTTP worker knows dispatchers by, and nobody else is to see it.
+    `version` is that of its app, where that has one.
     """
 
     id: str
@@ -122,6 +123,7 @@ class Worker(Struct, frozen=True, kw_only=True, omit_defaults=True):
     key: str = ""
     scheme: str = "http"
     secret: str = ""
+    version: str = ""
     jobs: tuple[str, ...] = ()
     places: tuple[int, ...] = ()
 

@@ -67,6 +67,10 @@ class InlineContext:
     def scheduled(self) -> float | None:
         return self._job.scheduled
 
+    @property
+    def traceparent(self) -> str | None:
+        return self._job.traceparent
+
     def progress(self, done: float, total: float | None = None, note: str = "") -> None:
         sealed = self._seal.note(note) if note else ""
         self._worker.advance(Advance(self._job.id, self._job.attempt, done, total, sealed))
@@ -143,6 +147,7 @@ class InlineWorker:
             max_jobs=1,
             registered=now,
             last_pinged=now,
+            version=self._app.version,
         )
         self._dispatcher.introduce(WorkerRegistered(worker, self, frozenset(), 1, None))
 

@@ -8,19 +8,20 @@ with Sandbox(app) as sandbox:
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from msgspec.structs import replace
 
 from shunter.app import App, JobFunction, payload_of
 from shunter.client.async_client import JobOptions
-from shunter.client.handle import value_of
+from shunter.client.handle import raise_refusal, value_of
 from shunter.client.opening import (
     check_unique,
     is_same_call,
     opened_job,
     opened_outcome,
+    opened_payload,
     sealed_payload,
 )
 from shunter.client.schedules import AsyncSchedules, Schedules
@@ -28,11 +29,15 @@ from shunter.codec import Codec
 from shunter.dispatch import sweep
 from shunter.dispatch.declarations import Declarations
 from shunter.dispatch.dispatcher import Dispatcher
+from shunter.dispatch.pausing import pause, resume
 from shunter.dispatch.rules import Rules
 from shunter.dispatch.tick_sweep import TickSweep
 from shunter.errors import JobNotFound, JobRefused, ResultTimeout, UniqueKeyTaken
+from shunter.model.document import NIL
 from shunter.model.identity import timed_id
 from shunter.model.job import Job, Status
+from shunter.model.pause import PauseTarget
+from shunter.model.resubmission import resubmission
 from shunter.model.submission import Receipt, Submission
 from shunter.store.memory import MemoryStore
 from shunter.testing.clock import VirtualClock
@@ -59,6 +64,7 @@ class SandboxJob:
 
     @property
     def status(self) -> Status:
+        """Where the job stands now."""
         return self.record.status
 
     @property
@@ -76,6 +82,7 @@ class SandboxJob:
         return value_of(opened_outcome(self._sandbox.codec, outcome))
 
     def cancel(self) -> None:
+        """Ask for the job to be stopped, or raise JobRefused."""
         self._sandbox.cancel(self.id)
 
 
@@ -165,6 +172,9 @@ class Sandbox:
             check_unique(wish.unique, job_id)
         payload = sealed_payload(self.codec, wish.payload, job_id, wish.type)
         wish = replace(wish, id=job_id, payload=payload)
+        return self._submitted(wish)
+
+    def _submitted(self, wish: Submission) -> SandboxJob:
         receipts: list[Receipt] = []
         self.dispatcher.submit([wish], receipts.extend)
         finish(self.dispatcher.turn())
@@ -172,8 +182,25 @@ class Sandbox:
         if receipt.reason and (holder := self._same_job(wish, receipt)) is not None:
             return SandboxJob(self, holder)
         if receipt.reason:
-            raise JobRefused(job_id, receipt.field, receipt.reason)
+            raise_refusal(receipt)
         return SandboxJob(self, receipt.job_id)
+
+    def rerun(
+        self,
+        job_id: str,
+        *,
+        args: Sequence[Any] | None = None,
+        kwargs: Mapping[str, Any] | None = None,
+        new_id: str = "",
+    ) -> SandboxJob:
+        """Do an ended job again, as a new one, with its arguments or with these."""
+        job, new_id = self.job(job_id), new_id or self.new_id()
+        if args is None and kwargs is None:
+            payload = opened_payload(self.codec, job.payload or NIL, job.id, job.type)
+        else:
+            payload = payload_of(*(args or ()), **(kwargs or {}))
+        payload = sealed_payload(self.codec, payload, new_id, job.type)
+        return self._submitted(resubmission(job, new_id=new_id, payload=payload))
 
     def _same_job(self, wish: Submission, refused: Receipt) -> str | None:
         """Return the job that was meant where the same arguments were only sealed anew."""
@@ -183,6 +210,19 @@ class Sandbox:
         job = self.job(holder)
         is_same = is_same_call(self.codec, wish.payload, job, job_id=wish.id, type=wish.type)
         return holder if is_same else None
+
+    def pause(self, job: str | JobFunction[..., Any]) -> None:
+        """Let no more jobs of a type start."""
+        self.hold_back(PauseTarget.TYPE, job if isinstance(job, str) else job.name, is_on=True)
+
+    def resume(self, job: str | JobFunction[..., Any]) -> None:
+        """Let jobs of a type start again, or raise PauseRefused if it is not paused."""
+        self.hold_back(PauseTarget.TYPE, job if isinstance(job, str) else job.name, is_on=False)
+
+    def hold_back(self, target: PauseTarget, name: str, *, is_on: bool) -> None:
+        """Hold a type, a worker or a version back, or let it go on."""
+        finish((pause if is_on else resume)(self.dispatcher, target, name))
+        finish(self.dispatcher.turn())
 
     def submit_many(
         self, job: str | JobFunction[..., Any], calls: Iterable[Any], /

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 
 from shunter.client.session import Answer
 from shunter.dispatch.arrivals import Submitter
+from shunter.dispatch.pausing import pauses
 from shunter.dispatch.schedule_book import ScheduleBook
-from shunter.errors import ShunterError
+from shunter.errors import PauseRefused, ShunterError
 from shunter.gateway.schedule_orders import answer_question, carry_out
 from shunter.model.scope import EVERYTHING
 from shunter.model.submission import Receipt, Submission
@@ -28,6 +29,8 @@ from shunter.wire.messages import (
     Kind,
     Message,
     Outcome,
+    PauseOrder,
+    PausesListed,
     ScheduleOrder,
     SchedulesAsked,
     Standing,
@@ -49,6 +52,7 @@ class SandboxSession:
         self._last = 0
         self.addresses: tuple[str, ...] = ("the sandbox",)
         self.unserved: tuple[str, ...] = ()
+        self.similar: dict[str, str] = {}
 
     def close(self) -> None:
         """Nothing is open."""
@@ -96,6 +100,15 @@ class SandboxSession:
                     limit=asked.limit,
                 )
                 return JobsListed(asked.request, tuple(finish(self._store.find(query))))
+            case PauseOrder() as order:
+                receipt = Receipt(order.name)
+                try:
+                    self._sandbox.hold_back(order.target, order.name, is_on=order.is_on)
+                except PauseRefused as error:
+                    receipt = Receipt(order.name, error.target, error.reason)
+                return Accepted(order.request, (receipt,))
+            case other if kind is Kind.PAUSES:
+                return PausesListed(self._last, tuple(finish(pauses(self._store))))
             case other if kind is Kind.WORKERS:
                 workers = finish(self._store.workers())
                 return WorkersListed(other.request, tuple(workers))  # type: ignore[attr-defined]

@@ -12,8 +12,9 @@ from operator import attrgetter
 from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
+from shunter.model.document import sealed_data_at
 from shunter.model.job import (
     Callback,
     Dispatch,
@@ -32,10 +33,12 @@ from shunter.model.limits import (
     MAX_MOMENT,
     MAX_RETRIES,
     MAX_SECONDS,
+    TRACEPARENT_RULE,
 )
 from shunter.model.queueing import PRIORITY_LIMIT
 from shunter.model.redaction import redacted_callback
 from shunter.model.report import Report
+from shunter.model.resubmission import resubmission
 from shunter.model.retry import Retry
 from shunter.model.submission import Submission
 from shunter.model.unique import During, Then, Unique
@@ -139,6 +142,14 @@ ErrorClasses = Annotated[
     ),
 ]
 
+Traceparent = Annotated[
+    str,
+    Meta(
+        pattern=r"^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}\Z",
+        description=TRACEPARENT_RULE,
+    ),
+]
+
 
 class RetryPolicy(Document, frozen=True, kw_only=True):
     """Try again after an exception: `limit` times, waiting `delay` seconds and ever longer.
@@ -197,6 +208,19 @@ class JobRequest(Document, frozen=True, kw_only=True):
     workflow: Text | None = None
     run: Text | None = None
     effects: EffectsName | None = None
+    callback: CallbackWish | None = None
+    traceparent: Traceparent | None = None
+
+
+class RerunRequest(Document, frozen=True, kw_only=True):
+    """How an ended job is to be done again; without a payload, with its own.
+
+    The new job has this `id`, or one that is made up: name one so that a repeated request makes no
+    second job.
+    """
+
+    id: Name | None = None
+    payload: Value | UnsetType = UNSET
     callback: CallbackWish | None = None
 
 
@@ -286,6 +310,7 @@ class JobDocument(Document, frozen=True, kw_only=True):
     execution: ExecutionDocument
     callback: CallbackDocument | None
     attempt: int
+    version: str
     revision: int
     not_before: float | None
     wait_until: float | None
@@ -293,6 +318,8 @@ class JobDocument(Document, frozen=True, kw_only=True):
     place_by: float | None
     unique_key: str | None
     unique: Unique | None
+    rerun_of: str | None
+    traceparent: str | None
     namespace: str
     retry: RetryPolicy | None
     effects: Effects | None
@@ -396,12 +423,32 @@ def submission_of(document: Any, *, new_id: str) -> Submission:
         run=wish.run,
         effects=wish.effects,
         callback=None if wish.callback is None else Callback(wish.callback.url),
+        traceparent=wish.traceparent,
         reply=False,
     )
 
 
 def _unique(wish: UniqueWish) -> Unique:
     return Unique(wish.key, wish.within, wish.during or "", wish.then)
+
+
+def rerun_of(document: Any, job: Job, *, new_id: str) -> Submission:
+    """Read how a job is to be done again, under `new_id` where no id is named."""
+    wish = checked(document, RerunRequest)
+    if wish.payload is not UNSET:
+        payload = document_of(wish.payload, "payload")
+    elif job.payload is None or sealed_data_at(job.payload) is not None:
+        raise BadDocument(
+            "payload",
+            f"that of job {job.id} is encrypted for that job alone; send it encrypted for id, or "
+            "rerun it with `shunter rerun --app` or Client(codec=...)",
+        )
+    else:
+        payload = job.payload
+    submission = resubmission(job, new_id=wish.id or new_id, payload=payload)
+    if wish.callback is None:
+        return submission
+    return replace(submission, callback=Callback(wish.callback.url))
 
 
 class HttpReport(Struct, frozen=True):

@@ -26,6 +26,8 @@ def _faults(hello: Hello) -> Iterator[str]:
         )
     if not is_name(hello.worker_id) or hello.worker_id.startswith(PLAIN_PREFIX):
         yield f"worker_id: found {hello.worker_id[:64]!r}; send {NAME_RULE}"
+    if hello.app_version and not is_name(hello.app_version):
+        yield f"app_version: found {hello.app_version[:64]!r}; send {NAME_RULE}, or nothing"
     if not 1 <= hello.max_jobs <= MAX_SLOTS:
         yield f"max_jobs: found {hello.max_jobs}; send 1 to {MAX_SLOTS}"
     if len(hello.handlers) > MAX_HANDLERS:

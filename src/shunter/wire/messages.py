@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from shunter.errors import ProtocolError
 from shunter.model.job import Failure, Job, Status
+from shunter.model.pause import Pause, PauseTarget
 from shunter.model.report import Advance, Held, Report
 from shunter.model.retry import Retry
 from shunter.model.schedule import Schedule, ScheduleDraft
@@ -43,6 +44,8 @@ class Kind(StrEnum):
     LIST = "LIST"
     WORKERS = "WORKERS"
     STATUS = "STATUS"
+    PAUSE = "PAUSE"
+    PAUSES = "PAUSES"
     SCHEDULES = "SCHEDULES"
     SCHEDULE = "SCHEDULE"
     ERROR = "ERROR"
@@ -64,7 +67,7 @@ class Hello(Message, frozen=True):
     """READY: a worker introduces itself. `beat` is answered like that of a PING.
 
     `window` is as in a PING; one that says nothing may be given `max_jobs` at a time. With
-    `parts` the worker takes large messages in parts.
+    `parts` the worker takes large messages in parts. `app_version` is that of its app.
     """
 
     worker_id: str
@@ -78,6 +81,7 @@ class Hello(Message, frozen=True):
     held: tuple[Held, ...] = ()
     window: int | None = None
     parts: bool = False
+    app_version: str = ""
 
 
 class Beat(Message, frozen=True):
@@ -114,6 +118,7 @@ class Assignment(Message, frozen=True):
     scheduled: float | None = None
     retry: Retry | None = None
     failures: int = 0
+    traceparent: str | None = None
 
 
 class Assignments(Message, frozen=True):
@@ -190,12 +195,14 @@ class Submit(Message, frozen=True):
 class Accepted(Message, frozen=True):
     """ACCEPTED: the jobs are committed (those without a reason).
 
-    `unserved` names the types that no worker known to this dispatcher does.
+    `unserved` names the types that no worker known to this dispatcher does, and `similar` for each
+    the type that is spelt most like it and is served, if there is one.
     """
 
     request: int
     receipts: tuple[Receipt, ...]
     unserved: tuple[str, ...] = ()
+    similar: tuple[str, ...] = ()
 
 
 class Outcome(Message, frozen=True):
@@ -239,6 +246,22 @@ class Cancel(Message, frozen=True):
     job_ids: tuple[str, ...]
 
 
+class PauseOrder(Message, frozen=True):
+    """PAUSE: hold something back, or let it go on; answered like a submission."""
+
+    request: int
+    target: PauseTarget
+    name: str
+    is_on: bool = True
+
+
+class PausesListed(Message, frozen=True):
+    """PAUSES' answer: all that is held back."""
+
+    request: int
+    pauses: tuple[Pause, ...]
+
+
 class JobsAsked(Message, frozen=True):
     """LIST: which jobs to show; with ids, exactly those, in full. `parts` is as in a FETCH."""
 
@@ -261,7 +284,7 @@ class JobsListed(Message, frozen=True):
 
 
 class Asked(Message, frozen=True):
-    """WORKERS or STATUS: a question without details."""
+    """WORKERS, STATUS or PAUSES: a question without details."""
 
     request: int
 

@@ -90,7 +90,8 @@ Declared = Annotated[
 class WorkerRequest(Document, frozen=True, kw_only=True):
     """A worker that wants jobs: where it listens, what it does, how many it can hold.
 
-    Who gives a `secret` is shown it with each call, as bearer token.
+    Who gives a `secret` is shown it with each call, as bearer token. `version` is that of what it
+    runs; all workers of one can be drained.
     """
 
     hostname: Hostname
@@ -100,6 +101,7 @@ class WorkerRequest(Document, frozen=True, kw_only=True):
     scheme: Scheme = "http"
     secret: Secret | None = None
     schedules: Declared = ()
+    version: Name | None = None
 
 
 class WorkerDocument(Document, frozen=True, kw_only=True):
@@ -116,6 +118,7 @@ class WorkerDocument(Document, frozen=True, kw_only=True):
     port: int
     scheme: str | None
     key: str | None
+    version: str | None
     handlers: tuple[str, ...]
     maxJobs: int
     jobs: tuple[str, ...]
@@ -204,6 +207,7 @@ def worker_document(worker: Worker) -> WorkerDocument:
         port=worker.port,
         scheme=worker.scheme if worker.kind is WorkerKind.HTTP else None,
         key=worker.key or None,
+        version=worker.version or None,
         handlers=tuple(handler.type for handler in worker.handlers),
         maxJobs=worker.max_jobs,
         jobs=worker.jobs,

@@ -48,6 +48,7 @@ class WorkerHost:
         pool: Callable[..., ProcessPool],
     ) -> None:
         self._environment, self._grace = environment, settings.grace
+        self._version = app.version
         self._handlers = app.declared_handlers(environment.wall())
         self._types = tuple(handler.type for handler in self._handlers)
         if len(self._types) > MAX_HANDLERS:

@@ -286,6 +286,58 @@ def test_the_same_seed_gives_the_same_deaths() -> None:
     assert len({tuple(story(seed)) for seed in range(30)}) > 3
 
 
+def test_an_ended_job_is_done_again_as_a_new_one() -> None:
+    with Sandbox(app) as sandbox:
+        first = sandbox.submit(add, 1, 2)
+        with pytest.raises(JobRefused, match=r"rerun_of: job .* is in progress"):
+            sandbox.rerun(first.id)
+        first.result()
+
+        again = sandbox.rerun(first.id)
+        edited = sandbox.rerun(first.id, args=[5], kwargs={"y": 6}, new_id="mine")
+
+        assert (again.result(), edited.result()) == (3, 11)
+        assert again.id != first.id
+        assert (again.record.rerun_of, edited.id) == (first.id, "mine")
+        assert sandbox.rerun(first.id, args=[5], kwargs={"y": 6}, new_id="mine").id == "mine"
+
+
+def test_a_client_inside_a_handler_reruns_jobs() -> None:
+    inner = App()
+
+    @inner.job
+    def one(x: int) -> int:
+        return x
+
+    @inner.job
+    def again(job_id: str) -> list[int]:
+        with Client() as client:
+            jobs = [client.rerun(job_id), *client.rerun_many([job_id, job_id], args=[8])]
+            return [job.result() for job in jobs]
+
+    with Sandbox(inner) as sandbox:
+        first = sandbox.submit(one, 4)
+        first.result()
+        assert sandbox.submit(again, first.id).result() == [4, 8, 8]
+
+
+def test_a_paused_type_waits_until_it_is_resumed() -> None:
+    versioned = App(version="1.2")
+
+    @versioned.job
+    def one() -> int:
+        return 1
+
+    with Sandbox(versioned) as sandbox:
+        sandbox.pause(one)
+        job = sandbox.submit(one)
+        sandbox.advance(10)
+        assert job.status is Status.QUEUED
+        sandbox.resume("one")
+        assert job.result() == 1
+        assert job.record.version == "1.2"
+
+
 def test_jobs_that_would_share_a_process_run_one_after_the_other() -> None:
     app = App()
 

@@ -20,6 +20,7 @@ from shunter.gateway.http.access import AccessControl
 from shunter.gateway.http.audit import HttpAudit
 from shunter.gateway.http.jobs import JobRoutes
 from shunter.gateway.http.openapi import OPERATIONS, Operation, openapi_document
+from shunter.gateway.http.pauses import PauseRoutes
 from shunter.gateway.http.probes import Probes
 from shunter.gateway.http.schedules import ScheduleRoutes
 from shunter.gateway.http.worker_calls import HttpWorkers
@@ -57,6 +58,7 @@ def http_app(
     )
     book = ScheduleBook(dispatcher, new_id=new_id, submit=partial(submit_and_wait, dispatcher))
     schedules = ScheduleRoutes(dispatcher, book, audit, max_body_bytes=limit)
+    held_back = PauseRoutes(dispatcher, audit)
     probes = Probes(dispatcher, is_ready)
     described = msgspec.json.encode(openapi_document(version("shunter"), has_keys=keys.is_on))
 
@@ -69,10 +71,14 @@ def http_app(
         "report": jobs.report,
         "show": jobs.show,
         "cancel": jobs.cancel,
+        "rerun": jobs.rerun,
         "register": workers.register,
         "list_workers": workers.browse,
         "show_worker": workers.show,
         "resign": workers.resign,
+        "list_pauses": held_back.browse,
+        "pause": held_back.pause,
+        "resume": held_back.resume,
         "list_schedules": schedules.browse,
         "show_schedule": schedules.show,
         "put_schedule": schedules.put,

@@ -78,7 +78,9 @@ class _Shown(Collector):
     def collect(self) -> Iterator[Metric]:
         it = self._standing
         yield from _jobs(list(it.backlog), it.oldest, it.now)
-        yield from _workers(it.workers, it.connected)
+        workers = list(it.workers)
+        yield from _workers(workers, it.connected)
+        yield from _slots(workers)
         yield _clocks(it.skews)
         yield _histogram(
             "shunter_dispatch_seconds",
@@ -125,6 +127,35 @@ def _workers(workers: Iterable[Worker], connected: int) -> Iterator[Metric]:
         "Workers that this dispatcher can give jobs to.",
         value=connected,
     )
+
+
+def _slots(workers: Iterable[Worker]) -> Iterator[Metric]:
+    """Count slots of workers that are alive; jobs that wait inside a worker take none."""
+    by_kind: Counter[tuple[str, str]] = Counter()
+    free_for: Counter[str] = Counter()
+    for worker in workers:
+        if worker.state == "alive":
+            used = min(len(worker.jobs), worker.max_jobs)
+            free = worker.max_jobs - used
+            by_kind[worker.kind.value, "used"] += used
+            by_kind[worker.kind.value, "free"] += free
+            for handler in worker.handlers:
+                free_for[handler.type] += free
+    slots = GaugeMetricFamily(
+        "shunter_slots",
+        "Slots of workers that are alive, by kind of worker.",
+        labels=["kind", "state"],
+    )
+    for labels, count in sorted(by_kind.items()):
+        slots.add_metric(list(labels), count)
+    by_type = GaugeMetricFamily(
+        "shunter_slots_free_for",
+        "Free slots of workers that do a type; one that does several counts for each.",
+        labels=["type"],
+    )
+    for job_type, count in sorted(free_for.items()):
+        by_type.add_metric([job_type], count)
+    yield from (slots, by_type)
 
 
 def _clocks(skews: Mapping[str, float]) -> Metric:

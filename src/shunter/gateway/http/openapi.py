@@ -12,7 +12,15 @@ from msgspec import Struct
 from shunter.gateway.http.access import ACCESS
 from shunter.net.web.refusals import ErrorDocument
 from shunter.wire.audit_documents import AuditPage, AuditQuery
-from shunter.wire.documents import JobDocument, JobPage, JobRequest, JobsWish, ResultWish
+from shunter.wire.documents import (
+    JobDocument,
+    JobPage,
+    JobRequest,
+    JobsWish,
+    RerunRequest,
+    ResultWish,
+)
+from shunter.wire.pause_documents import PauseDocument, PauseList, PauseRequest
 from shunter.wire.schedule_documents import (
     BackfillRequest,
     MadeJobs,
@@ -90,6 +98,16 @@ OPERATIONS = (
         needs_ready=True,
     ),
     Operation(
+        id="rerun",
+        method="POST",
+        path="/dispatcher/jobs/{id}/rerun",
+        summary="Do an ended job again: 201 if the new job is new, 200 if it is there by its id.",
+        body=RerunRequest,
+        answers={200: JobDocument, 201: JobDocument},
+        refusals=(*_CHANGING, 404, 409, 503),
+        needs_ready=True,
+    ),
+    Operation(
         id="show",
         method="GET",
         path="/dispatcher/jobs/{id}",
@@ -142,6 +160,34 @@ OPERATIONS = (
         summary="Resign an HTTP worker; its jobs go back to the queue.",
         answers={200: WorkerDocument},
         refusals=(404, 409, 503),
+        needs_ready=True,
+    ),
+    Operation(
+        id="list_pauses",
+        method="GET",
+        path="/dispatcher/pauses/",
+        summary="List what is held back.",
+        answers={200: PauseList},
+        refusals=(503,),
+        needs_ready=True,
+    ),
+    Operation(
+        id="pause",
+        method="PUT",
+        path="/dispatcher/pauses/",
+        summary="Start no more jobs of a type, or give nothing new to a worker or a version.",
+        body=PauseRequest,
+        answers={200: PauseDocument},
+        refusals=(*_CHANGING, 409, 503),
+        needs_ready=True,
+    ),
+    Operation(
+        id="resume",
+        method="DELETE",
+        path="/dispatcher/pauses/{id}",
+        summary="End a pause: type:NAME, worker:ID or version:VERSION.",
+        answers={200: PauseDocument},
+        refusals=(404, 503),
         needs_ready=True,
     ),
     Operation(
@@ -272,7 +318,7 @@ PATH_ID = {
     "name": "id",
     "in": "path",
     "required": True,
-    "description": "The id of the job or worker, or the name of the schedule; a slash in it "
+    "description": "The id of the job, worker or pause, or the name of the schedule; a slash in it "
     "may be written as %2F.",
     "schema": {"type": "string", "minLength": 1},
 }

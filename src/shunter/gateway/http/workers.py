@@ -78,6 +78,7 @@ class WorkerRoutes:
                 key="" if key is None else key.name,
                 scheme=wish.scheme,
                 secret=wish.secret or "",
+                version=wish.version or "",
             )
 
         worker_id = health.worker_id_at(wish.hostname, wish.port)

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
+import structlog
+
 from shunter.dispatch.arrivals import HeartbeatReceived, UnattributedResult, WorkerRegistered
 from shunter.dispatch.dispatcher import Dispatcher
 from shunter.errors import Forbidden, ProtocolError
@@ -41,6 +43,7 @@ from shunter.wire.messages import (
     Returned,
     Taken,
     decode,
+    request_of,
 )
 from shunter.wire.pingpong import (
     JobForgotten,
@@ -53,6 +56,19 @@ from shunter.wire.pingpong import (
 )
 
 PLAIN_HANDLERS = (Handler(DEFAULT_TYPE),)
+
+OF_CLIENTS = frozenset(
+    {
+        Kind.SUBMIT,
+        Kind.CANCEL,
+        Kind.FETCH,
+        Kind.LIST,
+        Kind.WORKERS,
+        Kind.STATUS,
+        Kind.PAUSE,
+        Kind.PAUSES,
+    }
+)
 
 FORGOTTEN_AFTER_SECONDS = 60.0
 """A worker that was silent for so long has to say READY again."""
@@ -84,6 +100,7 @@ class Backend:
         self._workers: dict[bytes, str] = {}
         self._heard_at: dict[str, float] = {}  # workers of the full level
         self._joined: set[str] = set()  # plain workers that the dispatcher knows
+        self._log = structlog.get_logger("shunter.gateway")
         self._large = LargeMessages(
             dispatcher,
             lambda identity, message: self.socket.send([identity, *message]),
@@ -179,6 +196,15 @@ class Backend:
             self._introduce(identity, decode(body, Hello))
             return
         worker_id = self._workers.get(identity)
+        if worker_id is None and kind in OF_CLIENTS:
+            reason = (
+                f"{kind} is for clients to send, and workers connect here (zmq.backend); connect "
+                "to the dispatcher's zmq.frontend, port 5560 unless it is set"
+            )
+            self._refusals.note(peer_name(identity), "port", reason)
+            refusal = Refusal(request_of(bytes(body)), reason)
+            self.socket.send([identity, *full(Kind.ERROR, refusal)])
+            return
         if worker_id is None:
             reason = "this dispatcher does not know you; say READY"
             unknown = Refusal(0, reason, RefusalCode.UNKNOWN_WORKER)
@@ -218,13 +244,25 @@ class Backend:
             handlers=hello.handlers,
             max_jobs=hello.max_jobs,
             incarnation=hello.incarnation,
+            version=hello.app_version,
             registered=now,
             last_pinged=now,
         )
+        if previous is None:
+            self._tell_contradictions(hello)
         window = hello.max_jobs if hello.window is None else max(0, hello.window)
         self._dispatcher.introduce(
             WorkerRegistered(worker, self, frozenset(hello.held), window, hello.beat)
         )
+
+    def _tell_contradictions(self, hello: Hello) -> None:
+        """Tell workers, and the log, that they declare one type with different options."""
+        view = self._dispatcher.view
+        for other_id, text in view.contradictions(hello.worker_id, hello.handlers):
+            self._log.warning(text, action="options")
+            for worker_id in (hello.worker_id, other_id):
+                if identity := self._identities.get(worker_id):
+                    self.socket.send([identity, *full(Kind.ERROR, Refusal(0, text))])
 
     def _lack_of_room(self, identity: bytes, worker_id: str) -> str:
         """Say why there is no room for a worker of this name; nothing if there is."""
@@ -431,4 +469,5 @@ def _assignment(job: Job) -> Assignment:
         job.scheduled,
         job.retry,
         job.failures,
+        job.traceparent,
     )

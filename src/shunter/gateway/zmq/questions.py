@@ -15,6 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from shunter.dispatch.dispatcher import Dispatcher
+from shunter.dispatch.pausing import pauses
 from shunter.dispatch.schedule_book import ScheduleBook
 from shunter.errors import ProtocolError
 from shunter.gateway.schedule_orders import answer_question
@@ -35,6 +36,7 @@ from shunter.wire.messages import (
     Kind,
     Message,
     Outcome,
+    PausesListed,
     SchedulesAsked,
     Standing,
     WorkersListed,
@@ -84,6 +86,7 @@ class Questions:
             Kind.LIST: self._list,
             Kind.WORKERS: self._workers,
             Kind.STATUS: self._status,
+            Kind.PAUSES: self._pauses,
             Kind.SCHEDULES: self._schedules,
         }
 
@@ -178,6 +181,11 @@ class Questions:
         workers = fitting(await self._dispatcher.store.workers())
         shown = tuple(worker.shown for worker in workers)
         return Kind.WORKERS, WorkersListed(asked.request, shown), False
+
+    async def _pauses(self, body: bytes, _: JobScope) -> Answer:
+        asked = decode(body, Asked)
+        found = await pauses(self._dispatcher.store)
+        return Kind.PAUSES, PausesListed(asked.request, tuple(found)), False
 
     async def _status(self, body: bytes, _: JobScope) -> Answer:
         asked = decode(body, Asked)

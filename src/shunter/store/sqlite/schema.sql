@@ -87,3 +87,8 @@ ALTER TABLE jobs ADD COLUMN namespace TEXT NOT NULL DEFAULT '';
 DROP INDEX keyed;
 CREATE UNIQUE INDEX keyed ON jobs (unique_key, namespace) WHERE unique_key IS NOT NULL;
 CREATE INDEX namespaces ON jobs (namespace) WHERE namespace <> '';
+
+-- version 6
+
+-- Ended jobs are listed by how they ended, newest first, however many others there are.
+CREATE INDEX outcomes ON jobs (status) WHERE ended IS NOT NULL;

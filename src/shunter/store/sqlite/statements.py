@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from shunter.model.job import Status
+from shunter.model.job import FINAL, Status
 from shunter.store.port import JobQuery
 from shunter.store.sqlite.rows import Parameters
 
@@ -195,6 +195,8 @@ def matching(query: JobQuery) -> tuple[str, Parameters]:
     if query.status in (Status.DISPATCHING, Status.IN_PROGRESS):
         held = f"SELECT seq FROM jobs INDEXED BY held WHERE status = '{query.status}'"
         terms.append(f"jobs.seq IN ({held})")
+    if query.status in FINAL:
+        terms.append("ended IS NOT NULL")  # what the index holds, in words that let it answer
     before: tuple[str, ...] = () if query.before is None else (query.before,)
     last = "SELECT seq FROM jobs WHERE id = ?"
     if query.namespace is not None:

@@ -154,6 +154,7 @@ class SimulatedPool:
 
     def take_output(self) -> tuple[list[Report], list[Advance]]:
         self._is_announced = False
+        self._runs.take_failed()
         return self._runs.take_output()
 
     def take_returned(self) -> dict[str, list[Held]]:

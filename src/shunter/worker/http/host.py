@@ -130,6 +130,7 @@ class HttpHost(WorkerHost):
                 maxJobs=settings.pool.slots,
                 scheme="https" if settings.tls else "http",
                 secret=secret,
+                version=self._version,
                 schedules=handler_schedules(self._handlers),
             ),
             environment,

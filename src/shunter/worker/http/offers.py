@@ -18,7 +18,15 @@ from shunter.model.report import Report
 from shunter.model.retry import Retry
 from shunter.model.worker import Handler
 from shunter.wire.checking import Document, Name, Text, checked
-from shunter.wire.documents import Attempt, Milliseconds, Moment, RetryPolicy, RunSecret, Value
+from shunter.wire.documents import (
+    Attempt,
+    Milliseconds,
+    Moment,
+    RetryPolicy,
+    RunSecret,
+    Traceparent,
+    Value,
+)
 from shunter.wire.messages import Assignment
 from shunter.wire.tagging import document_of, tagged_document
 from shunter.wire.worker_documents import HandlerSchedule, handler_schedule
@@ -45,6 +53,7 @@ class OfferedJob(Document, frozen=True, kw_only=True, forbid_unknown_fields=Fals
     payload: Value = None
     run: Text | None = None
     scheduled: Moment | None = None
+    traceparent: Traceparent | None = None
     secret: RunSecret = ""
     retry: RetryPolicy | None = None
     failures: int = 0
@@ -75,6 +84,7 @@ class Introduction(Struct, frozen=True, kw_only=True, omit_defaults=True):
     maxJobs: int  # noqa: N815 - likewise
     scheme: str = "http"
     secret: str = ""
+    version: str = ""
     schedules: Sequence[HandlerSchedule] = ()
 
     def __repr__(self) -> str:
@@ -130,6 +140,7 @@ def offer_of(document: Any) -> tuple[RunOffer, Assignment]:
         job.scheduled,
         None if job.retry is None else Retry(**asdict(job.retry)),
         job.failures,
+        job.traceparent,
     )
     offer = RunOffer(
         job_id=job.id,

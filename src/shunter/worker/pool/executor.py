@@ -23,6 +23,7 @@ from shunter.handler.final_failure import is_final_failure, tell_of_failure
 from shunter.handler.setups import OpenSetups
 from shunter.model.job import ErrorKind, Failure
 from shunter.payload import result_of
+from shunter.tracing import is_tracing, traced
 from shunter.wire.messages import Assignment
 from shunter.worker.failures import failure_of
 from shunter.worker.pool import frames
@@ -67,6 +68,10 @@ class RunContext:
     @property
     def scheduled(self) -> float | None:
         return self._job.scheduled
+
+    @property
+    def traceparent(self) -> str | None:
+        return self._job.traceparent
 
     def progress(self, done: float, total: float | None = None, note: str = "") -> None:
         if self._run_state.key == self._key:
@@ -192,6 +197,8 @@ class Executor:
             args, kwargs = function.arguments(opened, context, self._setups.values)
         except AppError as error:
             return seal.failure(Failure(ErrorKind.REFUSED, str(error)))
+        if is_tracing():
+            function = traced(function, job)
         return function, args, kwargs
 
     def result_of_run(self, job: Assignment, value: Any, seal: RunSeal) -> bytes | Failure:

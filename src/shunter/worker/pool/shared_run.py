@@ -70,6 +70,10 @@ class SharedRun:
     def attempt(self) -> int:
         return self.job.attempt
 
+    @property
+    def traceparent(self) -> str | None:
+        return self.job.traceparent
+
     def progress(self, done: float, total: float | None = None, note: str = "") -> None:
         if not self.has_ended:
             sealed = self.seal.note(note).encode() if note else b""

@@ -225,6 +225,7 @@ class ZmqWorker(WorkerHost):
             pid=self._environment.pid(),
             held=tuple(self._held()),
             window=self._window(connection, beat=number),
+            app_version=self._app.version,
         )
         connection.send(Kind.READY, hello)
         if self._is_leaving:
