@@ -112,28 +112,16 @@ IMPURE = IO | {
     "shunter.settings_sources", "structlog", "time", "uuid",
 }  # fmt: skip
 
+PURE_DISPATCH = (
+    "alarm_clock", "arrivals", "callback_places", "callbacks", "effects", "intake", "membership",
+    "placement", "plan", "planner", "roster", "rules", "settlement", "sharing", "state",
+    "timetable", "turn", "verdict", "view",
+)  # fmt: skip
+
 FORBIDDEN = {
     "model": IMPURE,
     "wire": IMPURE,
-    "dispatch.callback_places": IMPURE,
-    "dispatch.callbacks": IMPURE,
-    "dispatch.alarm_clock": IMPURE,
-    "dispatch.intake": IMPURE,
-    "dispatch.planner": IMPURE,
-    "dispatch.state": IMPURE,
-    "dispatch.effects": IMPURE,
-    "dispatch.membership": IMPURE,
-    "dispatch.settlement": IMPURE,
-    "dispatch.turn": IMPURE,
-    "dispatch.placement": IMPURE,
-    "dispatch.plan": IMPURE,
-    "dispatch.arrivals": IMPURE,
-    "dispatch.roster": IMPURE,
-    "dispatch.rules": IMPURE,
-    "dispatch.sharing": IMPURE,
-    "dispatch.timetable": IMPURE,
-    "dispatch.verdict": IMPURE,
-    "dispatch.view": IMPURE,
+    **{f"dispatch.{name}": IMPURE for name in PURE_DISPATCH},
     "flow.graph": IMPURE - {"importlib", "uuid"},  # sketches when first used; UUIDs as keys
     "flow.runtime": IMPURE - {"uuid"},  # it reads UUIDs and makes none
     "flow.pictures": IMPURE,

@@ -113,7 +113,6 @@ class JobOptions(Struct, frozen=True, kw_only=True):
                 f"expires_in: found {self.expires_in!r}; give seconds above 0, up to "
                 f"{MAX_SECONDS:.0f}"
             )
-
         for field, reason in unique_faults(self.unique) if self.unique is not None else ():
             raise AppError(f"{field}: {reason}")
 

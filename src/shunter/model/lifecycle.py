@@ -124,8 +124,8 @@ class WorkerSlot(Struct, frozen=True):
     `expiry_grace` is the time that a worker which enforces time-outs itself gets to do so.
     `presumed_dead_after` is for a worker that is silent while it works. `place` is a number below
     the worker's `max_jobs`, where others may be choosing the same worker at the same moment.
-    `at_most_once` are the types whose handlers there bear no second run.
-    `version` is that of the worker's app.
+    `at_most_once` are the types whose handlers there bear no second run. `version` is that of the
+    worker's app.
     """
 
     worker_id: str
@@ -152,12 +152,10 @@ def started(job: Job, slot: WorkerSlot, *, now: float) -> Job:
         expiry=now + min(spans) if spans else None,
         place=slot.place,
     )
-    changes: dict[str, Any] = {"execution": execution, "attempt": job.attempt + 1}
-    if slot.version or job.version:
-        changes["version"] = slot.version
+    changes: dict[str, Any] = {"version": slot.version} if slot.version != job.version else {}
     if job.effects is None and job.type in slot.at_most_once:
         changes["effects"] = Effects.AT_MOST_ONCE
-    return _moved(job, Event.STARTED, now, **changes)
+    return _moved(job, Event.STARTED, now, execution=execution, attempt=job.attempt + 1, **changes)
 
 
 def started_at_once(claimed_job: Job, slot: WorkerSlot) -> Job:

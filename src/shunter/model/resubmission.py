@@ -15,16 +15,7 @@ from shunter.model.scope import JobScope
 from shunter.model.submission import Submission
 
 NOT_KEPT = frozenset(
-    {
-        "id",
-        "payload",
-        "not_before",
-        "unique_key",
-        "unique",
-        "callback",
-        "rerun_of",
-        "traceparent",
-    }
+    {"id", "payload", "not_before", "unique_key", "unique", "callback", "rerun_of", "traceparent"}
 )
 """What a rerun does not take over as it stands."""
 

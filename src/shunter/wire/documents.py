@@ -124,14 +124,6 @@ Kind = Annotated[
 ]
 
 
-Traceparent = Annotated[
-    str,
-    Meta(
-        pattern=r"^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}\Z",
-        description=TRACEPARENT_RULE,
-    ),
-]
-
 ErrorClasses = Annotated[
     tuple[
         Annotated[
@@ -147,6 +139,14 @@ ErrorClasses = Annotated[
     Meta(
         max_length=MAX_ERROR_NAMES,
         description=f"a list of at most {MAX_ERROR_NAMES} names of exceptions' classes",
+    ),
+]
+
+Traceparent = Annotated[
+    str,
+    Meta(
+        pattern=r"^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}\Z",
+        description=TRACEPARENT_RULE,
     ),
 ]
 
@@ -428,6 +428,10 @@ def submission_of(document: Any, *, new_id: str) -> Submission:
     )
 
 
+def _unique(wish: UniqueWish) -> Unique:
+    return Unique(wish.key, wish.within, wish.during or "", wish.then)
+
+
 def rerun_of(document: Any, job: Job, *, new_id: str) -> Submission:
     """Read how a job is to be done again, under `new_id` where no id is named."""
     wish = checked(document, RerunRequest)
@@ -445,10 +449,6 @@ def rerun_of(document: Any, job: Job, *, new_id: str) -> Submission:
     if wish.callback is None:
         return submission
     return replace(submission, callback=Callback(wish.callback.url))
-
-
-def _unique(wish: UniqueWish) -> Unique:
-    return Unique(wish.key, wish.within, wish.during or "", wish.then)
 
 
 class HttpReport(Struct, frozen=True):
