@@ -74,7 +74,8 @@ class Dispatch(Struct, frozen=True):
 class Execution(Struct, frozen=True, omit_defaults=True):
     """The run: who does it, since when, how long it may take.
 
-    `place` is which of its worker's places the run has, where dispatchers share the worker.
+    `place` is which of its worker's places the run has, where dispatchers share the worker;
+    `limit_place` and `total_place` are those that it has under the limits of its key and type.
     """
 
     worker_id: str | None = None
@@ -83,6 +84,8 @@ class Execution(Struct, frozen=True, omit_defaults=True):
     expiry: float | None = None
     timeout: float | None = None
     place: int | None = None
+    limit_place: int | None = None
+    total_place: int | None = None
 
 
 class Callback(Struct, frozen=True, omit_defaults=True):
@@ -137,6 +140,7 @@ class Job(Struct, frozen=True, kw_only=True, omit_defaults=True):
     `payload` is None where the record was read without it. A job with `place_by` fails if it is
     still in the queue then; `place_within` is the span that it gets again after each loss.
     `namespace` is that of the submitter's key, and says who may see the job (`scope.py`).
+    `keys` say whose the job is, for limits; where its type has any, it waits in the `lane` of one.
     """
 
     id: str
@@ -169,3 +173,5 @@ class Job(Struct, frozen=True, kw_only=True, omit_defaults=True):
     cancel_requested: bool = False
     log: str = ""
     history: tuple[PastAttempt, ...] = ()
+    keys: dict[str, str] = {}
+    lane: str | None = None

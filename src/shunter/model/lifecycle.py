@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from shunter.errors import InvalidTransition, JobFinal, LeaseLost, StaleAttempt
 from shunter.model.job import Dispatch, ErrorKind, Failure, Job, PastAttempt, Progress, Status
+from shunter.model.lane_claim import LanePlace
 from shunter.model.retry import AFTER_LOSS, NO_RETRY, Retry, backoff
 
 
@@ -136,9 +137,16 @@ def started_at_once(claimed_job: Job, slot: WorkerSlot) -> Job:
     return replace(job, revision=claimed_job.revision)
 
 
+def occupying(job: Job, place: LanePlace) -> Job:
+    """Give a job that is being claimed the places that it has under limits, until it has ended."""
+    run = replace(job.execution, limit_place=place.limit, total_place=place.total)
+    return replace(job, execution=run)
+
+
 def released(job: Job, *, now: float) -> Job:
     """A claim that was never acted on is undone."""
-    return _moved(job, Event.RELEASED, now, dispatcher=None)
+    run = replace(job.execution, limit_place=None, total_place=None)
+    return _moved(job, Event.RELEASED, now, dispatcher=None, execution=run)
 
 
 def came_due(job: Job, *, now: float) -> Job:
@@ -299,7 +307,15 @@ def _ended_run(job: Job, event: Event, error: Failure, now: float, **changes: An
     execution = (
         replace(run, ended=now)
         if is_final
-        else replace(run, worker_id=None, started=None, expiry=None, place=None)
+        else replace(
+            run,
+            worker_id=None,
+            started=None,
+            expiry=None,
+            place=None,
+            limit_place=None,
+            total_place=None,
+        )
     )
     if job.place_within is not None and event in (Event.LOST, Event.RETRIED):
         changes["place_by"] = (changes.get("wait_until") or now) + job.place_within

@@ -1,4 +1,4 @@
-"""A small document that dispatchers share: a key, a line of the audit log, a secret.
+"""A small document that dispatchers share: a key, a line of the audit log, a type's limits.
 
 Records of one kind have names of their own and are few, except where a reader asks for a page of
 them. They are written by compare-and-swap, like jobs. Pure.
@@ -17,6 +17,8 @@ class RecordKind(StrEnum):
     KEY = "key"
     SECRET = "secret"  # noqa: S105
     AUDIT = "audit"
+    LIMITS = "limits"
+    RATE = "rate"
 
 
 class Record(Struct, frozen=True, kw_only=True):

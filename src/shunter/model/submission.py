@@ -29,6 +29,7 @@ class Submission(Struct, frozen=True, array_like=True, forbid_unknown_fields=Tru
     callback: Callback | None = None
     reply: bool = True
     place_within: float | None = None
+    keys: dict[str, str] | None = None
 
 
 class Receipt(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):

@@ -11,6 +11,7 @@ from enum import StrEnum
 from msgspec import Struct
 from msgspec.structs import replace
 
+from shunter.model.job_limits import JobLimits
 from shunter.model.retry import Retry
 
 PLAIN_PREFIX = "plain:"
@@ -74,6 +75,7 @@ class Handler(Struct, frozen=True, omit_defaults=True):
     priority: int = 0
     timeout: float | None = None
     retry: Retry | None = None
+    limits: JobLimits | None = None
 
 
 class Worker(Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -21,14 +21,14 @@ from shunter.model.job import Job
 from shunter.model.presence import Presence
 from shunter.model.record import Record, RecordKind
 from shunter.model.worker import Worker
-from shunter.store.mongo import purging, reads, record_documents, waking
+from shunter.store.mongo import lanes, purging, reads, record_documents, waking
 from shunter.store.mongo.batch_write import BatchWrite
 from shunter.store.mongo.connection import MongoConnection, public_name
 from shunter.store.mongo.front import Contention
 from shunter.store.mongo.listing import WorkerListing
 from shunter.store.mongo.presences import meet
 from shunter.store.mongo.workers import remove_workers, swap_workers
-from shunter.store.port import Backlog, Batch, Claim, Committed, JobQuery
+from shunter.store.port import Backlog, Batch, Claim, Committed, JobQuery, LaneCount
 
 MOST_FAILED = 8
 """How many failed batches are kept; a dispatcher has one, and offers it until it is written."""
@@ -135,6 +135,10 @@ class MongoStore:
     async def oldest(self) -> dict[str, float]:
         async with self._use() as it:
             return await reads.oldest(it)
+
+    async def lane_counts(self, *, limit: int) -> list[LaneCount]:
+        async with self._use() as it:
+            return await lanes.counts(it, limit)
 
     async def purge(self, *, ended_before: float, limit: int) -> int:
         async with self._use() as it:
