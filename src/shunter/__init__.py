@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from shunter.flow.flow import Flow
     from shunter.flow.graph.instructions import Instruction
     from shunter.model.job import Job, Status
+    from shunter.model.job_limits import Limit, Rate
     from shunter.model.retry import Retry
 
 __version__ = "0.1.0"
@@ -65,7 +66,9 @@ __all__ = [
     "JobFunction",
     "JobNotFound",
     "JobRefused",
+    "Limit",
     "NotPlaced",
+    "Rate",
     "ResultTimeout",
     "Retry",
     "ShunterError",
@@ -108,6 +111,7 @@ _HOMES = {
     "shunter.flow.flow": ("Flow",),
     "shunter.flow.graph.instructions": ("Instruction",),
     "shunter.model.job": ("Job", "Status"),
+    "shunter.model.job_limits": ("Limit", "Rate"),
     "shunter.model.retry": ("Retry",),
 }
 

@@ -23,6 +23,7 @@ from shunter.codec import Codec
 from shunter.context import Context, Terminated
 from shunter.errors import AppError
 from shunter.model.identity import NAME_RULE, is_name
+from shunter.model.job_limits import JobLimits, Limit, Rate, limit_faults
 from shunter.model.limits import option_faults
 from shunter.model.retry import Retry
 from shunter.model.worker import Handler
@@ -32,6 +33,8 @@ __all__ = [
     "App",
     "Context",
     "JobFunction",
+    "Limit",
+    "Rate",
     "Retry",
     "Terminated",
     "load_app",
@@ -102,6 +105,9 @@ class App:
         timeout: float | None = None,
         priority: int = 0,
         retry: Retry | None = None,
+        limit: Limit | None = None,
+        rate: Rate | None = None,
+        fair: str = "",
     ) -> Callable[[Callable[P, R]], JobFunction[P, R]]: ...
 
     def job(
@@ -114,10 +120,15 @@ class App:
         timeout: float | None = None,
         priority: int = 0,
         retry: Retry | None = None,
+        limit: Limit | None = None,
+        rate: Rate | None = None,
+        fair: str = "",
     ) -> Any:
         """Declare a handler, as `@app.job` or `@app.job(...)`.
 
         `retries` is the limit of `retry`; what a job itself brings along goes before both.
+        `limit` says how many of these jobs run at once and `rate` how many start in a while, on
+        all workers together; `fair` is the key by whose values waiting jobs take turns.
         """
 
         def declare(function: Callable[..., Any]) -> JobFunction[..., Any]:
@@ -125,7 +136,10 @@ class App:
                 function = function.function
             type_name = self._new_name(function, name)
             policy = retry if retries is None else replace(retry or Retry(), limit=retries)
-            handler = Handler(type_name, priority=priority, timeout=timeout, retry=policy)
+            limits = _declared_limits(limit, rate, fair, where=_where(function, type_name))
+            handler = Handler(
+                type_name, priority=priority, timeout=timeout, retry=policy, limits=limits
+            )
             _check_options(handler)
             declared = JobFunction(function, handler, self.codec)
             self._functions[type_name] = declared
@@ -175,6 +189,28 @@ def _check_options(handler: Handler) -> None:
         priority=handler.priority, timeout=handler.timeout, retry=handler.retry
     ):
         raise AppError(f"handler {handler.type!r}: {field}: {reason}")
+
+
+def _declared_limits(
+    limit: Limit | None, rate: Rate | None, fair: str, *, where: str
+) -> JobLimits | None:
+    """Return what a handler declares, or raise an AppError that says where it does."""
+    for field, found, wanted in (("limit", limit, Limit), ("rate", rate, Rate), ("fair", fair, str)):
+        if found is not None and not isinstance(found, wanted):
+            example = {"limit": "Limit(5)", "rate": "Rate(60, per=60)", "fair": '"tenant"'}[field]
+            raise AppError(f"{where}: {field}: found {found!r}; pass such as {example}")
+    if limit is None and rate is None and not fair:
+        return None
+    limits = JobLimits(limit=limit, rate=rate, fair=fair)
+    for field, reason in limit_faults(limits):
+        raise AppError(f"{where}: {field}: {reason}")
+    return limits
+
+
+def _where(function: Callable[..., Any], type_name: str) -> str:
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    line = f" ({code.co_filename}:{code.co_firstlineno})" if code is not None else ""
+    return f"handler {type_name!r}{line}"
 
 
 def load_app(spec: str) -> App:

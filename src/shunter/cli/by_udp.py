@@ -31,6 +31,7 @@ NOT_OVER_UDP = {
     "delay": "--delay",
     "unique_key": "--unique-key",
     "callback": "--callback",
+    "keys": "--key",
 }
 """What the dialogue has no word for, by the names of options and flags."""
 

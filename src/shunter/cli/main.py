@@ -206,6 +206,10 @@ def submit(
     callback: Annotated[
         str | None, typer.Option(metavar="URL", help="Have it called when the job has ended.")
     ] = None,
+    keys: Annotated[
+        list[str] | None,
+        typer.Option("--key", metavar="NAME=VALUE", help="Whose job it is, for limits."),
+    ] = None,
     via: Annotated[
         Protocol, typer.Option(help="How to get there; over udp, --dispatcher is HOST:PORT.")
     ] = Protocol.ZMQ,
@@ -235,6 +239,7 @@ def submit(
         delay=delay,
         unique_key=unique_key,
         callback=callback,
+        keys=submitting.keys_from(keys),
     )
     must_wait = wait or wait_timeout is not None
     codec = codec_of(app_spec)

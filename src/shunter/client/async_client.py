@@ -29,6 +29,7 @@ from shunter.errors import JobNotFound, JobRefused, ResultTimeout, UniqueKeyTake
 from shunter.key_file import read_caller_key
 from shunter.model.identity import timed_id
 from shunter.model.job import Callback, Job
+from shunter.model.job_limits import key_faults
 from shunter.model.retry import Retry
 from shunter.model.submission import Receipt, Submission
 from shunter.model.worker import Worker
@@ -58,7 +59,7 @@ JobType = str | JobFunction[..., Any]
 class JobOptions(Struct, frozen=True, kw_only=True):
     """What a submission may say beside type and arguments. None leaves it to the handler.
 
-    `callback` may be given as the URL alone.
+    `callback` may be given as the URL alone. `keys` say whose the job is, for limits.
     """
 
     priority: int | None = None
@@ -71,8 +72,11 @@ class JobOptions(Struct, frozen=True, kw_only=True):
     run: str | None = None
     callback: Callback | str | None = None
     reply: bool = True
+    keys: dict[str, str] | None = None
 
     def __post_init__(self) -> None:
+        for field, reason in () if self.keys is None else key_faults(self.keys):
+            raise JobRefused("(new)", field, reason)
         if isinstance(self.callback, str):
             force_setattr(self, "callback", Callback(self.callback))
 

@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from shunter.model.job import Callback, Failure, Job, ReplyTo
 from shunter.model.presence import Company
+from shunter.model.limits_record import LimitsRecord
 from shunter.model.report import Advance, Held, Report
 from shunter.model.scope import EVERYTHING, JobScope
 from shunter.model.submission import Receipt, Submission
@@ -234,6 +235,8 @@ class Arrivals:
         self.due_callbacks: list[Job] = []
         self.clogged: dict[str, bool] = {}
         self.is_queue_changed = False
+        self.limits: dict[str, LimitsRecord] = {}
+        self.tokens_due: set[str] = set()
         self.company: Company | None = None
 
     def __bool__(self) -> bool:

@@ -15,6 +15,7 @@ from shunter.model.allowed_hosts import AllowedHosts, allowed_hosts
 from shunter.model.document import DOCUMENT_BYTES, is_document
 from shunter.model.identity import NAME_RULE, is_name
 from shunter.model.job import Callback, Execution, Job
+from shunter.model.job_limits import key_faults
 from shunter.model.limits import MAX_KEY_LENGTH, MAX_SECONDS, moment_fault, option_faults
 from shunter.model.submission import Submission
 from shunter.model.worker import Handler
@@ -80,6 +81,7 @@ def admit(
         if handler
         else None,
         reply_to=submitter.reply_to if submission.reply else None,
+        keys=submission.keys or {},
     )
 
 
@@ -117,6 +119,8 @@ def _faults(submission: Submission, rules: IntakeRules) -> Iterator[tuple[str, s
         fault := rules.callback_hosts.fault(submission.callback.url)
     ):
         yield "callback.url", fault
+    if submission.keys:
+        yield from key_faults(submission.keys)
     for field in ("unique_key", "workflow", "run"):
         text = getattr(submission, field)
         if text is not None and not 1 <= len(text) <= MAX_KEY_LENGTH:

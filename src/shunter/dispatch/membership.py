@@ -60,6 +60,7 @@ class Membership:
         state.members[worker.id] = Member(worker, arrival.link, plan.now)
         state.roster.enlist(worker.id, worker.handlers, arrival.window)
         state.waiting |= {handler.type for handler in worker.handlers}
+        state.limits.declare(worker)
         plan.workers.append(worker)
         if arrival.beat is not None:
             plan.pongs.append((arrival.link, worker.id, arrival.beat))

@@ -14,7 +14,9 @@ from shunter.dispatch.alarm_clock import AlarmClock
 from shunter.dispatch.arrivals import Survey, WorkerLink
 from shunter.dispatch.dispatcher import Dispatcher
 from shunter.model.job import Job, Status
+from shunter.model.limits_record import limits_record, record_of
 from shunter.model.presence import Company, HostClock, Presence, Skews
+from shunter.model.record import RecordKind
 from shunter.model.report import Held
 from shunter.model.worker import Worker
 from shunter.store.port import JobQuery
@@ -56,6 +58,20 @@ async def survey(dispatcher: Dispatcher, link: WorkerLink) -> list[Worker]:
     workers = await dispatcher.store.workers()
     dispatcher.survey(Survey(workers, as_of, link))
     return workers
+
+
+async def share_limits(dispatcher: Dispatcher) -> list[str]:
+    """Learn which types are limited, and tell what workers here declare; return what is noteworthy.
+
+    A record that another dispatcher wrote first is read and decided on the next time.
+    """
+    if declared := dispatcher.state.limits.unwritten:
+        records = [record_of(job_type, limits) for job_type, limits in declared.items()]
+        await dispatcher.store.swap_records(records)
+    found = await dispatcher.store.records(RecordKind.LIMITS)
+    if found:
+        dispatcher.learn_limits({record.name: limits_record(record) for record in found})
+    return dispatcher.state.limits.take_notices()
 
 
 async def meet_others(dispatcher: Dispatcher, skews: Skews, host: HostClock) -> Company:

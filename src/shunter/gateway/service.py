@@ -143,6 +143,7 @@ class Service:
         await self._store.open()
         await self._keys.open(self._store, self._environment.token_bytes(SECRET_BYTES))
         self._run_secrets.use(self._keys.secret)
+        await self._share_limits()  # before the first claim
         context = self._environment.zmq_context()
         try:
             if self._settings.zmq.enabled:
@@ -316,13 +317,19 @@ class Service:
             self.dispatcher.counters["connections_cut_off"] = cut_off
         if self._settings.udp.enabled:
             self._udp.tick()
+        self.dispatcher.look_for_tokens()
         await sweep.watch_the_clock(self.dispatcher, self._alarm_clock)
 
     async def _sweep(self) -> None:
         self.dispatcher.expect_waiting()
         self.dispatcher.heard([*self._backend.plain_worker_ids(), *self._udp.worker_ids()])
+        await self._share_limits()
         workers = await sweep.survey(self.dispatcher, self._http_workers)
         await self._http_workers.sweep(workers)
+
+    async def _share_limits(self) -> None:
+        for notice in await sweep.share_limits(self.dispatcher):
+            self._log.warning("limits differ", action="limits", notice=notice)
 
     async def _admits(self, public: str) -> bool:
         """True if a peer may come in; its key may have been made a moment ago."""

@@ -106,6 +106,8 @@ class Sandbox:
         finish(self.store.open())
         self.worker.introduce()
         self.run()
+        finish(sweep.share_limits(self.dispatcher))
+        self.run()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -165,6 +167,7 @@ class Sandbox:
     def run(self) -> None:
         """Do all that can be done without time passing."""
         for _ in range(MAX_TURNS):
+            self.dispatcher.look_for_tokens()
             if finish(sweep.ring_alarms(self.dispatcher)) or self.dispatcher.has_work:
                 finish(self.dispatcher.turn())
             elif not self.worker.work():
@@ -176,7 +179,7 @@ class Sandbox:
         until = self.clock() + seconds
         while True:
             self.run()
-            due = finish(self.store.next_alarm())
+            due = self._next_due()
             if due is None or due > until:
                 break
             self.clock.advance_to(due)
@@ -185,12 +188,18 @@ class Sandbox:
         self.run()
         for act in (*sweep.OFTEN, *sweep.NOW_AND_THEN, *sweep.RARELY):
             finish(act(self.dispatcher))
+        finish(sweep.share_limits(self.dispatcher))
         self.run()
+
+    def _next_due(self) -> float | None:
+        """Return when something is to be done next: an alarm, or the token of a rate."""
+        times = (finish(self.store.next_alarm()), self.dispatcher.state.limits.next_due)
+        return min((at for at in times if at is not None), default=None)
 
     def settle(self) -> None:
         """Let as much time pass as all waiting jobs need."""
         self.run()
-        while (due := finish(self.store.next_alarm())) is not None:
+        while (due := self._next_due()) is not None:
             self.advance(max(0.0, due - self.clock()))
 
     def crash_next(self, runs: int = 1) -> None:

@@ -24,6 +24,7 @@ from shunter.model.job import (
     Progress,
     Status,
 )
+from shunter.model.job_limits import MAX_KEYS
 from shunter.model.limits import MAX_FACTOR, MAX_MOMENT, MAX_RETRIES, MAX_SECONDS
 from shunter.model.queueing import PRIORITY_LIMIT
 from shunter.model.redaction import redacted_callback
@@ -108,6 +109,15 @@ Kind = Annotated[
 ]
 
 
+Keys = Annotated[
+    dict[str, str],
+    Meta(
+        max_length=MAX_KEYS,
+        description=f'up to {MAX_KEYS} names and values, as in {{"tenant": "acme"}}',
+    ),
+]
+
+
 class RetryPolicy(Document, frozen=True, kw_only=True):
     """Try again after an exception: `limit` times, waiting `delay` seconds and ever longer."""
 
@@ -149,6 +159,7 @@ class JobRequest(Document, frozen=True, kw_only=True):
     workflow: Text | None = None
     run: Text | None = None
     callback: CallbackWish | None = None
+    keys: Keys | None = None
 
 
 class FailureWish(Document, frozen=True, kw_only=True):
@@ -235,6 +246,7 @@ class JobDocument(Document, frozen=True, kw_only=True):
     place_by: float | None
     unique_key: str | None
     namespace: str
+    keys: dict[str, str]
     retry: RetryPolicy | None
     error: Failure | None
     progress: Progress | None
@@ -331,6 +343,7 @@ def submission_of(document: Any, *, new_id: str) -> Submission:
         run=wish.run,
         callback=None if wish.callback is None else Callback(wish.callback.url),
         reply=False,
+        keys=wish.keys,
     )
 
 

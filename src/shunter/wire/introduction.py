@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from shunter.model.identity import NAME_RULE, is_name
+from shunter.model.job_limits import limit_faults
 from shunter.model.limits import option_faults
 from shunter.model.worker import MAX_HANDLERS, PLAIN_PREFIX
 from shunter.wire.messages import PROTOCOL_VERSION, Hello
@@ -37,3 +38,6 @@ def _faults(hello: Hello) -> Iterator[str]:
             priority=handler.priority, timeout=handler.timeout, retry=handler.retry
         ):
             yield f"handlers: {handler.type[:64]}: {field}: {reason}"
+        if handler.limits is not None:
+            for field, reason in limit_faults(handler.limits):
+                yield f"handlers: {handler.type[:64]}: {field}: {reason}"

@@ -60,7 +60,8 @@ class Hello(Message, frozen=True):
     """READY: a worker introduces itself. `beat` is answered like that of a PING.
 
     `window` is as in a PING; one that says nothing may be given `max_jobs` at a time. With
-    `parts` the worker takes large messages in parts.
+    `parts` the worker takes large messages in parts. `started` is when its process was, by its own
+    clock: of two that declare different limits for a type, the one started later counts.
     """
 
     worker_id: str
@@ -74,6 +75,7 @@ class Hello(Message, frozen=True):
     held: tuple[Held, ...] = ()
     window: int | None = None
     parts: bool = False
+    started: float = 0.0
 
 
 class Beat(Message, frozen=True):

@@ -6,6 +6,7 @@ Spec: docs/spec/ping-pong.md.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from shunter.dispatch.arrivals import HeartbeatReceived, UnattributedResult, WorkerRegistered
@@ -220,6 +221,7 @@ class Backend:
             incarnation=hello.incarnation,
             registered=now,
             last_pinged=now,
+            started=hello.started if math.isfinite(hello.started) else 0.0,
         )
         window = hello.max_jobs if hello.window is None else max(0, hello.window)
         self._dispatcher.introduce(
