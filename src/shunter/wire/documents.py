@@ -247,6 +247,7 @@ class JobDocument(Document, frozen=True, kw_only=True):
     unique_key: str | None
     namespace: str
     keys: dict[str, str]
+    lane: str | None
     retry: RetryPolicy | None
     error: Failure | None
     progress: Progress | None

@@ -29,6 +29,7 @@ from shunter.model.lane_claim import (
     LaneState,
     WaitingJob,
     choose,
+    depth,
     look_after,
 )
 from shunter.model.lifecycle import WorkerSlot, occupying, started_at_once
@@ -40,6 +41,9 @@ from shunter.store.mongo.documents import Document, job_of, replacing
 from shunter.store.mongo.faults import duplicates
 from shunter.store.mongo.swapping import SEQ_AND_PAYLOAD
 from shunter.store.port import Claim
+
+MOST_FRONTS = 32
+"""Of so many lanes more than the first job is read, by a query each."""
 
 MOST_ROUNDS = 8
 """How often a claim looks again because others were faster."""
@@ -99,7 +103,7 @@ class LaneClaiming:
             if opened or len(heads) < LANES_AT_ONCE:
                 break
             after = names[-1]
-        deep = max(1, wanted // max(1, len(opened)))
+        deep = depth(len(opened), wanted) if len(opened) <= MOST_FRONTS else 1
         if opened and deep > 1:
             opened = await lanes.fronts(connection, job_type, [it.lane for it in opened], deep)
         chosen, choice = self._choose(state, opened, deep)
