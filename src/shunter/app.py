@@ -195,7 +195,11 @@ def _declared_limits(
     limit: Limit | None, rate: Rate | None, fair: str, *, where: str
 ) -> JobLimits | None:
     """Return what a handler declares, or raise an AppError that says where it does."""
-    for field, found, wanted in (("limit", limit, Limit), ("rate", rate, Rate), ("fair", fair, str)):
+    for field, found, wanted in (
+        ("limit", limit, Limit),
+        ("rate", rate, Rate),
+        ("fair", fair, str),
+    ):
         if found is not None and not isinstance(found, wanted):
             example = {"limit": "Limit(5)", "rate": "Rate(60, per=60)", "fair": '"tenant"'}[field]
             raise AppError(f"{where}: {field}: found {found!r}; pass such as {example}")

@@ -178,6 +178,8 @@ def _story(job: Job) -> Table:
         rows.append(("waits until", _when(job.wait_until, now)))
     if job.unique_key:
         rows.append(("unique key", job.unique_key))
+    if job.keys:
+        rows.append(("keys", ", ".join(f"{name}={job.keys[name]}" for name in sorted(job.keys))))
     if job.namespace:
         rows.append(("namespace", job.namespace))
     if job.dispatcher:

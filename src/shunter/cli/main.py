@@ -20,12 +20,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
-from shunter.cli import flows, keys
+from shunter.cli import flows, keys, limits
 from shunter.cli.terminal import Terminal
 from shunter.errors import (
     AppError,
     JobRefused,
     KeyRefused,
+    LimitsRefused,
     ResultTimeout,
     SettingsError,
     ShunterError,
@@ -69,6 +70,7 @@ EXIT_CODES: list[tuple[type[ShunterError], int]] = [
     (AppError, 2),
     (JobRefused, 2),
     (KeyRefused, 2),
+    (LimitsRefused, 2),
     (ShunterError, 1),
 ]
 
@@ -350,6 +352,7 @@ def workers(
 
 app.add_typer(flows.app)
 app.add_typer(keys.app)
+app.add_typer(limits.app)
 app.command()(keys.audit)
 app.command()(flows.engine)
 

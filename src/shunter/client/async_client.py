@@ -14,7 +14,7 @@ from functools import partial
 from os import PathLike
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, ValidationError, convert
 from msgspec.structs import asdict, force_setattr, replace
 
 from shunter.app import JobFunction, payload_of
@@ -25,11 +25,12 @@ from shunter.client.pending_outcomes import PendingOutcomes
 from shunter.client.session import DispatcherSession, OpenSession, Session
 from shunter.codec import Codec
 from shunter.context import current_context
-from shunter.errors import JobNotFound, JobRefused, ResultTimeout, UniqueKeyTaken
+from shunter.errors import JobNotFound, JobRefused, LimitsRefused, ResultTimeout, UniqueKeyTaken
 from shunter.key_file import read_caller_key
 from shunter.model.identity import timed_id
 from shunter.model.job import Callback, Job
 from shunter.model.job_limits import key_faults
+from shunter.model.limits_record import LimitsChange, TypeLimits
 from shunter.model.retry import Retry
 from shunter.model.submission import Receipt, Submission
 from shunter.model.worker import Worker
@@ -44,6 +45,8 @@ from shunter.wire.messages import (
     JobsAsked,
     JobsListed,
     Kind,
+    LimitsShown,
+    SetLimits,
     Standing,
     Submit,
     WorkersListed,
@@ -314,6 +317,37 @@ class AsyncClient:
         answer = await self._session.ask(Kind.STATUS, Asked)
         assert isinstance(answer, Standing)
         return answer
+
+    async def limits(self) -> list[TypeLimits]:
+        """Return the limits of all types that have any, and who holds how many places."""
+        answer = await self._session.ask(Kind.LIMITS, Asked)
+        assert isinstance(answer, LimitsShown)
+        return list(answer.types)
+
+    async def set_limits(self, job: JobType, /, **change: Any) -> TypeLimits:
+        """Change a type's limits while it runs: limit, by, total, rate, per, fair; or is_default.
+
+        What is left out stays as it is, and 0 takes a limit away; `is_default=True` goes back to
+        what the app declares.
+        """
+        job_type = job.name if isinstance(job, JobFunction) else job
+        wanted = _change_of(job_type, change)
+        answer = await self._session.ask(Kind.SET_LIMITS, lambda n: SetLimits(n, job_type, wanted))
+        assert isinstance(answer, LimitsShown)
+        if answer.reason:
+            raise LimitsRefused(job_type, answer.field, answer.reason)
+        return answer.types[0]
+
+
+def _change_of(job_type: str, change: dict[str, Any]) -> LimitsChange:
+    """Read what is to be changed, or raise LimitsRefused."""
+    known = LimitsChange.__struct_fields__
+    for name in change.keys() - set(known):
+        raise LimitsRefused(job_type, str(name), f"unknown; send any of {', '.join(known)}")
+    try:
+        return convert(change, LimitsChange)
+    except ValidationError as error:
+        raise LimitsRefused(job_type, "change", f"{error}; send numbers, names as text") from None
 
 
 def _payload_of_call(call: Any) -> bytes:

@@ -37,6 +37,7 @@ from shunter.wire.messages import (
     Fetched,
     JobsListed,
     Kind,
+    LimitsShown,
     Message,
     Outcome,
     Outcomes,
@@ -48,7 +49,7 @@ from shunter.wire.messages import (
 )
 from shunter.wire.parts import WHOLE_BYTES, ByteBudget
 
-Answer = Accepted | Fetched | JobsListed | WorkersListed | Standing
+Answer = Accepted | Fetched | JobsListed | WorkersListed | Standing | LimitsShown
 
 _ANSWERS: dict[Kind, type[Answer]] = {
     Kind.ACCEPTED: Accepted,
@@ -56,6 +57,8 @@ _ANSWERS: dict[Kind, type[Answer]] = {
     Kind.LIST: JobsListed,
     Kind.WORKERS: WorkersListed,
     Kind.STATUS: Standing,
+    Kind.LIMITS: LimitsShown,
+    Kind.SET_LIMITS: LimitsShown,
 }
 
 

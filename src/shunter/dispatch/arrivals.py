@@ -9,8 +9,8 @@ from typing import Protocol
 from msgspec import Struct
 
 from shunter.model.job import Callback, Failure, Job, ReplyTo
-from shunter.model.presence import Company
 from shunter.model.limits_record import LimitsRecord
+from shunter.model.presence import Company
 from shunter.model.report import Advance, Held, Report
 from shunter.model.scope import EVERYTHING, JobScope
 from shunter.model.submission import Receipt, Submission

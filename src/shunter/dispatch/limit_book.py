@@ -54,14 +54,14 @@ class LimitBook:
             if before.declared_by and declared != before.declared:
                 self._tell(handler.type, worker.id, before, is_newer=now is not before)
 
-    def _tell(
-        self, job_type: str, worker_id: str, before: LimitsRecord, *, is_newer: bool
-    ) -> None:
+    def _tell(self, job_type: str, worker_id: str, before: LimitsRecord, *, is_newer: bool) -> None:
         if (job_type, worker_id) in self._told or len(self._told) >= MOST_TOLD:
             return
         self._told.add((job_type, worker_id))
-        which = f"those of {worker_id}, which was started later," if is_newer else (
-            f"those of {before.declared_by}, which was started later,"
+        which = (
+            f"those of {worker_id}, which was started later,"
+            if is_newer
+            else (f"those of {before.declared_by}, which was started later,")
         )
         self._notices = [
             *self._notices[-MOST_NOTICES + 1 :],

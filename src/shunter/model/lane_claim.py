@@ -157,8 +157,8 @@ def choose(
     """Decide which of the jobs at the fronts of their lanes start.
 
     `fronts` has the lanes in the order in which it is their turn, and each lane's jobs in the
-    order of rank, up to `deep` of them. `first` is where to begin looking for places: claims that begin elsewhere meet
-    less often.
+    order of rank, up to `deep` of them. `first` is where to begin looking for places: claims that
+    begin elsewhere meet less often.
     """
     tokens = _Tokens(state, now=now)
     starts: dict[int, LanePlace] = {}

@@ -84,7 +84,8 @@ class Worker(Struct, frozen=True, kw_only=True, omit_defaults=True):
     `last_pinged` is when it last spoke, or for an HTTP worker, when it was last asked; `answered`
     is when that one last answered, and `verified` when it was last asked for its jobs. `revision`
     counts the writes of a record that several dispatchers change. `key` names the key that it
-    showed, and `started` is when its process was, by its own clock. `secret` is what an HTTP worker knows dispatchers by, and nobody else is to see it.
+    showed, and `started` is when its process was, by its own clock. `secret` is what an HTTP worker
+    knows dispatchers by, and nobody else is to see it.
     """
 
     id: str

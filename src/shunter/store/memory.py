@@ -31,6 +31,7 @@ from shunter.model.lane_claim import (
     rotated,
 )
 from shunter.model.lifecycle import occupying, started_at_once
+from shunter.model.limits_record import LaneCount
 from shunter.model.presence import KEPT_SECONDS, Presence
 from shunter.model.queueing import (
     UNDER_WAY,
@@ -46,8 +47,7 @@ from shunter.model.queueing import (
 from shunter.model.record import Record, RecordKind
 from shunter.model.uniqueness import NamedKey, answer_to, named_key
 from shunter.model.worker import Worker
-from shunter.store.port import Backlog, Batch, Claim, Committed, JobQuery, LaneCount
-
+from shunter.store.port import Backlog, Batch, Claim, Committed, JobQuery
 
 _PLACES: dict[str, Callable[[Job], str | None]] = {
     "_places": place,
@@ -172,7 +172,9 @@ class MemoryStore:
         first = crc32(claim.dispatcher_id.encode()) + int(claim.now * 1000)
         wanted = max(claim.limit, 0)
         choice = choose(state, fronts, wanted=wanted, now=claim.now, deep=deep, first=first)
-        sizes = accumulate((len(self._payloads[names[it]] or b"") for it in choice.starts), initial=0)
+        sizes = accumulate(
+            (len(self._payloads[names[it]] or b"") for it in choice.starts), initial=0
+        )
         pairs = zip(choice.starts.items(), sizes, strict=False)
         chosen = {names[seq]: held for (seq, held), size in pairs if size < claim.most_bytes}
         jobs = self._take(claim, chosen)
@@ -191,7 +193,7 @@ class MemoryStore:
 
     def _sort(self, job_id: str, limits: JobLimits) -> None:
         job = self._jobs[job_id]
-        self._write(replace(job, lane=limits.lane(job.keys)))
+        self._keep(replace(job, lane=limits.lane(job.keys)))
 
     def _places_of(self, job_type: str) -> tuple[list[str], list[str]]:
         """The names of the places of a type that are taken."""
@@ -209,7 +211,9 @@ class MemoryStore:
                 counted = running if job.status in UNDER_WAY else waiting
                 counted[job.type, job.lane] += 1
         found = [
-            LaneCount(type=kind, lane=lane, running=running[kind, lane], waiting=waiting[kind, lane])
+            LaneCount(
+                type=kind, lane=lane, running=running[kind, lane], waiting=waiting[kind, lane]
+            )
             for kind, lane in running | waiting
         ]
         found.sort(key=lambda it: (-it.running - it.waiting, it.type, it.lane))
@@ -433,6 +437,10 @@ class MemoryStore:
         return True
 
     def _write(self, job: Job) -> None:
+        """Store the job as it is after a step."""
+        self._keep(job)
+
+    def _keep(self, job: Job) -> None:
         """Store the job, and keep the queue of its type to those that may be claimed."""
         before = self._jobs.get(job.id)
         turn = (rank(job), self._seq[job.id], job.id)

@@ -18,6 +18,7 @@ from shunter.model.job import Job, Status
 from shunter.model.job_limits import JobLimits
 from shunter.model.lane_claim import LaneLook
 from shunter.model.lifecycle import WorkerSlot
+from shunter.model.limits_record import LaneCount
 from shunter.model.presence import Presence
 from shunter.model.record import Record, RecordKind
 from shunter.model.worker import Worker
@@ -67,15 +68,6 @@ class Backlog(Struct, frozen=True, kw_only=True):
     type: str
     status: Status
     count: int
-
-
-class LaneCount(Struct, frozen=True, kw_only=True):
-    """How many jobs of a lane hold places, or would, and how many wait."""
-
-    type: str
-    lane: str
-    running: int = 0
-    waiting: int = 0
 
 
 class Batch(Struct, frozen=True, kw_only=True):

@@ -10,7 +10,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from shunter.client.session import Answer
-from shunter.errors import ShunterError
+from shunter.dispatch import sweep
+from shunter.dispatch.limit_changes import change_limits, shown_limits
+from shunter.errors import LimitsRefused, ShunterError
 from shunter.model.submission import Receipt
 from shunter.store.port import JobQuery
 from shunter.testing.finish import finish
@@ -22,8 +24,10 @@ from shunter.wire.messages import (
     JobsAsked,
     JobsListed,
     Kind,
+    LimitsShown,
     Message,
     Outcome,
+    SetLimits,
     Standing,
     Submit,
     WorkersListed,
@@ -89,5 +93,14 @@ class SandboxSession:
                 backlog = tuple((b.type, b.status, b.count) for b in finish(self._store.backlog()))
                 counters = dict(self._dispatcher.counters)
                 return Standing(self._last, self._dispatcher.id, backlog, counters)
+            case SetLimits() as order:
+                try:
+                    changed = finish(change_limits(self._store, order.type, order.change))
+                except LimitsRefused as error:
+                    return LimitsShown(order.request, (), error.field, error.reason)
+                finish(sweep.share_limits(self._dispatcher))
+                return LimitsShown(order.request, (changed,))
+            case other if kind is Kind.LIMITS:
+                return LimitsShown(self._last, tuple(finish(shown_limits(self._store))))
             case _:
                 raise ShunterError(f"{kind} is nothing that a client asks for")

@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from shunter.errors import ProtocolError
 from shunter.model.job import Failure, Job, Status
+from shunter.model.limits_record import LimitsChange, TypeLimits
 from shunter.model.report import Advance, Held, Report
 from shunter.model.submission import Receipt, Submission
 from shunter.model.worker import Handler, Worker
@@ -41,6 +42,8 @@ class Kind(StrEnum):
     LIST = "LIST"
     WORKERS = "WORKERS"
     STATUS = "STATUS"
+    LIMITS = "LIMITS"
+    SET_LIMITS = "SET_LIMITS"
     ERROR = "ERROR"
     BUSY = "BUSY"
     OFFER = "OFFER"
@@ -248,7 +251,7 @@ class JobsListed(Message, frozen=True):
 
 
 class Asked(Message, frozen=True):
-    """WORKERS or STATUS: a question without details."""
+    """WORKERS, STATUS or LIMITS: a question without details."""
 
     request: int
 
@@ -267,6 +270,26 @@ class Standing(Message, frozen=True):
     dispatcher_id: str
     backlog: tuple[tuple[str, Status, int], ...]
     counters: dict[str, int]
+
+
+class LimitsShown(Message, frozen=True):
+    """LIMITS' and SET_LIMITS' answer: limits by type, and who holds what.
+
+    What could not be changed comes without types, with the field at fault and the reason.
+    """
+
+    request: int
+    types: tuple[TypeLimits, ...]
+    field: str = ""
+    reason: str = ""
+
+
+class SetLimits(Message, frozen=True):
+    """SET_LIMITS: change the limits of a type, for all dispatchers."""
+
+    request: int
+    type: str
+    change: LimitsChange
 
 
 class RefusalCode(StrEnum):

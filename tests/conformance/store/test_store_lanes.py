@@ -13,8 +13,9 @@ from shunter.model import lifecycle
 from shunter.model.job import Status
 from shunter.model.job_limits import JobLimits, Limit, Rate
 from shunter.model.lifecycle import WorkerSlot
+from shunter.model.limits_record import LaneCount
 from shunter.model.record import RecordKind
-from shunter.store.port import Batch, LaneCount
+from shunter.store.port import Batch
 
 BY_TENANT = JobLimits(limit=Limit(5, by="tenant", total=8))
 FAIR = JobLimits(fair="tenant")

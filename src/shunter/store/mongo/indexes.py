@@ -1,8 +1,8 @@
 """The indexes: each holds only the jobs that somebody looks for.
 
 `ready`, `laned`, `alarm`, `deadline`, `held`, the places and `ended` are fields of ours beside the
-record (`documents.py`), and are there only where they mean something, so an index of one of them is as
-short as its list.
+record (`documents.py`), and are there only where they mean something, so an index of one of them
+is as short as its list.
 Together they know type and status of every job, so that counting jobs reads no document.
 """
 

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from functools import partial
 from zlib import crc32
 
+from bson.raw_bson import RawBSONDocument
 from msgspec import Struct
 from msgspec.structs import replace
 from pymongo import UpdateOne
@@ -37,7 +38,7 @@ from shunter.model.record import Record, RecordKind
 from shunter.store.mongo import lanes, record_documents
 from shunter.store.mongo.blobs import Found, filled
 from shunter.store.mongo.connection import MongoConnection
-from shunter.store.mongo.documents import Document, job_of, replacing
+from shunter.store.mongo.documents import job_of, replacing
 from shunter.store.mongo.faults import duplicates
 from shunter.store.mongo.swapping import SEQ_AND_PAYLOAD
 from shunter.store.port import Claim
@@ -53,7 +54,7 @@ class _LaneBid(Struct):
     """Jobs that were chosen, as they are to be, each with the stamp under which it was seen."""
 
     stamp: str
-    documents: dict[str, Document] = {}
+    documents: dict[str, RawBSONDocument] = {}
     seen: dict[str, str] = {}
     found: dict[str, Found] = {}
     buckets: list[Record] = []
@@ -76,8 +77,9 @@ class LaneClaiming:
 
     async def perform(self, connection: MongoConnection) -> None:
         while not self.is_done:
-            bid = self._bid or await connection.patiently(partial(self._next_bid, connection))
-            self._bid = bid  # until its answer is there
+            if self._bid is None:
+                self._bid = await connection.patiently(partial(self._next_bid, connection))
+            bid = self._bid  # until its answer is there
             losses = await self._made(connection, bid) if bid.documents else 0
             self._bid = None
             is_full = not self._slots or self._room <= 0 or not losses
@@ -143,9 +145,7 @@ class LaneClaiming:
         ids = {number: job_id for job_id, number in numbers.items()}
         return {ids[number]: place for number, place in choice.starts.items()}, choice
 
-    async def _bid_for(
-        self, connection: MongoConnection, chosen: dict[str, LanePlace]
-    ) -> _LaneBid:
+    async def _bid_for(self, connection: MongoConnection, chosen: dict[str, LanePlace]) -> _LaneBid:
         """Read the jobs that were chosen, and say what they are to become."""
         bid = _LaneBid(f"{self._stamp}.{self._rounds}")
         if not chosen:

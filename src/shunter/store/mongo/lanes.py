@@ -14,10 +14,10 @@ from pymongo import UpdateOne
 
 from shunter.model.job_limits import JobLimits, texts_between
 from shunter.model.lane_claim import LANES_AT_ONCE, SORTED_AT_ONCE, LaneState
+from shunter.model.limits_record import LaneCount
 from shunter.model.record import RecordKind
 from shunter.store.mongo.connection import MongoConnection
 from shunter.store.mongo.documents import LOWEST, Document
-from shunter.store.port import LaneCount
 
 WAITS = {"laned": {"$gte": LOWEST}}
 _HEAD = {"lane": 1, "laned": 1, "seq": 1, "priority": 1}

@@ -18,6 +18,7 @@ from itertools import count
 
 from shunter.errors import StoreError, UniqueKeyTaken
 from shunter.model.job import Job
+from shunter.model.limits_record import LaneCount
 from shunter.model.presence import Presence
 from shunter.model.record import Record, RecordKind
 from shunter.model.worker import Worker
@@ -28,7 +29,7 @@ from shunter.store.mongo.front import Contention
 from shunter.store.mongo.listing import WorkerListing
 from shunter.store.mongo.presences import meet
 from shunter.store.mongo.workers import remove_workers, swap_workers
-from shunter.store.port import Backlog, Batch, Claim, Committed, JobQuery, LaneCount
+from shunter.store.port import Backlog, Batch, Claim, Committed, JobQuery
 
 MOST_FAILED = 8
 """How many failed batches are kept; a dispatcher has one, and offers it until it is written."""

@@ -32,8 +32,9 @@ from shunter.model.lane_claim import (
     look_after,
 )
 from shunter.model.lifecycle import occupying, started_at_once
+from shunter.model.limits_record import LaneCount
 from shunter.model.record import RecordKind
-from shunter.store.port import Claim, LaneCount
+from shunter.store.port import Claim
 from shunter.store.sqlite import reads, statements
 from shunter.store.sqlite.rows import JobRow, as_json, replaced
 from shunter.store.sqlite.writes import replace
@@ -98,7 +99,9 @@ def _lanes(beginning: str) -> str:
 _LANES_FROM, _LANES_AFTER = _lanes(">= ?2"), _lanes("> ?2")
 
 
-def claim(connection: sqlite3.Connection, wish: Claim, limits: JobLimits) -> tuple[list[Job], LaneLook]:
+def claim(
+    connection: sqlite3.Connection, wish: Claim, limits: JobLimits
+) -> tuple[list[Job], LaneLook]:
     """Take what the limits of a type allow."""
     (job_type,) = wish.types
     is_more = _sort(connection, job_type, limits)
@@ -191,7 +194,9 @@ def _read_buckets(
     if not buckets:
         return
     names = {_bucket_name(job_type, bucket): bucket for bucket in buckets}
-    for name, revision, doc in connection.execute(_BUCKETS, (RecordKind.RATE, as_json(list(names)))):
+    for name, revision, doc in connection.execute(
+        _BUCKETS, (RecordKind.RATE, as_json(list(names)))
+    ):
         revisions[name] = revision
         state.next_at[names[name]] = float(doc)
 
