@@ -143,7 +143,7 @@ class Service:
         await self._store.open()
         await self._keys.open(self._store, self._environment.token_bytes(SECRET_BYTES))
         self._run_secrets.use(self._keys.secret)
-        await self._share_limits()  # before the first claim
+        await self._learn_limits()
         context = self._environment.zmq_context()
         try:
             if self._settings.zmq.enabled:
@@ -326,6 +326,16 @@ class Service:
         await self._share_limits()
         workers = await sweep.survey(self.dispatcher, self._http_workers)
         await self._http_workers.sweep(workers)
+
+    async def _learn_limits(self) -> None:
+        """Know which types are limited before anything is claimed."""
+        while not self._stopping.is_set():
+            try:
+                return await self._share_limits()
+            except StoreError as error:
+                self._store_failed(error)
+                heed_cancellation()
+            await asyncio.sleep(SWEEP_SECONDS)
 
     async def _share_limits(self) -> None:
         for notice in await sweep.share_limits(self.dispatcher):

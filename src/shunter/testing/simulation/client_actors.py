@@ -101,6 +101,7 @@ class ClientActor(_Submitter):
             "delay": plan.delay,
             "unique_key": plan.unique_key,
             "callback": web_address(plan.callback) if plan.callback else None,
+            "keys": {"tenant": plan.tenant} if plan.tenant else None,
         }
         view = self._client.with_options(**options)
         payload = msgspec.msgpack.encode(plan.task)
