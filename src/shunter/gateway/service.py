@@ -331,11 +331,13 @@ class Service:
         """Know which types are limited before anything is claimed."""
         while not self._stopping.is_set():
             try:
-                return await self._share_limits()
+                await self._share_limits()
             except StoreError as error:
                 self._store_failed(error)
                 heed_cancellation()
-            await asyncio.sleep(SWEEP_SECONDS)
+                await asyncio.sleep(SWEEP_SECONDS)
+            else:
+                return
 
     async def _share_limits(self) -> None:
         for notice in await sweep.share_limits(self.dispatcher):

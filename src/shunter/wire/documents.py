@@ -110,7 +110,7 @@ Kind = Annotated[
 
 
 Keys = Annotated[
-    dict[str, str],
+    dict[str, Any],  # the names and values are checked with all else that is submitted
     Meta(
         max_length=MAX_KEYS,
         description=f'up to {MAX_KEYS} names and values, as in {{"tenant": "acme"}}',

@@ -217,6 +217,7 @@ def test_a_submission_is_read_in_full() -> None:
         workflow="w",
         run="r",
         callback={"url": "http://127.0.0.1/x"},
+        keys={"tenant": "acme"},
     )
 
     assert wish == Submission(
@@ -232,6 +233,7 @@ def test_a_submission_is_read_in_full() -> None:
         run="r",
         callback=Callback("http://127.0.0.1/x"),
         reply=False,
+        keys={"tenant": "acme"},
     )
 
 
@@ -259,6 +261,8 @@ def test_a_submission_needs_nothing_but_a_type() -> None:
         ({"type": "t", "retry": {"jitter": 2}}, "retry.jitter", "found 2; send a number, 0 to 1"),
         ({"type": "t", "not_before": -1}, "not_before", "found -1; send seconds since 1970"),
         ({"type": "t", "unique_key": ""}, "unique_key", 'found ""; send 1 to 512 characters'),
+        ({"type": "t", "keys": ["a"]}, "keys", "found a list; send up to 8 names and values"),
+        ({"type": "t", "keys": dict.fromkeys("abcdefghi", "v")}, "keys", "send up to 8 names"),
         ({"type": "t", "callback": {}}, "callback.url", "missing; send an http://"),
         ({"type": "t", "callback": {"url": "file:///x"}}, "callback.url", "send an http://"),
         ({"type": "t", "x" * 999: 1}, "x" * 64, "not a field"),

@@ -94,8 +94,8 @@ class LaneClaiming:
         is_more = await lanes.sort(connection, job_type, self._limits)
         state = await lanes.taken(connection, job_type, self._limits)
         revisions: dict[str, int] = {}
-        heads: list[lanes.SeenJob] = []
-        opened: list[lanes.SeenJob] = []
+        heads: list[lanes.FrontJob] = []
+        opened: list[lanes.FrontJob] = []
         after = self._after
         for _ in range(MOST_LOOKS if state.total_room >= 1 else 0):
             heads = await lanes.heads_after(connection, job_type, after)
@@ -128,7 +128,7 @@ class LaneClaiming:
         return bid
 
     def _choose(
-        self, state: LaneState, fronts: Sequence[lanes.SeenJob], deep: int
+        self, state: LaneState, fronts: Sequence[lanes.FrontJob], deep: int
     ) -> tuple[dict[str, LanePlace], LaneChoice]:
         """Decide; jobs of several clients may have one seq, so they are numbered here."""
         numbers = {job.id: number for number, job in enumerate(sorted(fronts))}

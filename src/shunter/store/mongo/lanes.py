@@ -23,7 +23,7 @@ WAITS = {"laned": {"$gte": LOWEST}}
 _HEAD = {"lane": 1, "laned": 1, "seq": 1, "priority": 1}
 
 
-class SeenJob(Struct, frozen=True, order=True):
+class FrontJob(Struct, frozen=True, order=True):
     """A job at the front of its lane; in the order of the queue."""
 
     rank: int
@@ -91,12 +91,12 @@ def heads(job_type: str, bounds: Document, limit: int) -> list[Document]:
 
 async def heads_after(
     connection: MongoConnection, job_type: str, after: str | None
-) -> list[SeenJob]:
+) -> list[FrontJob]:
     """Return the first jobs of lanes from behind `after`, and then from the beginning up to it."""
     spans: list[Document] = [{"$gte": ""}]
     if after is not None:
         spans = [{"$gt": after}, {"$gte": "", "$lte": after}]
-    found: list[SeenJob] = []
+    found: list[FrontJob] = []
     for span in spans:
         if left := LANES_AT_ONCE - len(found):
             stages = heads(job_type, span, left)
@@ -107,7 +107,7 @@ async def heads_after(
 
 async def fronts(
     connection: MongoConnection, job_type: str, lanes: Sequence[str], deep: int
-) -> list[SeenJob]:
+) -> list[FrontJob]:
     """Return the first jobs of each of these lanes."""
     queries = [
         connection.newest_jobs.find({"type": job_type, "lane": lane, **WAITS}, _HEAD)
@@ -174,8 +174,8 @@ async def counts(connection: MongoConnection, limit: int) -> list[LaneCount]:
     ]
 
 
-def _seen(document: Document) -> SeenJob:
-    return SeenJob(
+def _seen(document: Document) -> FrontJob:
+    return FrontJob(
         document["laned"],
         document["seq"],
         document["_id"],
