@@ -67,14 +67,11 @@ class JobLimits(Struct, frozen=True, omit_defaults=True):
     @property
     def key(self) -> str:
         """The one key that all goes by; empty where there is none."""
-        return next(filter(None, self._keys()), "")
-
-    def _keys(self) -> tuple[str, ...]:
-        return (
-            self.limit.by if self.limit else "",
-            self.rate.by if self.rate else "",
-            self.fair,
-        )
+        if self.limit is not None and self.limit.by:
+            return self.limit.by
+        if self.rate is not None and self.rate.by:
+            return self.rate.by
+        return self.fair
 
     @property
     def per_key(self) -> int | None:
@@ -90,7 +87,8 @@ class JobLimits(Struct, frozen=True, omit_defaults=True):
 
     def lane(self, keys: Mapping[str, str]) -> str:
         """Return where a job with these keys waits; without the key, in a lane of its own kind."""
-        return f"{self.key}={keys.get(self.key, '')}" if self.key else ""
+        key = self.key
+        return f"{key}={keys.get(key, '')}" if key else ""
 
     def is_lane(self, lane: str) -> bool:
         """True if jobs may wait there: under another declaration lanes have other names."""

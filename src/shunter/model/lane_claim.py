@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 
 from msgspec import Struct
 
@@ -160,26 +160,40 @@ def choose(
     order of rank, up to `deep` of them. `first` is where to begin looking for places: claims that
     begin elsewhere meet less often.
     """
-    tokens = _Tokens(state, now=now)
+    limits, tokens = state.limits, _Tokens(state, now=now)
     starts: dict[int, LanePlace] = {}
-    blocked: set[str] = set()
-    order = _by_turns(fronts) if state.limits.fair else sorted(fronts, key=_place_in_queue)
+    rooms: dict[str, float] = {}  # how many more may start of each lane; 0 where there is no token
+    places: dict[str, Iterator[int]] = {}
+    totals = _free_numbers(state.totals, limits.total or 0, first)
+    has_places, has_total = limits.per_key is not None, limits.total is not None
+    left = min(float(wanted), state.total_room)
+    order = _by_turns(fronts) if limits.fair else sorted(fronts, key=_place_in_queue)
     for job in order:
-        if len(starts) == wanted:
+        if left < 1:
             break
-        if job.lane in blocked:
+        lane = job.lane
+        if lane not in rooms:
+            rooms[lane] = state.room(lane)
+            places[lane] = _free_numbers(state.held.get(lane, ()), limits.per_key or 0, first)
+        if rooms[lane] < 1:
             continue
-        if state.room(job.lane) < 1 or not tokens.take(job.lane):
-            blocked.add(job.lane)
+        if limits.rate is not None and not tokens.take(lane):
+            rooms[lane] = 0
             continue
-        starts[job.seq] = place = _occupy(state, job.lane, first)
-        first = 1 + (place.limit if place.limit is not None else place.total or 0)
+        number = next(places[lane]) if has_places else None
+        starts[job.seq] = LanePlace(number, next(totals) if has_total else None)
+        rooms[lane] -= 1
+        left -= 1
     seen = Counter(job.lane for job in fronts)
-    is_more = len(starts) < wanted and any(
-        count == deep and lane not in blocked and state.room(lane) >= 1
-        for lane, count in seen.items()
-    )
+    is_more = left >= 1 and any(count == deep and rooms[lane] >= 1 for lane, count in seen.items())
     return LaneChoice(starts, tokens.taken, tokens.due, is_more)
+
+
+def _free_numbers(taken: Container[int], count: int, first: int) -> Iterator[int]:
+    """Yield the numbers of places that are free, beginning with the one at `first`."""
+    for step in range(count):
+        if (number := (first + step) % count) not in taken:
+            yield number
 
 
 def _place_in_queue(job: WaitingJob) -> tuple[int, int]:
@@ -221,21 +235,3 @@ class _Tokens:
             return False
         self.taken[bucket] = after
         return True
-
-
-def _occupy(state: LaneState, lane: str, first: int) -> LanePlace:
-    limits = state.limits
-    place = total = None
-    if limits.per_key is not None:
-        taken = state.held.setdefault(lane, set())
-        place = _free(taken, limits.per_key, first)
-        taken.add(place)
-    if limits.total is not None:
-        total = _free(state.totals, limits.total, first)
-        state.totals.add(total)
-    return LanePlace(place, total)
-
-
-def _free(taken: set[int], count: int, first: int) -> int:
-    numbers = ((first + step) % count for step in range(count))
-    return next(number for number in numbers if number not in taken)

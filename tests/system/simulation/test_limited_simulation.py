@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import count
+
 import pytest
 from msgspec.structs import replace
 
@@ -22,7 +24,8 @@ def test_limits_hold_whatever_dies(seed: int) -> None:
 
 def test_a_claim_that_ignores_the_places_taken_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lane_claim.LaneState, "room", lambda state, lane: 1)
-    monkeypatch.setattr(lane_claim, "_free", lambda taken, count, first: len(taken))
+    monkeypatch.setattr(lane_claim.LaneState, "total_room", 99)
+    monkeypatch.setattr(lane_claim, "_free_numbers", lambda taken, *_: count(len(taken)))
     quiet = replace(limited_scenario_of(1), faults=(), limit=3)
 
     found = simulate(quiet)

@@ -16,6 +16,8 @@ from itertools import accumulate
 from zlib import crc32
 
 import msgspec
+from msgspec import Struct
+from msgspec.structs import replace as changed
 
 from shunter.model.job import Dispatch, Job
 from shunter.model.job_limits import JobLimits, texts_between
@@ -39,7 +41,6 @@ from shunter.store.sqlite import reads, statements
 from shunter.store.sqlite.rows import JobRow, as_json, replaced
 from shunter.store.sqlite.writes import replace
 
-_decode_texts = msgspec.json.Decoder(list[str]).decode
 _decode_keys = msgspec.json.Decoder(list[tuple[int, dict[str, str] | None]]).decode
 _decode_fronts = msgspec.json.Decoder(list[WaitingJob]).decode
 _decode_counts = msgspec.json.Decoder(list[tuple[str, str, int, int]]).decode
@@ -78,25 +79,71 @@ _COUNTS = f"""
 
 
 def _held(column: str) -> str:
+    """The places of a type that are taken; they are between ?4 and ?5."""
     return f"""
         SELECT json_group_array({column}) FROM jobs INDEXED BY {column}s
-        WHERE {column} > ? AND {column} < ?"""
+        WHERE {column} > ?4 AND {column} < ?5"""
+
+
+def _following(comparison: str) -> str:
+    return f"""
+        SELECT lane FROM jobs INDEXED BY lanes
+        WHERE type = ?1 AND lane {comparison} AND {_WAITS} ORDER BY lane LIMIT 1"""
 
 
 def _lanes(beginning: str) -> str:
     """The lanes of a type in order, up to a number; `beginning` compares with the first."""
-    following = f"""
-        SELECT lane FROM jobs INDEXED BY lanes
-        WHERE type = ?1 AND lane %s AND {_WAITS} ORDER BY lane LIMIT 1"""
     return f"""
         WITH RECURSIVE found(name) AS (
-            SELECT ({following % beginning})
+            SELECT ({_following(beginning)})
             UNION ALL
-            SELECT ({following % "> found.name"}) FROM found WHERE name IS NOT NULL LIMIT ?3)
+            SELECT ({_following("> found.name")}) FROM found WHERE name IS NOT NULL LIMIT ?3)
         SELECT json_group_array(name) FROM found WHERE name IS NOT NULL"""
 
 
-_LANES_FROM, _LANES_AFTER = _lanes(">= ?2"), _lanes("> ?2")
+LANES_FROM_FIRST, LANES_AFTER = _lanes(">= ''"), _lanes("> ?2")
+
+_VIEW, _VIEW_AFTER = (
+    f"""
+    SELECT json_array(
+        EXISTS (
+            SELECT true FROM jobs INDEXED BY ready
+            WHERE type = ?1 AND status = 'q' AND alarm IS NULL AND lane IS NULL),
+        ({_following(">= ''")}), ({_following(">= ?6")}),
+        json(({_held("limit_place")})), json(({_held("total_place")})),
+        json(({LANES_FROM_FIRST})), json(({after})))"""
+    for after in ("SELECT json_array(?2)", LANES_AFTER)
+)
+"""All that a claim must know first, by one step: `_LaneView`."""
+
+
+class _LaneView(Struct, frozen=True, array_like=True):
+    """What is seen of a type: jobs in no lane, the first lane, the first behind those of a key, the
+    places that are taken, the lanes from the beginning, and those from behind one.
+    """
+
+    is_unsorted: int
+    first: str | None
+    behind: str | None
+    places: list[str]
+    totals: list[str]
+    lanes: list[str]
+    lanes_after: list[str | None]
+
+    def strange(self, limits: JobLimits) -> set[str]:
+        """The lanes seen that are not those of these limits."""
+        seen = {lane for lane in (self.first, self.behind) if lane is not None}
+        return {lane for lane in seen if not limits.is_lane(lane)}
+
+    def rotated(self, after: str | None) -> list[str]:
+        """The lanes from behind `after`, and then from the beginning up to it."""
+        if after is None:
+            return self.lanes
+        behind = [lane for lane in self.lanes_after if lane is not None]
+        return [*behind, *(lane for lane in self.lanes if lane <= after)][:LANES_AT_ONCE]
+
+
+_decode_view = msgspec.json.Decoder(_LaneView).decode
 
 
 def claim(
@@ -104,24 +151,23 @@ def claim(
 ) -> tuple[list[Job], LaneLook]:
     """Take what the limits of a type allow."""
     (job_type,) = wish.types
-    is_more = _sort(connection, job_type, limits)
-    state = LaneState.read(
-        job_type,
-        limits,
-        _decode_texts(reads.value(connection, _held("limit_place"), *texts_between(job_type))),
-        _decode_texts(reads.value(connection, _held("total_place"), *texts_between(job_type))),
-    )
+    after, is_more = wish.after, False
+    view = _view(connection, job_type, limits, after)
+    if view.is_unsorted or view.strange(limits):
+        is_more = _sort(connection, job_type, limits, view)
+        view = _view(connection, job_type, limits, after)
+    state = LaneState.read(job_type, limits, view.places, view.totals)
     if wish.limit <= 0 or state.total_room < 1:
         return [], LaneLook(wish.after, is_more=is_more)
     revisions: dict[str, int] = {}
-    after = wish.after
     for _ in range(MOST_LOOKS):
-        lanes = _lanes_after(connection, job_type, after)
+        lanes = view.rotated(after)
         _read_buckets(connection, job_type, state, lanes, revisions)
         opened = [lane for lane in lanes if state.is_open(lane, now=wish.now)]
         if opened or len(lanes) < LANES_AT_ONCE:
             break
         after = lanes[-1]
+        view = _view(connection, job_type, limits, after)
     fronts: list[WaitingJob] = []
     deep = depth(len(opened), wish.limit)
     if opened:
@@ -136,7 +182,7 @@ def claim(
         connection.execute(_PUT_BUCKET, row)
     last = jobs[-1].lane if jobs else None
     look = look_after(choice, state, lanes, last, now=wish.now, before=wish.after)
-    return jobs, msgspec.structs.replace(look, is_more=look.is_more or is_more)
+    return jobs, changed(look, is_more=look.is_more or is_more)
 
 
 def counts(connection: sqlite3.Connection, limit: int) -> list[LaneCount]:
@@ -147,39 +193,26 @@ def counts(connection: sqlite3.Connection, limit: int) -> list[LaneCount]:
     ]
 
 
-def _sort(connection: sqlite3.Connection, job_type: str, limits: JobLimits) -> bool:
+def _view(
+    connection: sqlite3.Connection, job_type: str, limits: JobLimits, after: str | None
+) -> _LaneView:
+    low, high = texts_between(job_type)
+    behind = f"{limits.key}>"  # the character behind the "=" of a lane
+    text = _VIEW if after is None else _VIEW_AFTER
+    found = reads.value(connection, text, job_type, after, LANES_AT_ONCE, low, high, behind)
+    return _decode_view(found)
+
+
+def _sort(
+    connection: sqlite3.Connection, job_type: str, limits: JobLimits, view: _LaneView
+) -> bool:
     """Put jobs into their lanes that are in none, or in another key's; True if there are more."""
     found = _decode_keys(reads.value(connection, _UNSORTED, job_type, SORTED_AT_ONCE))
-    beginnings = ("", f"{limits.key}=")  # the first lane of all, and the one behind ours
-    for lane in {it for at in beginnings for it in _from(connection, job_type, at, limits)}:
+    for lane in view.strange(limits):
         found += _decode_keys(reads.value(connection, _OF_LANE, job_type, SORTED_AT_ONCE, lane))
-    if found:
-        sorted_in = [(seq, limits.lane(keys or {})) for seq, keys in found]
-        connection.execute(_SORT, (as_json(sorted_in),))
+    sorted_in = [(seq, limits.lane(keys or {})) for seq, keys in found]
+    connection.execute(_SORT, (as_json(sorted_in),))
     return len(found) >= SORTED_AT_ONCE
-
-
-def _from(
-    connection: sqlite3.Connection, job_type: str, beginning: str, limits: JobLimits
-) -> list[str]:
-    """Return the first lane at or behind `beginning` that is not one of these limits'."""
-    behind = f"{beginning[:-1]}>" if beginning else ""  # the character behind "=" is ">"
-    found = _decode_texts(reads.value(connection, _LANES_FROM, job_type, behind, 1))
-    return [lane for lane in found if not limits.is_lane(lane)]
-
-
-def _lanes_after(connection: sqlite3.Connection, job_type: str, after: str | None) -> list[str]:
-    """Return lanes in order from behind `after`, and then from the beginning up to it."""
-    if after is None:
-        text = reads.value(connection, _LANES_FROM, job_type, "", LANES_AT_ONCE)
-        return _decode_texts(text)
-    text = reads.value(connection, _LANES_AFTER, job_type, after, LANES_AT_ONCE)
-    lanes = _decode_texts(text)
-    if len(lanes) < LANES_AT_ONCE:
-        wanted = LANES_AT_ONCE - len(lanes)
-        text = reads.value(connection, _LANES_FROM, job_type, "", wanted)
-        lanes += [lane for lane in _decode_texts(text) if lane <= after]
-    return lanes
 
 
 def _read_buckets(
