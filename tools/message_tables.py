@@ -16,6 +16,8 @@ import msgspec
 from msgspec import NODEFAULT, Struct
 
 from shunter.model.job import Callback, Failure
+from shunter.model.job_limits import JobLimits, Limit, Rate
+from shunter.model.limits_record import LaneCount, LimitsChange, TypeLimits
 from shunter.model.report import Advance, Held, Report
 from shunter.model.retry import Retry
 from shunter.model.submission import Receipt, Submission
@@ -48,6 +50,8 @@ CLIENT_MESSAGES: tuple[tuple[Kind, type[Struct], Kind, type[Struct]], ...] = (
     (Kind.LIST, messages.JobsAsked, Kind.LIST, messages.JobsListed),
     (Kind.WORKERS, messages.Asked, Kind.WORKERS, messages.WorkersListed),
     (Kind.STATUS, messages.Asked, Kind.STATUS, messages.Standing),
+    (Kind.LIMITS, messages.Asked, Kind.LIMITS, messages.LimitsShown),
+    (Kind.SET_LIMITS, messages.SetLimits, Kind.SET_LIMITS, messages.LimitsShown),
 )
 UNASKED_ANSWERS: tuple[tuple[Kind, type[Struct]], ...] = (
     (Kind.RESULTS, messages.Outcomes),
@@ -62,7 +66,18 @@ PART_MESSAGES: tuple[tuple[Kind, str, type[Struct]], ...] = (
 )
 WORKER_PARTS = (Held, messages.Assignment, Report, Advance)
 CLIENT_PARTS = (Submission, Receipt, messages.Outcome)
-MAPS = (Handler, Retry, Failure, Callback)
+MAPS = (
+    Handler,
+    Retry,
+    Failure,
+    Callback,
+    JobLimits,
+    Limit,
+    Rate,
+    LimitsChange,
+    TypeLimits,
+    LaneCount,
+)
 
 
 def fields_of(struct: type[Struct]) -> str:

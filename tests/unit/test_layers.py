@@ -118,7 +118,7 @@ FORBIDDEN = {
     "dispatch.callback_places": IMPURE,
     "dispatch.callbacks": IMPURE,
     "dispatch.alarm_clock": IMPURE,
-    "dispatch.intake": IMPURE,
+    **dict.fromkeys(("dispatch.intake", "dispatch.limit_book"), IMPURE),
     "dispatch.planner": IMPURE,
     "dispatch.state": IMPURE,
     "dispatch.effects": IMPURE,

@@ -286,7 +286,7 @@ class Dispatcher:
 
     def learn_limits(self, records: Mapping[str, LimitsRecord]) -> None:
         """Say what the store has on the limits of types."""
-        self._inbox.limits = dict(records)
+        self._inbox.limits |= records
         self._wake.set()
 
     def look_for_tokens(self) -> None:

@@ -317,7 +317,6 @@ class Service:
             self.dispatcher.counters["connections_cut_off"] = cut_off
         if self._settings.udp.enabled:
             self._udp.tick()
-        self.dispatcher.look_for_tokens()
         await sweep.watch_the_clock(self.dispatcher, self._alarm_clock)
 
     async def _sweep(self) -> None:
