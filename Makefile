@@ -2,6 +2,7 @@
 
 READY := .venv/.ready
 CLASSES := .venv/.spark_classes
+COMPILED := .venv/.compiled
 PYTHON ?= python3
 ROUNDS ?= 5
 SEEDS ?= 1..2000
@@ -17,10 +18,10 @@ export PYTHONDONTWRITEBYTECODE :=
 run: $(READY)  ## the main job: a dispatcher, two workers, a few thousand jobs
 	@.venv/bin/python examples/primes/run.py
 
-test: $(READY) $(CLASSES)  ## all tests, four files at a time, for many wait; Spark's in a row
+test: $(READY) $(CLASSES) $(COMPILED)  ## all tests, four files at a time, for many wait; Spark's in a row
 	@.venv/bin/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder
 
-test-quick: $(READY)  ## those without Spark, servers and kills, in about a minute
+test-quick: $(READY) $(COMPILED)  ## those without Spark, servers and kills, in about a minute
 	@.venv/bin/python -m pytest -n 4 --dist loadfile $(QUICK)
 
 # PySpark 4.1 itself leaves sockets open, which 4.3 does not.
@@ -70,6 +71,12 @@ clean:
 $(CLASSES): $(READY)  # Java starts in half the time; without it, tests only take longer
 	@echo "an archive of Spark's classes, for the tests ..."
 	@.venv/bin/python -m shunter.testing.quick_java .venv && touch $@ || true
+
+$(COMPILED): $(READY)  # once, and not by each of four processes that begin at the same time
+	@.venv/bin/python -m compileall -q -j 2 src || true
+	@for part in tests/unit tests/system "tests/conformance tests/deploy tests/docs"; do \
+	  .venv/bin/python -m pytest --collect-only -q $$part >/dev/null 2>&1 & done; wait
+	@touch $@
 
 .venv-spark41/.ready: requirements.txt requirements-dev.txt
 	@echo "PySpark $(SPARK41) into .venv-spark41 ..."

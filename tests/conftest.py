@@ -9,12 +9,12 @@ import pytest
 from hypothesis import HealthCheck, settings
 from xdist.scheduler.loadfile import LoadFileScheduling
 
-from long_runs import examples
+from long_runs import IS_LONG
 
 settings.register_profile(
     "patient",
     deadline=None,
-    max_examples=examples(160),
+    max_examples=160 if IS_LONG else 25,
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("patient")

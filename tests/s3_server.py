@@ -7,6 +7,7 @@ test starts find the server by the environment, as they would find Amazon's.
 from __future__ import annotations
 
 import logging
+import urllib.request
 import uuid
 import warnings
 from collections.abc import Iterator
@@ -44,12 +45,7 @@ def s3_bucket(s3_server: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
         monkeypatch.setenv(name, value)
     location._store_of.cache_clear()
     name = f"bucket-{uuid.uuid4().hex[:12]}"
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        import boto3
-
-        client = boto3.client("s3", endpoint_url=s3_server)
-        client.create_bucket(Bucket=name)
+    order = urllib.request.Request(f"{s3_server}/{name}", method="PUT")
+    urllib.request.urlopen(order, timeout=30).close()
     yield f"s3://{name}"
-    client.close()
     location._store_of.cache_clear()

@@ -24,7 +24,7 @@ from shunter.context import Context, Terminated
 from shunter.errors import AppError
 from shunter.model.identity import NAME_RULE, is_name
 from shunter.model.job_limits import JobLimits, Limit, Rate, limit_faults
-from shunter.model.limits import option_faults
+from shunter.model.limits import concurrency_fault, option_faults
 from shunter.model.retry import Retry
 from shunter.model.worker import Handler
 from shunter.payload import Arguments, Parameters, payload_of, result_of
@@ -105,6 +105,7 @@ class App:
         timeout: float | None = None,
         priority: int = 0,
         retry: Retry | None = None,
+        concurrency: int = 1,
         limit: Limit | None = None,
         rate: Rate | None = None,
         fair: str = "",
@@ -120,6 +121,7 @@ class App:
         timeout: float | None = None,
         priority: int = 0,
         retry: Retry | None = None,
+        concurrency: int = 1,
         limit: Limit | None = None,
         rate: Rate | None = None,
         fair: str = "",
@@ -127,6 +129,8 @@ class App:
         """Declare a handler, as `@app.job` or `@app.job(...)`.
 
         `retries` is the limit of `retry`; what a job itself brings along goes before both.
+        `concurrency` is how many jobs may be in one process of a worker while one of these is: an
+        `async def` shares the process's event loop, a plain function has a thread of its own.
         `limit` says how many of these jobs run at once and `rate` how many start in a while, on
         all workers together; `fair` is the key by whose values waiting jobs take turns.
         """
@@ -138,10 +142,17 @@ class App:
             policy = retry if retries is None else replace(retry or Retry(), limit=retries)
             limits = _declared_limits(limit, rate, fair, where=_where(function, type_name))
             handler = Handler(
-                type_name, priority=priority, timeout=timeout, retry=policy, limits=limits
+                type_name,
+                priority=priority,
+                timeout=timeout,
+                retry=policy,
+                concurrency=concurrency,
+                limits=limits,
             )
             _check_options(handler)
             declared = JobFunction(function, handler, self.codec)
+            if fault := concurrency_fault(concurrency, is_async=declared.is_async):
+                raise AppError(f"handler {type_name!r}{_place_of(function)}: concurrency: {fault}")
             self._functions[type_name] = declared
             return declared
 
@@ -171,7 +182,10 @@ class App:
         if not callable(function):
             raise AppError(f"{function!r} can't be a handler; decorate a function")
         if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
-            raise AppError(f"{function!r} is a generator; a handler returns its result once")
+            raise AppError(
+                f"{function!r}{_place_of(function)} is a generator; a handler returns its result "
+                "once: return a list, or submit a job for each part"
+            )
         name = name if name is not None else getattr(function, "__name__", "")
         if not is_name(name):
             raise AppError(f"{name!r} can't name a handler: a name is {NAME_RULE}; pass name=…")
@@ -182,6 +196,12 @@ class App:
                 f"two handlers are named {name!r}, the first is {where}; give one another name=…"
             )
         return name
+
+
+def _place_of(function: Callable[..., Any]) -> str:
+    """Say where a function is written, if that is known."""
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    return f" ({code.co_filename}:{code.co_firstlineno})" if code is not None else ""
 
 
 def _check_options(handler: Handler) -> None:

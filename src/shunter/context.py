@@ -7,6 +7,7 @@ for it here, so that it need not be passed through everything in between.
 
 from __future__ import annotations
 
+from contextvars import Context as Variables
 from contextvars import ContextVar, Token
 from typing import Protocol
 
@@ -58,6 +59,11 @@ def current_context() -> Context | None:
     Coroutines, tasks and `asyncio.to_thread` inherit it; a thread that a handler starts does not.
     """
     return _current.get()
+
+
+def context_in(variables: Variables) -> Context | None:
+    """Return the context of the handler that these variables belong to, or None."""
+    return variables.get(_current)
 
 
 def enter_context(context: Context) -> Token[Context | None]:

@@ -177,6 +177,9 @@ class WorkerSettings(Section, frozen=True, kw_only=True):
     max_child_megabytes: Annotated[
         CountOrNone, says("a child that has grown so large is replaced after its job; 0: never")
     ] = 0
+    max_block_seconds: Annotated[
+        Seconds, says("a coroutine that keeps the loop from others for so long is ended")
+    ] = 5.0
     spark_masters: Annotated[
         Masters, says("Spark masters that flow jobs may name, beside those in the worker itself")
     ] = ()

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
+import shlex
 import subprocess
+import sys
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 from deploy.settings_files import PROJECT
 
@@ -40,15 +43,26 @@ AS_ROOT = 'systemctl() { :; }; chown() { :; }; runuser() { shift 3; "$@"; }\n'
 
 
 def carry_out(
-    lines: list[str], names: Mapping[str, str | Path], *, folder: Path | None = None
+    lines: list[str],
+    names: Mapping[str, str | Path],
+    *,
+    folder: Path | None = None,
+    stand_ins: Mapping[str, str] = MappingProxyType({}),
 ) -> None:
-    """Run commands in one shell, with these names in place of those that the guide has."""
+    """Run commands in one shell, with these names in place of those that the guide has.
+
+    `stand_ins` are programs in Python for commands that may not be here.
+    """
     script = "\n".join(lines)
     for written, real in names.items():
         assert written in script, f"the guide no longer says {written}"
         script = script.replace(written, str(real))
+    functions = (
+        f'{name}() {{ {sys.executable} -c {shlex.quote(program)} "$@"; }}\n'
+        for name, program in stand_ins.items()
+    )
     done = subprocess.run(
-        ["bash", "-euc", AS_ROOT + script],
+        ["bash", "-euc", AS_ROOT + "".join(functions) + script],
         cwd=folder,
         capture_output=True,
         text=True,

@@ -28,7 +28,7 @@ def documents() -> list[Manifest]:
     return [
         one
         for path in sorted(FOLDER.glob("*.yaml"))
-        for one in yaml.safe_load_all(path.read_text())
+        for one in yaml.load_all(path.read_text(), yaml.CSafeLoader)
     ]
 
 

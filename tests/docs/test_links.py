@@ -19,9 +19,11 @@ _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*:", re.IGNORECASE)
 
 def pages() -> list[Path]:
     """Return our Markdown files, leaving out what tools put into hidden folders."""
+    folders = [each for each in PROJECT.iterdir() if each.is_dir() and each.name[0] != "."]
+    found = [*PROJECT.glob("*.md"), *(path for each in folders for path in each.rglob("*.md"))]
     return sorted(
         path
-        for path in PROJECT.rglob("*.md")
+        for path in found
         if not any(part.startswith(".") for part in path.relative_to(PROJECT).parts)
     )
 

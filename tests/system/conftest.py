@@ -34,7 +34,7 @@ def shared_yard(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Yard]:
 
 @pytest.fixture(scope="module")
 def mongod() -> Iterator[LocalMongod]:
-    with LocalMongod() as server:
+    with LocalMongod(in_memory=True) as server:
         yield server
 
 

@@ -2,15 +2,17 @@
 
 A fork becomes what `python -m shunter ...` is: it has the words, environment, folder and streams
 it was given, and ends as a program does. The server beside each of pytest's processes forks, waits
-for what it forked, and tells how that ended; when pytest is gone it kills them all. With
-SHUNTER_LONG=1, in another environment of Python's own, or on another host, commands are started
-as users start them; the tests of the guides do so always.
+for what it forked, and tells how that ended; when pytest is gone it kills them all. A worker has
+its first children likewise: forks that wait for their orders. With SHUNTER_LONG=1, in another
+environment of Python's own, or on another host, commands are started as users start them; the
+tests of the guides and of the pool do so always.
 """
 
 from __future__ import annotations
 
 import atexit
 import contextlib
+import fcntl
 import functools
 import gc
 import json
@@ -23,11 +25,16 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import msgspec
+
 _REQUEST_BYTES = 1 << 18
+_MOST_WAITING = 4
 _IMPORTED = (
     "shunter.cli.by_udp",
     "shunter.cli.config",
@@ -37,9 +44,17 @@ _IMPORTED = (
     "shunter.cli.submitting",
     "shunter.cli.working",
     "shunter.flow.runners.engines.engine",
+    "shunter.net.checked_names",
     "shunter.store.mongo",
     "shunter.store.sqlite",
+    "shunter.store.sqlite.doctor",
     "shunter.worker.http.host",
+    "shunter.worker.pool.child",
+    # what these import when they first need it
+    "aiohttp",
+    "encodings.utf_8_sig",
+    "importlib.readers",
+    "uvicorn.lifespan.off",
 )
 
 
@@ -90,10 +105,15 @@ class ForkServer:
         self._ends: dict[int, int] = {}
 
     def start(
-        self, words: Sequence[str], environ: Mapping[str, str], folder: Path, streams: Sequence[int]
+        self,
+        words: Sequence[str],
+        environ: Mapping[str, str],
+        folder: Path,
+        streams: Sequence[int],
+        children: int,
     ) -> Forked:
         """Fork a command; `streams` are its standard input, output and error."""
-        asked = json.dumps([list(words), dict(environ), str(folder)]).encode()
+        asked = json.dumps([list(words), dict(environ), str(folder), children]).encode()
         with self._lock:
             socket.send_fds(self._socket, [asked], streams)
             while not self._born:
@@ -146,10 +166,12 @@ def start(
     inside: Sequence[str] = (),
     stdout: int = subprocess.DEVNULL,
     stderr: int = subprocess.DEVNULL,
+    children: int = 0,
 ) -> Forked | subprocess.Popen[bytes]:
     """Start `shunter WORDS`, as a fork where that makes no difference.
 
-    `inside` are words that run it somewhere else, `stdout` and `stderr` descriptors or DEVNULL.
+    `inside` are words that run it somewhere else, `stdout` and `stderr` descriptors or DEVNULL,
+    `children` how many a worker starts at once.
     """
     beside = environ or {}
     if inside or _is_python(beside) or os.environ.get("SHUNTER_LONG"):
@@ -163,7 +185,7 @@ def start(
         )
     with open(os.devnull, "r+b") as null:
         streams = [null.fileno() if each < 0 else each for each in (-1, stdout, stderr)]
-        return _server().start(words, {**os.environ, **beside}, folder, streams)
+        return _server().start(words, {**os.environ, **beside}, folder, streams, children)
 
 
 def _is_python(environ: Iterable[str]) -> bool:
@@ -185,8 +207,8 @@ class _Nursery:
         signal.set_wakeup_fd(wakes)
         self._wakes = wakes
 
-    def serve(self) -> list[str] | None:
-        """Return the words of a command in each fork, and None in the server, at its end."""
+    def serve(self) -> Callable[[], None] | None:
+        """Return what to do in each fork, and None in the server, at its end."""
         while True:
             ready, _, _ = select.select([self._channel, self._woken], [], [])
             if self._woken in ready:
@@ -222,8 +244,13 @@ class _Nursery:
             os.kill(pid, signal.SIGKILL)
 
     def _become(
-        self, words: list[str], environ: dict[str, str], folder: str, streams: list[int]
-    ) -> list[str]:
+        self,
+        words: list[str],
+        environ: dict[str, str],
+        folder: str,
+        children: int,
+        streams: list[int],
+    ) -> Callable[[], None]:
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -236,33 +263,135 @@ class _Nursery:
         os.environ.clear()
         os.environ.update(environ)
         os.chdir(folder)
+        waiting = _WaitingChildren()
+        for _ in range(min(children, _MOST_WAITING)):
+            if orders := waiting.fork():
+                return partial(_be_child, orders)
+        waiting.take_the_place_of_popen()
         sys.path.insert(0, folder)
-        return words
+        return partial(_be_command, words)
+
+
+class _WaitingChildren:
+    """A worker's children before it knows of them: forked while it has no threads."""
+
+    def __init__(self) -> None:
+        self._waiting: list[tuple[int, socket.socket]] = []
+
+    def fork(self) -> str:
+        """Fork a child; return its orders in the child, once it has some, and else nothing."""
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        pid = os.fork()
+        if pid:
+            theirs.close()
+            self._waiting.append((pid, ours))
+            return ""
+        for each in (ours, *(channel for _, channel in self._waiting)):
+            each.close()
+        told, fds, _, _ = socket.recv_fds(theirs, _REQUEST_BYTES, 8)
+        if not told:  # the worker is gone, or wants fewer
+            os._exit(0)
+        orders, environ, folder, numbers = json.loads(told)
+        theirs.close()
+        _renumber(fds, numbers)
+        os.environ.clear()
+        os.environ.update(environ)
+        os.chdir(folder)
+        return str(orders)
+
+    def take_the_place_of_popen(self) -> None:
+        """Have the worker find its children here."""
+        if self._waiting:
+            from shunter.worker.pool import slot
+
+            slot.subprocess = SimpleNamespace(  # type: ignore[assignment]
+                Popen=self._popen, DEVNULL=subprocess.DEVNULL
+            )
+
+    def _popen(
+        self, command: Sequence[str], *, stdout: int, stderr: int, pass_fds: Any, **how: Any
+    ) -> _Child | subprocess.Popen[bytes]:
+        if not self._waiting:
+            return subprocess.Popen(command, stdout=stdout, stderr=stderr, pass_fds=pass_fds, **how)
+        pid, channel = self._waiting.pop(0)
+        os.setpgid(pid, pid)
+        with channel:
+            numbers = [1, 2, *pass_fds]
+            told = json.dumps([command[-1], dict(os.environ), os.getcwd(), numbers]).encode()
+            socket.send_fds(channel, [told], [stdout, stderr, *pass_fds])
+        return _Child(pid)
+
+
+class _Child:
+    """What a slot uses of `subprocess.Popen`."""
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self._code: int | None = None
+
+    def wait(self) -> int:
+        if self._code is None:
+            self._code = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+        return self._code
+
+    def kill(self) -> None:
+        if self._code is None:
+            os.kill(self.pid, signal.SIGKILL)
+
+
+def _renumber(fds: Sequence[int], numbers: Sequence[int]) -> None:
+    """Give descriptors these numbers, whichever they have now."""
+    aside = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 100 + max(numbers)) for fd in fds]
+    for fd in fds:
+        os.close(fd)
+    for fd, number in zip(aside, numbers, strict=True):
+        os.dup2(fd, number)
+        os.close(fd)
+
+
+def _be_child(orders: str) -> None:
+    from shunter.worker.pool import child
+
+    sys.exit(child.main(msgspec.json.decode(orders, type=child.Orders)))
+
+
+def _be_command(words: list[str]) -> None:
+    sys.argv[1:] = words
+    runpy.run_module("shunter", run_name="__main__", alter_sys=True)
 
 
 def _main() -> None:
     del sys.path[0]  # that of this file, which no command has
     for name in _IMPORTED:
         __import__(name)
-    _import_for_commands()
+    _prepare_commands()
     gc.collect()
     gc.freeze()
     with socket.socket(fileno=int(sys.argv[1])) as channel:
-        words = _Nursery(channel).serve()
-    if words is not None:
-        sys.argv[1:] = words
-        runpy.run_module("shunter", run_name="__main__", alter_sys=True)
+        calling = _Nursery(channel).serve()
+    if calling is not None:
+        calling()
 
 
-def _import_for_commands() -> None:
-    """Have the library of commands import what it does when the first one is called."""
+def _prepare_commands() -> None:
+    """Have the library of commands do what it does when the first one is called, and only once."""
+    from typer import main as typer
+
     from shunter.cli.main import app
 
+    command = typer.get_command(app)
+    typer.get_command = lambda _: command
     with open(os.devnull, "w") as null, contextlib.redirect_stdout(null):
         app(["jobs", "--help"], standalone_mode=False)
 
 
-def run(words: Sequence[str], *, folder: Path, within: float) -> Any:
+def run(
+    words: Sequence[str],
+    *,
+    folder: Path,
+    within: float,
+    environ: Mapping[str, str] | None = None,
+) -> subprocess.CompletedProcess[str]:
     """Run `shunter WORDS` to its end, as `subprocess.run` does; kill it after `within` seconds."""
     with contextlib.ExitStack() as stack:
         texts = []
@@ -270,7 +399,7 @@ def run(words: Sequence[str], *, folder: Path, within: float) -> Any:
             fd = os.memfd_create(name)
             stack.callback(os.close, fd)
             texts.append(fd)
-        process = start(words, folder=folder, stdout=texts[0], stderr=texts[1])
+        process = start(words, folder=folder, environ=environ, stdout=texts[0], stderr=texts[1])
         try:
             code = process.wait(within)
         except subprocess.TimeoutExpired:

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import zmq
 
+from shunter.model.key import CurvePair
 from shunter.model.report import Advance, Held, Report
 from shunter.model.worker import Handler
 from shunter.wire import messages
@@ -21,9 +22,16 @@ class FullWorker(Peer):
     """A worker that says what it is told to."""
 
     def __init__(
-        self, context: zmq.Context[Any], backend: str, worker_id: str, name: bytes = b""
+        self,
+        context: zmq.Context[Any],
+        backend: str,
+        worker_id: str,
+        name: bytes = b"",
+        *,
+        curve: CurvePair | None = None,
     ) -> None:
-        super().__init__(context, zmq.DEALER, backend, name or b"raw-" + worker_id.encode())
+        identity = name or b"raw-" + worker_id.encode()
+        super().__init__(context, zmq.DEALER, backend, identity, curve=curve)
         self.worker_id = worker_id
         self.secrets: dict[tuple[str, int], bytes] = {}
         self._beats = 0

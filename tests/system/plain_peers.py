@@ -7,6 +7,8 @@ from typing import Any
 
 import zmq
 
+from shunter.model.key import CurvePair
+from shunter.net.curve import connect_with
 from system.yard import PATIENCE
 
 
@@ -20,9 +22,12 @@ class Peer:
         address: str,
         identity: bytes,
         reconnect_after: float = 0.1,
+        curve: CurvePair | None = None,
     ) -> None:
         self.socket = context.socket(kind)
         self.socket.linger = 0
+        if curve is not None:
+            connect_with(self.socket, curve)
         self.socket.setsockopt(zmq.RECONNECT_IVL, int(reconnect_after * 1000))
         if identity:
             self.socket.setsockopt(zmq.IDENTITY, identity)

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 from system.yard import free_port
 
 CHUNK_BYTES = 65536
+MANY_BYTES = 1 << 20
 
 
 class Relay:
@@ -68,7 +69,7 @@ class Relay:
                     self._forward(source, way)
                     busy = True
             if not busy:
-                time.sleep(0.002)
+                time.sleep(0.005)
 
     def _may_forward(self, way: str) -> bool:
         return not self._is_cut[way] and time.monotonic() >= self._free_at[way]
@@ -92,7 +93,7 @@ class Relay:
         if other is None:
             return
         try:
-            data = source.recv(CHUNK_BYTES)
+            data = source.recv(CHUNK_BYTES if self._bytes_per_second else MANY_BYTES)
             if data:
                 self.carried[way] += len(data)
                 if self._bytes_per_second is not None:

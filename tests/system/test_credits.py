@@ -25,7 +25,7 @@ SECONDS = 0.3
 
 
 class Sampler:
-    """Asks stores, as often as it can, how many jobs are in progress on each worker."""
+    """Asks stores, again and again, how many jobs are in progress on each worker."""
 
     def __init__(self, *stations: Station) -> None:
         self.samples = 0
@@ -45,7 +45,7 @@ class Sampler:
     def _run(self) -> None:
         stores = [sqlite3.connect(f"file:{path}?mode=ro", uri=True) for path in self._paths]
         question = "SELECT count(*) FROM jobs WHERE status = 'i' AND worker_id LIKE 'w-%'"
-        while not self._is_over.wait(0.0005):
+        while not self._is_over.wait(0.004):
             found = sum(store.execute(question).fetchone()[0] for store in stores)
             self.most = max(self.most, found)
             self.samples += 1
@@ -144,7 +144,7 @@ def test_two_dispatchers_that_choose_at_once_never_give_a_worker_more_than_it_ha
         assert sorted(job.result(PATIENCE) for job in jobs) == list(range(40))
         took = time.monotonic() - began
 
-    assert sampler.samples > 1000
+    assert sampler.samples > 200
     assert sampler.most == SLOTS
     check_never_over(yard, sampler, client, jobs)
     assert took < 40 / SLOTS * SECONDS * 1.3

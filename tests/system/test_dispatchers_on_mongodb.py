@@ -26,13 +26,13 @@ def test_one_of_two_dispatchers_is_killed_and_every_job_ends_once(
     yard.worker(one, two)
     yard.worker(one, two)
     client = yard.client(one, two)
-    jobs = client.submit_many("work", [(n, 0.02) for n in range(300)])
-    until(lambda: len(runs_in(yard.witness)) >= 60)
+    jobs = client.submit_many("work", [(n, 0.02) for n in range(120)])
+    until(lambda: len(runs_in(yard.witness)) >= 30)
 
     one.process.kill()
 
     ended = list(client.as_completed(jobs, timeout=PATIENCE))
-    assert sorted(job.result() for job in ended) == list(range(300))
+    assert sorted(job.result() for job in ended) == list(range(120))
     assert overlaps(yard.witness) == []
 
 
@@ -42,15 +42,15 @@ def test_a_step_down_and_a_restart_of_the_server_are_ridden_out(
     one = station(yard, mongod, "one")
     yard.worker(one)
     client = yard.client(one)
-    jobs = client.submit_many("work", [(n, 0.02) for n in range(200)])
-    until(lambda: len(runs_in(yard.witness)) >= 40)
+    jobs = client.submit_many("work", [(n, 0.02) for n in range(100)])
+    until(lambda: len(runs_in(yard.witness)) >= 20)
 
     mongod.step_down()
-    until(lambda: len(runs_in(yard.witness)) >= 100)
+    until(lambda: len(runs_in(yard.witness)) >= 50)
     mongod.restart()
 
     ended = list(client.as_completed(jobs, timeout=PATIENCE))
-    assert sorted(job.result() for job in ended) == list(range(200))
+    assert sorted(job.result() for job in ended) == list(range(100))
     assert one.process.is_alive
 
 
@@ -63,7 +63,7 @@ def test_a_dispatcher_hears_at_once_of_a_job_that_another_accepted(
     until(lambda: len(client.workers()) == 1)
 
     waited = []
-    for number in range(15):
+    for number in range(9):
         submitted = time.time()
         job = client.submit("work", number, 0.0)
         record = until(lambda job=job: _started(client, job.id))
@@ -79,21 +79,21 @@ def _started(client: object, job_id: str) -> float | None:
 def test_callbacks_are_made_once_between_two_dispatchers_and_again_when_one_is_killed(
     yard: Yard, mongod: LocalMongod
 ) -> None:
-    one = station(yard, mongod, "one", callbacks__timeout_seconds=1.0)
-    two = station(yard, mongod, "two", callbacks__timeout_seconds=1.0)
+    one = station(yard, mongod, "one", callbacks__timeout_seconds=4.0)
+    two = station(yard, mongod, "two", callbacks__timeout_seconds=4.0)
     yard.worker(one, two)
     client = yard.client(one, two)
     hangs = ("/hang", 1)
     with Receiver(lambda call, _: None if (call.path, call.tries) == hangs else 200) as receiver:
         quick = client.with_options(callback=f"{receiver.url}/done")
-        done = quick.submit_many("work", [(n, 0.0) for n in range(60)])
-        receiver.heard(60)
+        done = quick.submit_many("work", [(n, 0.0) for n in range(30)])
+        receiver.heard(30)
         until(lambda: all(client.job(job.id).callback.delivered for job in done))
         assert Counter(call.key for call in receiver.calls) == Counter(job.id for job in done)
 
         slow = client.with_options(callback=f"{receiver.url}/hang")
         hung = slow.submit_many("work", [(n, 0.0) for n in range(5)])
-        receiver.heard(65)
+        receiver.heard(35)
         one.process.kill()
 
         until(lambda: all(client.job(job.id).callback.delivered for job in hung))

@@ -62,16 +62,16 @@ def test_no_worker_is_overfilled_and_each_job_is_done_while_dispatchers_are_kill
         workers.append(worker)
 
     ids = []
-    for number in range(90):
+    for number in range(45):
         ids.append(submitted(stations[number % 3], "add", number, 1, id=f"add-{number}"))
-        if number in (30, 60):
-            stations[number // 30].restart()
+        if number in (15, 30):
+            stations[number // 15].restart()
     done = [
         until(lambda job_id=job_id: (it := job(stations[0], job_id))["status"] == "c" and it)
         for job_id in ids
     ]
 
-    assert [it["result"] for it in done] == [number + 1 for number in range(90)]
+    assert [it["result"] for it in done] == [number + 1 for number in range(45)]
     assert [worker.peak <= worker.max_jobs for worker in workers] == [True, True]
     counted = [job_id for worker in workers for job_id, status in worker.reports if status == 200]
     assert sorted(counted) == sorted(ids)

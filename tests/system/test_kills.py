@@ -28,7 +28,7 @@ LEASE = {
 }
 
 
-COUNT = 1000 if IS_LONG else 300
+COUNT = 1000 if IS_LONG else 150
 
 
 def test_hundreds_of_jobs_end_once_each_though_the_dispatcher_is_killed_again_and_again(
@@ -38,7 +38,7 @@ def test_hundreds_of_jobs_end_once_each_though_the_dispatcher_is_killed_again_an
     yard.worker(station)
     yard.worker(station)
     client = yard.client(station)
-    jobs = client.submit_many("work", [(number, 12.0 / COUNT) for number in range(COUNT)])
+    jobs = client.submit_many("work", [(number, 8.0 / COUNT) for number in range(COUNT)])
 
     for done in (COUNT * tenths // 10 for tenths in (1, 3, 5, 7)):
         until(lambda done=done: _ended(yard) >= done, what=f"{done} runs have ended")
@@ -52,18 +52,18 @@ def test_killed_workers_and_children_lose_no_job(yard: Yard) -> None:
     station = yard.dispatcher(**LEASE)
     workers = [yard.worker(station) for _ in range(3)]
     client = yard.client(station)
-    jobs = client.submit_many("work", [(number, 0.02) for number in range(400)])
+    jobs = client.submit_many("work", [(number, 0.02) for number in range(250)])
     chance = random.Random(7)
 
-    until(lambda: _ended(yard) >= 40)
+    until(lambda: _ended(yard) >= 30)
     workers[0].kill()
-    for done in (80, 120, 160, 200):
+    for done in (60, 90, 120, 150):
         until(lambda done=done: _ended(yard) >= done)
         os.kill(chance.choice(_children(workers[1])), signal.SIGKILL)
     workers[1].kill()
     workers.append(yard.worker(station))
 
-    assert [job.result(PATIENCE) for job in jobs] == list(range(400))
+    assert [job.result(PATIENCE) for job in jobs] == list(range(250))
     _check_all_completed_once(yard, client, jobs)
 
 
@@ -71,7 +71,7 @@ def test_everything_is_killed_at_random_and_every_job_still_ends_once(yard: Yard
     station = yard.dispatcher(**LEASE)
     workers = [yard.worker(station) for _ in range(2)]
     client = yard.client(station)
-    jobs = client.submit_many("work", [(number, 0.02) for number in range(300)])
+    jobs = client.submit_many("work", [(number, 0.02) for number in range(180)])
     chance = random.Random(11)
 
     def kill_a_worker() -> None:
@@ -85,10 +85,10 @@ def test_everything_is_killed_at_random_and_every_job_still_ends_once(yard: Yard
     kills: list[Callable[[], object]] = [station.restart, kill_a_worker, kill_a_child] * 2
     chance.shuffle(kills)
     for number, kill in enumerate(kills):
-        until(lambda number=number: _ended(yard) >= 40 * (number + 1))
+        until(lambda number=number: _ended(yard) >= 24 * (number + 1))
         kill()
 
-    assert [job.result(PATIENCE) for job in jobs] == list(range(300))
+    assert [job.result(PATIENCE) for job in jobs] == list(range(180))
     _check_all_completed_once(yard, client, jobs)
 
 
@@ -97,12 +97,12 @@ def test_jobs_whose_submission_was_confirmed_are_there_after_a_kill(yard: Yard) 
     client = yard.client(station)
     submitted: list[SubmittedJob] = []
     for _ in range(3):
-        submitted += client.submit_many("add", [(number, 1) for number in range(700)])
+        submitted += client.submit_many("add", [(number, 1) for number in range(200)])
         station.restart()
 
     yard.worker(station)
 
-    assert [job.result(PATIENCE) for job in submitted] == [n + 1 for n in range(700)] * 3
+    assert [job.result(PATIENCE) for job in submitted] == [n + 1 for n in range(200)] * 3
 
 
 def test_a_job_that_kills_its_process_each_time_fails_and_others_go_on(yard: Yard) -> None:

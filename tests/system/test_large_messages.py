@@ -62,7 +62,7 @@ def document(size: int) -> bytes:
 def test_many_large_submissions_at_once_are_let_in_one_after_the_other(
     yard: Yard, link: Any
 ) -> None:
-    clients, each, size = 12, 4, 8 * MEGABYTE
+    clients, each, size = 9, 4, 8 * MEGABYTE
     station = yard.dispatcher()
     relay = link(station.frontend, None)
 
@@ -101,9 +101,9 @@ def test_a_large_result_reaches_a_client_over_a_slow_link(yard: Yard, link: Any)
     relay = link(station.frontend)
 
     with Client(relay.address) as client:
-        result = client.submit("blob", 15.0).result(timeout=LONG)
+        result = client.submit("blob", 10.0).result(timeout=LONG)
 
-    assert len(result) == 15 * 1024 * 1024
+    assert len(result) == 10 * 1024 * 1024
     assert relay.carried["back"] <= 2 * len(result)
 
 
@@ -113,13 +113,13 @@ def test_a_large_result_crosses_a_slow_link_from_the_worker(yard: Yard, link: An
     worker = yard.worker(station, backends=[relay.address])
 
     with Client(station.frontend) as client:
-        job = client.submit("blob", 15.0)
-        assert len(job.result(timeout=LONG)) == 15 * 1024 * 1024
+        job = client.submit("blob", 10.0)
+        assert len(job.result(timeout=LONG)) == 10 * 1024 * 1024
         assert client.job(job.id).attempt == 1
 
     assert worker.logged(action="self_destruct") == []
     assert worker.logged(action="fault") == []
-    assert relay.carried["out"] <= 1.2 * 15 * 1024 * 1024
+    assert relay.carried["out"] <= 1.2 * 10 * 1024 * 1024
 
 
 def test_a_large_payload_crosses_a_slow_link_to_the_worker(yard: Yard, link: Any) -> None:
@@ -128,13 +128,13 @@ def test_a_large_payload_crosses_a_slow_link_to_the_worker(yard: Yard, link: Any
     worker = yard.worker(station, backends=[relay.address])
 
     with Client(station.frontend) as client:
-        job = client.submit("size_of", b"x" * 15 * MEGABYTE)
-        assert job.result(timeout=LONG) == 15 * MEGABYTE
+        job = client.submit("size_of", b"x" * 10 * MEGABYTE)
+        assert job.result(timeout=LONG) == 10 * MEGABYTE
         assert client.job(job.id).attempt == 1
         assert client.submit("add", 1, 2).result(timeout=LONG) == 3
 
     assert worker.logged(action="fault") == []
-    assert relay.carried["back"] <= 1.2 * 15 * MEGABYTE
+    assert relay.carried["back"] <= 1.2 * 10 * MEGABYTE
 
 
 def test_a_job_that_is_cancelled_on_its_way_does_not_run_to_its_end(yard: Yard, link: Any) -> None:
@@ -257,7 +257,7 @@ def test_offers_that_are_never_made_good_cost_no_memory(yard: Yard) -> None:
 def test_a_worker_that_takes_its_large_jobs_slowly_is_given_few_of_them(yard: Yard) -> None:
     station = yard.dispatcher()
     with Client(station.frontend) as client:
-        for _ in range(40):
+        for _ in range(20):
             client.submit_raw("size_of", document(8 * MEGABYTE))
     peers = FullPeers(station.backend)
     try:

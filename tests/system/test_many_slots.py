@@ -11,7 +11,7 @@ from long_runs import IS_LONG
 from system.witness import runs_in
 from system.yard import PATIENCE, QUICK_LEASE, Process, Yard, is_watchdog, until
 
-SLOTS = 60 if IS_LONG else 30
+SLOTS = 60 if IS_LONG else 16
 LEASE = {key.replace(".", "__"): value for key, value in QUICK_LEASE.items()}
 HEALTH = {"dispatcher__workers__ping_interval": 1000}
 

@@ -68,8 +68,8 @@ class Killing:
             pause = max(1.0, 2 * (time.monotonic() - killed_at))
 
 
-COUNT = 1000 if IS_LONG else 300
-SECONDS = 12.0 / COUNT
+COUNT = 1000 if IS_LONG else 150
+SECONDS = (12.0 if IS_LONG else 8.0) / COUNT
 """How long a job takes: all of them as long as a few kills."""
 
 

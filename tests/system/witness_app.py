@@ -27,8 +27,8 @@ def work(number: int, seconds: float, context: Context) -> int:
     """Be busy for a while, and say so all the time."""
     tell("start", context)
     end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        time.sleep(min(0.005, seconds))
+    while (left := end - time.monotonic()) > 0:
+        time.sleep(min(0.02, left))
         tell("tick", context)
     tell("end", context)
     return number
@@ -39,8 +39,8 @@ def attempt_of(seconds: float, context: Context, ballast: bytes = b"") -> int:
     """Be busy, and return which attempt this was."""
     tell("start", context)
     end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        time.sleep(0.01)
+    while (left := end - time.monotonic()) > 0:
+        time.sleep(min(0.02, left))
         tell("tick", context)
     tell("end", context)
     return context.attempt

@@ -51,7 +51,7 @@ def until(condition: Callable[[], T], *, within: float = PATIENCE, what: str = "
             return answer
         if time.monotonic() > deadline:
             raise AssertionError(f"not within {within:g} s: {what or condition}; last: {answer!r}")
-        time.sleep(min(max(0.02, 4 * (time.monotonic() - asked_at)), 0.3))
+        time.sleep(min(max(0.02, 9 * (time.monotonic() - asked_at)), 0.3))
 
 
 _given_out: set[int] = set()
@@ -92,12 +92,18 @@ class Process:
         env: dict[str, str],
         *,
         inside: Sequence[str] = (),
+        children: int = 0,
     ) -> None:
         self.name = name
         self.errors = folder / f"{name}.stderr"
         with self.errors.open("ab") as errors:
             self._popen = fork_server.start(
-                words, folder=folder, environ=env, inside=inside, stderr=errors.fileno()
+                words,
+                folder=folder,
+                environ=env,
+                inside=inside,
+                stderr=errors.fileno(),
+                children=children,
             )
         self.was_killed = False
 
@@ -167,10 +173,10 @@ class Station:
         beside.write_text(str(ahead))
         beside.rename(self._clock)
 
-    def start(self) -> Station:
+    def start(self, *, inside: Sequence[str] = ()) -> Station:
         config = self._yard.config(self.name, self.settings)
         words = ("dispatcher", "--config", str(config))
-        self.process = self._yard.process(words, self.name, clock=self._clock)
+        self.process = self._yard.process(words, self.name, clock=self._clock, inside=inside)
         until(lambda: self.health() == 200 or not self.process.is_alive, what="healthz")
         assert self.process.is_alive, self.process.said()
         return self
@@ -226,15 +232,20 @@ class Yard:
         *,
         inside: Sequence[str] = (),
         clock: Path | None = None,
+        children: int = 0,
     ) -> Process:
-        """Start one of our commands; `inside` are words that run it somewhere else."""
+        """Start one of our commands; `inside` are words that run it somewhere else.
+
+        `children` says how many a worker starts at once, which is one at least.
+        """
+        children = children or int(words[0] in ("worker", "calculator"))
         env = {"SHUNTER_WITNESS": str(self.witness)}
         if clock is not None:
             env["SHUNTER_TEST_CLOCK"] = str(clock)
             env["PYTHONPATH"] = os.pathsep.join(
                 [str(Path(__file__).parent / "skewed"), os.environ.get("PYTHONPATH", "")]
             )
-        process = Process(words, self.folder, name, env, inside=inside)
+        process = Process(words, self.folder, name, env, inside=inside, children=children)
         self._processes.append(process)
         return process
 
@@ -254,6 +265,7 @@ class Yard:
         slots: int = 2,
         backends: Sequence[str] = (),
         inside: Sequence[str] = (),
+        app: str = WITNESS_APP,
         **settings: Any,
     ) -> Process:
         """Start a worker of the witness app under the lease of its first dispatcher."""
@@ -269,8 +281,8 @@ class Yard:
                 **{key.replace("__", "."): value for key, value in settings.items()},
             },
         )
-        words = ("worker", "--app", WITNESS_APP, "--config", str(config))
-        return self.process(words, name, inside=inside)
+        words = ("worker", "--app", app, "--config", str(config))
+        return self.process(words, name, inside=inside, children=slots)
 
     def http_worker(
         self,
@@ -279,6 +291,7 @@ class Yard:
         host: str = "127.0.0.1",
         via: Sequence[str] = (),
         inside: Sequence[str] = (),
+        app: str = WITNESS_APP,
         **settings: Any,
     ) -> Process:
         """Start a worker of the witness app that knows only HTTP; `via` are dispatchers' URLs."""
@@ -293,8 +306,8 @@ class Yard:
                 **{key.replace("__", "."): value for key, value in settings.items()},
             },
         )
-        words = ("worker", "--http", "--app", WITNESS_APP, "--config", str(config))
-        return self.process(words, name, inside=inside)
+        words = ("worker", "--http", "--app", app, "--config", str(config))
+        return self.process(words, name, inside=inside, children=slots)
 
     def client(self, *stations: Station) -> Client:
         client = Client(*(station.frontend for station in stations), timeout=PATIENCE)

@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import socket
 import struct
-import time
 from pathlib import Path
 
-GREETING = b"\xff" + bytes(8) + b"\x7f\x03\x00" + b"NULL".ljust(20, b"\0") + bytes(32)
+from shunter.model.key import CurvePair
+from system.curve_end import CurveEnd
+
+
+def greeting(mechanism: bytes) -> bytes:
+    return b"\xff" + bytes(8) + b"\x7f\x03\x00" + mechanism.ljust(20, b"\0") + bytes(32)
+
+
+GREETING = greeting(b"NULL")
 MORE, LAST, COMMAND = 1, 0, 4
 LONG = 2
 
@@ -15,33 +22,69 @@ LONG = 2
 OPEN: list[ZmtpPeer] = []
 """All that were made, to be closed by whoever made them."""
 
-BYTES_PER_SECOND = 100_000_000
-"""How fast bytes without an end are sent: a busy machine needs a moment to see that it is much."""
-
 
 class ZmtpPeer:
     """One connection, made or accepted, with the greeting behind it."""
 
-    def __init__(self, connection: socket.socket, kind: bytes, identity: bytes = b"") -> None:
+    def __init__(
+        self,
+        connection: socket.socket,
+        kind: bytes,
+        identity: bytes = b"",
+        curve: CurvePair | None = None,
+    ) -> None:
         self.connection = connection
         OPEN.append(self)
         connection.settimeout(20.0)
-        connection.sendall(GREETING)
-        properties = (b"Socket-Type", kind), (b"Identity", identity)
-        ready = b"\x05READY" + b"".join(
+        properties = b"".join(
             bytes([len(name)]) + name + struct.pack(">I", len(value)) + value
-            for name, value in properties
+            for name, value in ((b"Socket-Type", kind), (b"Identity", identity))
         )
-        connection.sendall(bytes([COMMAND, len(ready)]) + ready)
+        self._curve = None if curve is None else CurveEnd(curve)
+        if self._curve is None:
+            connection.sendall(GREETING)
+            self._command(b"\x05READY" + properties)
+            self._hears(b"READY")
+        else:
+            connection.sendall(greeting(b"CURVE"))
+            self._command(self._curve.hello())
+            welcome = self._hears(b"WELCOME", CurveEnd.WELCOME_BYTES)
+            self._command(self._curve.initiate(welcome, properties))
+            self._hears(b"READY")
+
+    def _command(self, body: bytes) -> None:
+        self.connection.sendall(frame(body, COMMAND))
+
+    def _hears(self, word: bytes, size: int = 0) -> bytes:
+        """Read until a command has come; return so much of what is behind its name."""
         heard = b""
-        while b"READY" not in heard:
-            more = connection.recv(4096)
+        while word not in heard or len(heard.partition(word)[2]) < size:
+            more = self.connection.recv(4096)
             assert more, "the other side has hung up"
             heard += more
+        return heard.partition(word)[2][:size]
+
+    def frame(self, body: bytes, flags: int) -> bytes:
+        """Write one frame, as this connection has to."""
+        return frame(body, flags) if self._curve is None else self._curve.frame(body, flags)
+
+    def sends_frames_until_cut_off(self, size: int, at_once: int, most: int) -> int:
+        """Send frames that are never the last; return how many bytes went before it was cut off."""
+        if self._curve is None:
+            return self.sends_until_cut_off(at_once * frame(bytes(size), MORE), most)
+        sent, body = 0, bytes(size)
+        while sent < most:
+            chunk = b"".join(self.frame(body, MORE) for _ in range(at_once))
+            if not self.sends_until_cut_off(chunk, len(chunk)):
+                break
+            sent += len(chunk)
+        return sent
 
     @classmethod
-    def connected(cls, address: str, identity: bytes = b"") -> ZmtpPeer:
-        """Connect to a ROUTER, as a DEALER."""
+    def connected(
+        cls, address: str, identity: bytes = b"", curve: CurvePair | None = None
+    ) -> ZmtpPeer:
+        """Connect to a ROUTER, as a DEALER; with a key, as one who has it."""
         scheme, _, where = address.partition("://")
         if scheme == "ipc":
             connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -49,23 +92,21 @@ class ZmtpPeer:
         else:
             host, _, port = where.rpartition(":")
             connection = socket.create_connection((host, int(port)))
-        return cls(connection, b"DEALER", identity)
+        return cls(connection, b"DEALER", identity, curve)
 
     def send(self, *frames: bytes) -> None:
         """Send one message."""
         *first, last = frames
-        self.connection.sendall(b"".join([*(frame(it, MORE) for it in first), frame(last, LAST)]))
+        frames = [*(self.frame(it, MORE) for it in first), self.frame(last, LAST)]
+        self.connection.sendall(b"".join(frames))
 
     def sends_until_cut_off(self, chunk: bytes, most: int) -> int:
         """Send the same bytes again and again; return how many went before the connection broke."""
-        sent, began = 0, time.monotonic()
+        sent = 0
         try:
             while sent < most:
                 self.connection.sendall(chunk)
                 sent += len(chunk)
-                ahead = sent / BYTES_PER_SECOND - (time.monotonic() - began)
-                if ahead > 0.01:
-                    time.sleep(ahead)
         except (OSError, TimeoutError):
             pass
         return sent

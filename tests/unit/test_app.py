@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -255,3 +256,41 @@ def test_a_signature_that_cannot_be_served_is_refused_when_declared(
 
     with pytest.raises(AppError, match=f"handler 'work': .*{reason}"):
         App().job(names["work"])
+
+
+@pytest.mark.parametrize("concurrency", [0, -1, True, 1.5, "2", None, 10_001])
+def test_a_concurrency_that_can_t_be_is_refused_with_the_handler_and_its_line(
+    concurrency: Any,
+) -> None:
+    app = App()
+
+    async def work() -> None: ...
+
+    line = work.__code__.co_firstlineno
+    message = rf"handler 'work' \(.*test_app\.py:{line}\): concurrency: found .* 1 to 10,000"
+    with pytest.raises(AppError, match=message):
+        app.job(concurrency=concurrency)(work)
+    assert app.handlers() == ()
+
+
+def test_a_plain_function_has_fewer_threads_than_there_may_be_coroutines() -> None:
+    app = App()
+
+    @app.job(concurrency=1000)
+    def work() -> None: ...
+
+    @app.job
+    def other() -> None: ...
+
+    with pytest.raises(AppError, match=r"1 to 1,000 \(threads"):
+        app.job(concurrency=1001, name="more")(work)
+    assert [handler.concurrency for handler in app.handlers()] == [1000, 1]
+
+
+def test_a_generator_with_a_concurrency_is_refused_with_its_line() -> None:
+    async def parts() -> AsyncIterator[int]:
+        yield 1
+
+    line = parts.__code__.co_firstlineno
+    with pytest.raises(AppError, match=rf"test_app\.py:{line}\) is a generator"):
+        App().job(concurrency=5)(parts)

@@ -3,8 +3,16 @@
 from __future__ import annotations
 
 import pytest
+import zmq
 
-from shunter.net.connections import INEXPLICABLE_BYTES, SMALL_BYTES, excess
+from shunter.net.connections import (
+    GROWTH_BYTES,
+    INEXPLICABLE_BYTES,
+    LOOK_SECONDS,
+    SMALL_BYTES,
+    Connections,
+    excess,
+)
 from shunter.net.descriptors import FEWEST_CONNECTIONS, SPARE_DESCRIPTORS, connections_each
 
 MEGABYTE = 1024 * 1024
@@ -39,6 +47,19 @@ def test_tiny_frames_are_known_by_how_the_process_grows() -> None:
     assert cut(sizes, growth=usual) == []
     assert cut(sizes, growth=usual + 1) == [2]
     assert cut({1: SMALL_BYTES - 1}, growth=10 * usual) == [], "it grows for another reason"
+
+
+def test_a_look_is_due_after_a_while_and_at_once_where_the_process_grows() -> None:
+    sizes = iter([0, GROWTH_BYTES - 1, GROWTH_BYTES])
+    with zmq.Context() as context, context.socket(zmq.ROUTER) as socket:
+        connections = Connections(
+            context, socket, most=8, message_bytes=1, process_bytes=lambda: next(sizes)
+        )
+
+        assert connections.is_look_due(since=LOOK_SECONDS)
+        assert not connections.is_look_due(since=LOOK_SECONDS / 2)
+        assert connections.is_look_due(since=0.0)
+        connections.close()
 
 
 @pytest.mark.parametrize(

@@ -72,7 +72,8 @@ def jobs(
     table = _table("id", "type", "status", "tries", "age", "took", "worker")
     for job in found:
         run = job.execution
-        took = "" if run.started is None else _span((run.ended or now) - run.started)
+        began = run.given_at if run.started is None else run.started
+        took = "" if began is None else _span((run.ended or now) - began)
         table.add_row(
             job.id,
             job.type,
@@ -186,8 +187,12 @@ def _story(job: Job) -> Table:
         rows.append(("dispatcher", f"{job.dispatcher.id}, {_when(job.dispatcher.date, now)}"))
     if run.worker_id:
         rows.append(("worker", run.worker_id))
+    if run.sent:
+        rows.append(("sent", _when(run.sent, now)))
     if run.started:
-        rows.append(("started", _when(run.started, now)))
+        waited = max(0.0, run.started - max(job.created, job.not_before or 0.0))
+        after = f", after {_span(waited)}" if job.attempt == 1 else ""
+        rows.append(("started", _when(run.started, now) + after))
     if run.ended:
         took = f", took {_span(run.ended - run.started)}" if run.started else ""
         rows.append(("ended", _when(run.ended, now) + took))

@@ -120,5 +120,6 @@ def pool_settings(settings: Settings) -> PoolSettings:
         grace=chosen.kill_grace_seconds,
         max_jobs_per_child=chosen.max_jobs_per_child or sys.maxsize,
         max_child_megabytes=chosen.max_child_megabytes or None,
+        max_block=chosen.max_block_seconds,
         result_limit=settings.zmq.max_message_bytes,
     )

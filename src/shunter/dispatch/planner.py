@@ -171,6 +171,7 @@ class Planner:
                 done=advance.done,
                 total=advance.total,
                 note=advance.note,
+                waited=advance.waited,
                 now=plan.now,
             )
             plan.changes[job.id] = Change(moved)
@@ -217,7 +218,7 @@ class Planner:
         if job.status is Status.DISPATCHING:
             begun, end = (job.dispatcher.date, job.dispatcher.expiry) if job.dispatcher else (0, 0)
         else:
-            begun, end = job.execution.started or 0.0, job.execution.expiry or 0.0
+            begun, end = job.execution.given_at or 0.0, job.execution.expiry or 0.0
         watched_for = self._state.expiries.unchanged_for(job.id, job.attempt, now=now)
         skew = self._state.skew_of(job)
         if skew is not None:

@@ -36,9 +36,6 @@ from shunter.store.port import Claim, Committed
 MAX_TRIES = 5
 """How often an arrival is decided again after losing a compare-and-swap."""
 
-NOTICEABLE_SECONDS = 0.1
-"""A start that took the store longer counts from when it was written, not from its plan."""
-
 MOST_KEPT_BACK = 5
 """A job that has come back so often is sent, however long its start took."""
 
@@ -72,6 +69,8 @@ class Settlement:
         for change, was_written in zip(plan.changes.values(), committed.replaced, strict=True):
             if was_written:
                 self._written(change.job)
+                if change.cause is not None:
+                    state.timings.ran(change.job)
             else:
                 self._lost_race(change)
         answers = iter(committed.inserted)
@@ -105,9 +104,10 @@ class Settlement:
             if job.payload is not None:
                 assert job.execution.worker_id is not None
                 self._started[job.execution.worker_id].append(job)
-                state.timings.started(job)
-                if self._now - self._plan.now >= NOTICEABLE_SECONDS:
-                    state.know_since(job, self._now)
+                # The record says when this was planned; from now on it is on its way. The end of
+                # the run writes that, too.
+                sent = replace(job.execution, sent=self._now)
+                job = replace(job, payload=None, execution=sent)
             state.adopt(job, now=self._now)
             return
         state.end(job.id)
@@ -152,7 +152,8 @@ class Settlement:
             if job.execution.worker_id is not None and job.id not in state.running:
                 state.roster.drop(job.execution.worker_id, job.id)
             if isinstance(now, Job) and now.status.is_final:
-                self._ended.append(replace(now, reply_to=job.reply_to))
+                asking = job.reply_to and job.reply_to.under_number_of(now.reply_to)
+                self._ended.append(replace(now, reply_to=asking))
         receipts = self._plan.outcome_of(insertion, stored_now)
         self._answers.append(AnswerSubmission(insertion.answer, receipts))
 

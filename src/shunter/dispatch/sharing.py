@@ -61,8 +61,8 @@ def _compare(state: DispatcherState, worker: Worker, *, as_of: float) -> None:
     listed = set(worker.jobs)
     for job_id in list(state.roster.held(worker.id)):
         job = state.running.get(job_id)
-        started = None if job is None else job.execution.started
-        if job_id not in listed and (started is None or started < as_of):
+        given_at = None if job is None else job.execution.given_at
+        if job_id not in listed and (given_at is None or given_at < as_of):
             state.forget(job_id)
             state.roster.drop(worker.id, job_id)
     for job_id in listed - state.roster.held(worker.id):

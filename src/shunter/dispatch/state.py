@@ -86,12 +86,12 @@ class DispatcherState:
     def known_since(self, job: Job) -> float:
         """Return since when, by our clock, the run of a job in `running` has been going on."""
         attempt, since = self._adopted.get(job.id, (0, 0.0))
-        return since if attempt == job.attempt else job.execution.started or 0.0
+        return since if attempt == job.attempt else job.execution.given_at or 0.0
 
     def _begun(self, job: Job, now: float) -> float:
         """Return when a run of another dispatcher began, by our clock, or at the latest."""
-        skew, started = self.skew_of(job), job.execution.started
-        return now if skew is None or started is None else min(now, started + skew)
+        skew, given_at = self.skew_of(job), job.execution.given_at
+        return now if skew is None or given_at is None else min(now, given_at + skew)
 
     def know_since(self, job: Job, now: float) -> None:
         """Note when a run became known that was not started just then, by us."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 
 from shunter.model.job import Job
+from shunter.model.run_times import first_start
 
 BOUNDS = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0, 3000.0)
 """Upper bounds in seconds: two to a decade, since orders of magnitude are what people look for."""
@@ -43,10 +44,18 @@ class Timings:
         self.dispatch: dict[str, Histogram] = {}
         self.run: dict[str, Histogram] = {}
 
-    def started(self, job: Job) -> None:
-        """Note a start; only the first one tells how long a job waited for a worker."""
+    def ran(self, job: Job) -> None:
+        """Note the end of a run: the beginning of the first tells how long the job has waited.
+
+        Only at its end is it known when the handler began.
+        """
         started = job.execution.started
-        if job.attempt == 1 and started is not None:
+        if job.history:
+            run = started if job.status.is_final else job.history[-1].started
+            started = first_start(job)
+            if started != run:
+                return
+        if started is not None:
             could_run = max(job.created, job.not_before or 0.0)
             _of(self.dispatch, job.type).add(max(0.0, started - could_run))
 

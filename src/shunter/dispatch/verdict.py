@@ -27,7 +27,15 @@ def ended(job: Job, report: Report, rules: Rules, *, now: float, jitter: float) 
         result = report.result if report.result is not None else NIL
         limit = rules.intake.max_payload_bytes
         if is_document(result) and len(result) <= limit + DOCUMENT_BYTES:
-            return lifecycle.completed(job, report.attempt, result=result, log=report.log, now=now)
+            return lifecycle.completed(
+                job,
+                report.attempt,
+                result=result,
+                log=report.log,
+                waited=report.waited,
+                ran=report.ran,
+                now=now,
+            )
         message = f"its worker sent a result that is not msgpack of at most {limit:,} bytes"
         error = Failure(ErrorKind.REFUSED, message)
     if error.kind is ErrorKind.LOST:
@@ -39,6 +47,8 @@ def ended(job: Job, report: Report, rules: Rules, *, now: float, jitter: float) 
             jitter=jitter,
             max_losses=rules.max_losses,
             log=report.log,
+            waited=report.waited,
+            ran=report.ran,
         )
     return lifecycle.failed(
         job,
@@ -48,6 +58,8 @@ def ended(job: Job, report: Report, rules: Rules, *, now: float, jitter: float) 
         jitter=jitter,
         log=report.log,
         retry=_sensible(report.retry),
+        waited=report.waited,
+        ran=report.ran,
     )
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from enum import StrEnum
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from shunter.model.retry import Retry
 
@@ -74,11 +75,15 @@ class Dispatch(Struct, frozen=True):
 class Execution(Struct, frozen=True, omit_defaults=True):
     """The run: who does it, since when, how long it may take.
 
-    `place` is which of its worker's places the run has, where dispatchers share the worker;
-    `limit_place` and `total_place` are those that it has under the limits of its key and type.
+    `sent` is when the job went to its worker. `started` and `ended` are when the handler began and
+    ended, by the clock of the dispatcher that sent it; while it runs, `started` is known only of a
+    handler that has told its progress. `place` is which of its worker's places the run has, where
+    dispatchers share the worker; `limit_place` and `total_place` are those that it has under the
+    limits of its key and type.
     """
 
     worker_id: str | None = None
+    sent: float | None = None
     started: float | None = None
     ended: float | None = None
     expiry: float | None = None
@@ -86,6 +91,11 @@ class Execution(Struct, frozen=True, omit_defaults=True):
     place: int | None = None
     limit_place: int | None = None
     total_place: int | None = None
+
+    @property
+    def given_at(self) -> float | None:
+        """When the worker was given the job; records of older versions say so in `started`."""
+        return self.started if self.sent is None else self.sent
 
 
 class Callback(Struct, frozen=True, omit_defaults=True):
@@ -106,12 +116,20 @@ class Callback(Struct, frozen=True, omit_defaults=True):
 class ReplyTo(Struct, frozen=True, omit_defaults=True):
     """The client that wants to hear the outcome.
 
-    `dispatcher` is set where `address` means something to that dispatcher's run alone.
+    `dispatcher` is set where `address` means something to that dispatcher's run alone, `number`
+    where what is told has one, which the client repeats to confirm it.
     """
 
     gateway: str
     address: bytes
     dispatcher: str | None = None
+    number: int = 0
+
+    def under_number_of(self, first: ReplyTo | None) -> ReplyTo:
+        """Return this client, to be told under the number that the first who asked is."""
+        if first is None or first.gateway != self.gateway or not first.number:
+            return self
+        return replace(self, number=first.number)
 
 
 class Progress(Struct, frozen=True, omit_defaults=True):

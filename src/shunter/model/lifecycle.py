@@ -18,6 +18,7 @@ from shunter.errors import InvalidTransition, JobFinal, LeaseLost, StaleAttempt
 from shunter.model.job import Dispatch, ErrorKind, Failure, Job, PastAttempt, Progress, Status
 from shunter.model.lane_claim import LanePlace
 from shunter.model.retry import AFTER_LOSS, NO_RETRY, Retry, backoff
+from shunter.model.run_times import run_start, run_times
 
 
 class Event(StrEnum):
@@ -122,7 +123,8 @@ def started(job: Job, slot: WorkerSlot, *, now: float) -> Job:
     execution = replace(
         job.execution,
         worker_id=slot.worker_id,
-        started=now,
+        sent=now,
+        started=None,
         ended=None,
         expiry=now + min(spans) if spans else None,
         place=slot.place,
@@ -168,17 +170,38 @@ def unplaced(job: Job, *, now: float) -> Job:
 
 
 def progressed(
-    job: Job, attempt: int, *, done: float, total: float | None, note: str = "", now: float
+    job: Job,
+    attempt: int,
+    *,
+    done: float,
+    total: float | None,
+    note: str = "",
+    waited: float | None = None,
+    now: float,
 ) -> Job:
-    """The handler says how far it has come."""
+    """The handler says how far it has come, and thereby that it has begun."""
     fence(job, attempt)
-    return _moved(job, Event.PROGRESSED, now, progress=Progress(done, total, now, note))
+    changes: dict[str, Any] = {"progress": Progress(done, total, now, note)}
+    if job.execution.started is None:
+        started = run_start(job.execution, waited, now=now)
+        changes["execution"] = replace(job.execution, started=started)
+    return _moved(job, Event.PROGRESSED, now, **changes)
 
 
-def completed(job: Job, attempt: int, *, result: bytes, log: str = "", now: float) -> Job:
+def completed(
+    job: Job,
+    attempt: int,
+    *,
+    result: bytes,
+    log: str = "",
+    waited: float | None = None,
+    ran: float | None = None,
+    now: float,
+) -> Job:
     """The worker delivers the result."""
     step(job, Event.COMPLETED)
     fence(job, attempt)
+    started, ended = run_times(job.execution, waited, ran, now=now)
     return _moved(
         job,
         Event.COMPLETED,
@@ -186,7 +209,7 @@ def completed(job: Job, attempt: int, *, result: bytes, log: str = "", now: floa
         result=result,
         log=log,
         error=None,
-        execution=replace(job.execution, ended=now),
+        execution=replace(job.execution, started=started, ended=ended),
     )
 
 
@@ -199,6 +222,8 @@ def failed(
     jitter: float,
     log: str = "",
     retry: Retry | None = None,
+    waited: float | None = None,
+    ran: float | None = None,
 ) -> Job:
     """The run failed; the job is tried again while its retries last.
 
@@ -207,17 +232,18 @@ def failed(
     """
     step(job, Event.FAILED)
     fence(job, attempt)
+    times = run_times(job.execution, waited, ran, now=now)
     if error.kind is ErrorKind.CANCELLED or job.cancel_requested:
         stopped = replace(error, kind=ErrorKind.CANCELLED)
-        return _ended_run(job, Event.CANCELLED, stopped, now, log=log)
+        return _ended_run(job, Event.CANCELLED, stopped, now, times, log=log)
     policy = job.retry or retry or NO_RETRY
     failures = job.failures + 1
     if error.kind is ErrorKind.EXCEPTION and failures <= policy.limit:
         wait_until = now + backoff(policy, failures, jitter=jitter)
         return _ended_run(
-            job, Event.RETRIED, error, now, log=log, failures=failures, wait_until=wait_until
+            job, Event.RETRIED, error, now, times, log=log, failures=failures, wait_until=wait_until
         )
-    return _ended_run(job, Event.FAILED, error, now, log=log, failures=failures)
+    return _ended_run(job, Event.FAILED, error, now, times, log=log, failures=failures)
 
 
 def lost(
@@ -229,33 +255,39 @@ def lost(
     jitter: float,
     max_losses: int,
     log: str = "",
+    waited: float | None = None,
+    ran: float | None = None,
 ) -> Job:
     """Whoever ran the job is gone; it is queued again, but not for ever."""
     step(job, Event.LOST)
     fence(job, attempt)
+    times = run_times(job.execution, waited, ran, now=now)
     losses = job.losses + 1
     if job.cancel_requested:
         error = Failure(ErrorKind.CANCELLED, f"cancelled; {reason}")
-        return _ended_run(job, Event.CANCELLED, error, now, log=log, losses=losses)
+        return _ended_run(job, Event.CANCELLED, error, now, times, log=log, losses=losses)
     error = Failure(ErrorKind.LOST, reason)
     if losses >= max_losses:
         error = Failure(
             ErrorKind.LOST,
             f"given up after {losses} losses (max_losses): its workers keep dying; last: {reason}",
         )
-        return _ended_run(job, Event.EXHAUSTED, error, now, log=log, losses=losses)
+        return _ended_run(job, Event.EXHAUSTED, error, now, times, log=log, losses=losses)
     wait_until = now + backoff(AFTER_LOSS, losses - 1, jitter=jitter) if losses > 1 else None
-    return _ended_run(job, Event.LOST, error, now, log=log, losses=losses, wait_until=wait_until)
+    return _ended_run(
+        job, Event.LOST, error, now, times, log=log, losses=losses, wait_until=wait_until
+    )
 
 
 def returned(job: Job, attempt: int, reason: str, *, now: float) -> Job:
     """A worker gives back a job that it has not done; nobody is to blame."""
     step(job, Event.RETURNED)
     fence(job, attempt)
+    times = job.execution.started, now  # most have only waited there
     if job.cancel_requested:
         error = Failure(ErrorKind.CANCELLED, f"cancelled; {reason}")
-        return _ended_run(job, Event.CANCELLED, error, now)
-    return _ended_run(job, Event.RETURNED, Failure(ErrorKind.LOST, reason), now)
+        return _ended_run(job, Event.CANCELLED, error, now, times)
+    return _ended_run(job, Event.RETURNED, Failure(ErrorKind.LOST, reason), now, times)
 
 
 def expired(job: Job, *, now: float, jitter: float, max_losses: int) -> Job:
@@ -265,9 +297,10 @@ def expired(job: Job, *, now: float, jitter: float, max_losses: int) -> Job:
         error = Failure(ErrorKind.CANCELLED, "cancelled; its worker did not say how it ended")
         return _ended_run(job, Event.CANCELLED, error, now)
     run = job.execution
-    ran_for = now - (now if run.started is None else run.started)
-    if run.timeout is None or ran_for < run.timeout:
-        reason = f"worker {run.worker_id} was silent for {ran_for:.1f} s and is presumed dead"
+    given_at = run.given_at
+    gone_for = now - (now if given_at is None else given_at)
+    if run.timeout is None or gone_for < run.timeout:
+        reason = f"worker {run.worker_id} was silent for {gone_for:.1f} s and is presumed dead"
         return lost(job, job.attempt, reason, now=now, jitter=jitter, max_losses=max_losses)
     message = f"ran past its time-out of {run.timeout:g} s; its worker was told to stop"
     return _ended_run(job, Event.EXPIRED, Failure(ErrorKind.TIMEOUT, message), now)
@@ -299,17 +332,26 @@ def _moved(job: Job, event: Event, now: float, **changes: Any) -> Job:
     return replace(job, status=status, revision=job.revision + 1, updated=now, **changes)
 
 
-def _ended_run(job: Job, event: Event, error: Failure, now: float, **changes: Any) -> Job:
+def _ended_run(
+    job: Job,
+    event: Event,
+    error: Failure,
+    now: float,
+    times: tuple[float | None, float] | None = None,
+    **changes: Any,
+) -> Job:
     """Close the current run without a result and note it in the job's history."""
     run = job.execution
-    past = PastAttempt(job.attempt, run.worker_id, run.started, now, event.value, error.message)
+    started, ended = times or run_times(run, None, None, now=now)
+    past = PastAttempt(job.attempt, run.worker_id, started, ended, event.value, error.message)
     is_final = step(job, event).is_final
     execution = (
-        replace(run, ended=now)
+        replace(run, started=started, ended=ended)
         if is_final
         else replace(
             run,
             worker_id=None,
+            sent=None,
             started=None,
             expiry=None,
             place=None,

@@ -17,6 +17,9 @@ MAX_FACTOR = 1000
 MAX_MOMENT = 1e11
 MAX_KEY_LENGTH = 512
 MAX_NOTE_BYTES = 8 << 10
+MAX_COROUTINES = 10_000
+MAX_THREADS = 1_000
+"""How many jobs may be in one process of a worker, as coroutines and as threads."""
 
 
 def option_faults(
@@ -39,6 +42,15 @@ def option_faults(
         yield "retry.factor", f"found {retry.factor}; send 1 to {MAX_FACTOR}"
     if not 0 <= retry.jitter <= 1:
         yield "retry.jitter", f"found {retry.jitter}; send 0 to 1"
+
+
+def concurrency_fault(concurrency: object, *, is_async: bool) -> str | None:
+    """Say what is wrong with a handler's `concurrency`, or nothing."""
+    most = MAX_COROUTINES if is_async else MAX_THREADS
+    if type(concurrency) is int and 1 <= concurrency <= most:
+        return None
+    kind = "coroutines of an async def" if is_async else "threads of a plain function"
+    return f"found {concurrency!r}; give a whole number from 1 to {most:,} ({kind})"
 
 
 def moment_fault(moment: float) -> str | None:

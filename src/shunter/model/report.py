@@ -19,19 +19,22 @@ class Held(Struct, frozen=True, order=True, array_like=True, forbid_unknown_fiel
 
 
 class Advance(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """How far one run has come."""
+    """How far one run has come. `waited` is how long the job was in its worker before it began."""
 
     job_id: str
     attempt: int
     done: float
     total: float | None = None
     note: str = ""
+    waited: float | None = None
 
 
 class Report(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """How one run ended: with a result, with an error, or with the loss of its process.
 
-    `retry` is the handler's policy, which counts where the job has none of its own.
+    `retry` is the handler's policy, which counts where the job has none of its own. `waited` is how
+    long the job was in its worker before the handler began, and `ran` how long the handler took, in
+    seconds by the worker's clock; a worker that can't tell leaves them out.
     """
 
     job_id: str
@@ -40,3 +43,5 @@ class Report(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     error: Failure | None = None
     log: str = ""
     retry: Retry | None = None
+    waited: float | None = None
+    ran: float | None = None

@@ -69,12 +69,16 @@ MAX_WORKERS = 10_000
 
 
 class Handler(Struct, frozen=True, omit_defaults=True):
-    """A type of job that a worker does, and what it wants for jobs that say nothing else."""
+    """A type of job that a worker does, and what it wants for jobs that say nothing else.
+
+    `concurrency` is how many jobs may be in one of the worker's processes while one of these is.
+    """
 
     type: str
     priority: int = 0
     timeout: float | None = None
     retry: Retry | None = None
+    concurrency: int = 1
     limits: JobLimits | None = None
 
 

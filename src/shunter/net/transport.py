@@ -7,12 +7,18 @@ again after each send. That, and bounds on all sizes, is all this module knows.
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable, Sequence
 
 import zmq
 
 from shunter.model.key import CurvePair
-from shunter.net.connections import HANDSHAKE_MILLISECONDS, MAX_CONNECTIONS, Connections
+from shunter.net.connections import (
+    GLANCE_SECONDS,
+    HANDSHAKE_MILLISECONDS,
+    MAX_CONNECTIONS,
+    Connections,
+)
 from shunter.net.curve import CurveListener, IsKnown, connect_with, listen_with
 from shunter.net.unsent_bytes import UnsentBytes
 
@@ -82,7 +88,8 @@ class LoopSocket:
         self._loop.add_reader(self._fd, self._drain)
         self._loop.add_reader(self._events_fd, connections.take_events)
         self._look_again()
-        self._watch()
+        self._looked_at = -math.inf
+        self._glance()
 
     def send(self, frames: Sequence[bytes]) -> bool:
         """Send a message; False where the peer is gone or takes no more."""
@@ -141,6 +148,14 @@ class LoopSocket:
         """True if something waits; cheaper than to find out by an exception."""
         return int(self._socket.getsockopt(_EVENTS)) & _POLLIN != 0
 
+    def _glance(self) -> None:
+        """Look at the connections when it is time, or when the process grows."""
+        now = self._loop.time()
+        if self._connections.is_look_due(since=now - self._looked_at):
+            self._looked_at = now
+            self._watch()
+        self._timer = self._loop.call_later(GLANCE_SECONDS, self._glance)
+
     def _watch(self) -> None:
         """See to it that nobody fills our memory with messages that have no end."""
         has_message = self._has_message()
@@ -149,7 +164,6 @@ class LoopSocket:
         is_behind = has_message or self._was_paused
         self._was_paused = self._is_paused
         self._connections.look(messages_ahead=RECEIVED_AHEAD if is_behind else 0)
-        self._timer = self._loop.call_later(self._connections.look_seconds, self._watch)
 
     def _look_again(self) -> None:
         if not self._will_drain:

@@ -188,6 +188,10 @@ class UdpEndpoint(Generic[T]):
         self._send_sealed(sealed, address_of(peer), is_repeat=False)
         self._set_alarm()
 
+    def is_asking(self, peer: Peer, transmission_id: int | str) -> bool:
+        """True if this request is being sent until it is answered."""
+        return self._outgoing.is_under_way(peer, transmission_id)
+
     def stop_asking(self, peer: Peer, transmission_id: int | str) -> None:
         """Send a request no more, and expect no answer to it."""
         self._outgoing.forget(peer, transmission_id)

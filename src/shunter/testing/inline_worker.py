@@ -154,9 +154,10 @@ class InlineWorker:
         with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output), _logs(output):
             outcome = self._run(job, None if timeout is None else started + timeout, seal)
         log = seal.log(output.getvalue())
-        if isinstance(outcome, Failure) and outcome.kind is ErrorKind.LOST:
-            return Report(job.id, job.attempt, error=outcome, log=log)
         took = self._clock() - started
+        waited = max(0.0, started - (job.execution.sent or started))
+        if isinstance(outcome, Failure) and outcome.kind is ErrorKind.LOST:
+            return Report(job.id, job.attempt, error=outcome, log=log, waited=waited, ran=took)
         if timeout is not None and took > timeout:
             message = f"ran for {took:g} s, its time-out is {timeout:g} s"
             outcome = Failure(ErrorKind.TIMEOUT, message, ended_by="request")
@@ -164,8 +165,8 @@ class InlineWorker:
             outcome = Failure(ErrorKind.CANCELLED, outcome.message, ended_by="request")
         retry = next((h.retry for h in self._app.handlers() if h.type == job.type), None)
         if isinstance(outcome, Failure):
-            return Report(job.id, job.attempt, error=outcome, log=log, retry=retry)
-        return Report(job.id, job.attempt, result=outcome, log=log)
+            return Report(job.id, job.attempt, None, outcome, log, retry, waited, took)
+        return Report(job.id, job.attempt, outcome, None, log, None, waited, took)
 
     def _run(self, job: Job, deadline: float | None, seal: RunSeal) -> bytes | Failure:
         assert job.payload is not None

@@ -173,7 +173,8 @@ class FailureWish(Document, frozen=True, kw_only=True):
 class ResultWish(Document, frozen=True, kw_only=True):
     """How a run ended. `result` belongs to a completed one, `error` to a failed one.
 
-    `secret` is what came with the job for this run.
+    `secret` is what came with the job for this run. `waited` is how long the worker had the job
+    before it began, and `ran` how long it then took, in seconds by the worker's own clock.
     """
 
     status: EndName
@@ -182,6 +183,8 @@ class ResultWish(Document, frozen=True, kw_only=True):
     secret: RunSecret = ""
     result: Value = None
     error: FailureWish | Message | None = None
+    waited: Span | None = None
+    ran: Span | None = None
 
 
 class JobsWish(Document, frozen=True, kw_only=True):
@@ -202,6 +205,7 @@ class ExecutionDocument(Document, frozen=True, kw_only=True):
     """The current or last run; `timeout` is milliseconds."""
 
     worker_id: str | None
+    sent: float | None
     started: float | None
     ended: float | None
     expiry: float | None
@@ -280,6 +284,7 @@ def job_document(job: Job, *, in_full: bool = True) -> JobDocument:
         log=job.log if in_full else UNSET,
         execution=ExecutionDocument(
             worker_id=run.worker_id,
+            sent=run.sent,
             started=run.started,
             ended=run.ended,
             expiry=run.expiry,
@@ -367,14 +372,14 @@ def _report(wish: ResultWish, job_id: str) -> Report:
         if wish.error is not None:
             raise BadDocument("error", "found beside status c; leave it out, or send status f")
         result = document_of(wish.result, "result")
-        return Report(job_id, wish.attempt, result=result)
+        return Report(job_id, wish.attempt, result=result, waited=wish.waited, ran=wish.ran)
     if wish.result is not None:
         raise BadDocument("result", "found beside status f; leave it out, or send status c")
     error = wish.error or "its worker gave no reason"
     if isinstance(error, str):
         error = FailureWish(message=error)
     failure = Failure(error.kind, error.message, error.traceback)
-    return Report(job_id, wish.attempt, error=failure)
+    return Report(job_id, wish.attempt, error=failure, waited=wish.waited, ran=wish.ran)
 
 
 def status_named(name: str) -> Status:

@@ -95,6 +95,9 @@ class WorkerHost:
     def _send(self, reports: Sequence[Report], advances: Sequence[Advance]) -> None:
         """Tell of ends and progress of runs."""
 
+    def _return_runs(self, runs: Sequence[Held], reason: str) -> None:
+        """Give back runs that were ended here through no fault of their own."""
+
     def _lease_ends_at(self) -> float:
         """Return when all jobs must be stopped, by the lease clock."""
         return math.inf
@@ -156,6 +159,8 @@ class WorkerHost:
         """Pass on all that has come of runs, gathered since the loop last came round."""
         self._will_flush = False
         self._send(*self._pool.take_output())
+        for reason, runs in self._pool.take_returned().items():
+            self._return_runs(runs, reason)
 
     async def _leave(self) -> None:
         """Let jobs end and be reported, and only then give back the rest.

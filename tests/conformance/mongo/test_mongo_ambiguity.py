@@ -40,26 +40,18 @@ def test_the_batch_of_these_tests_does_something_of_everything(run, store):
 
 
 @pytest.mark.parametrize("is_done", [True, False], ids=["after", "before"])
-@pytest.mark.parametrize("how", ["within one commit", "by committing again"])
 @pytest.mark.parametrize("claims", [APART, OVERLAPPING], ids=["together", "in order"])
-def test_wherever_an_answer_is_lost_the_outcome_is_the_same(run, opened, claims, how, is_done):
-    patience = 10.0 if how == "within one commit" else 0.0
-
+def test_wherever_an_answer_is_lost_the_outcome_is_the_same(run, opened, claims, is_done):
     async def lose(store, at):
         """Lose the answer to write `at`; return what was told and stored in the end."""
         batch = await given_world(store, claims)
         losses = Losses(store, at=at, is_done=is_done)
-        while True:
-            try:
-                committed = await store.commit(batch)
-                break
-            except StoreError:
-                assert how == "by committing again"
+        committed = await store.commit(batch)
         return (told(batch, committed), await stored(store)), losses.have_happened
 
     expected = run(undisturbed(opened(), claims))
     for at in range(MOST_WRITES):
-        store = opened(patience=patience)
+        store = opened(patience=10.0)
         run(_emptied(store))
         outcome, was_lost = run(lose(store, at))
         assert outcome == expected, f"the answer to write {at} was lost"

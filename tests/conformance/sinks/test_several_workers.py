@@ -12,6 +12,7 @@ import pytest
 
 from conformance.sinks.file_sinks import EVERYWHERE, FILE_CASES, FileCase, rows
 from conformance.sinks.hdfs_like import hdfs_folder
+from long_runs import IS_LONG
 from s3_server import s3_bucket as s3_bucket
 from s3_server import s3_server as s3_server
 from shunter.errors import FlowError
@@ -163,7 +164,7 @@ for sink in (WriteCsv, WriteDelta, WriteJsonLines, WriteParquet):
 
 
 @pytest.mark.timeout(120)
-@pytest.mark.parametrize("place", ["disk", "s3"])
+@pytest.mark.parametrize("place", ["disk", "s3"] if IS_LONG else ["s3"])
 def test_workers_on_engines_write_one_folder(
     place: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:

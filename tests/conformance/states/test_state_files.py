@@ -78,7 +78,7 @@ def test_a_batch_writes_only_the_keys_that_it_changes(place: Location) -> None:
 
 def test_many_batches_leave_few_files_and_the_newest_states(place: Location) -> None:
     kept, expected, numbers = Kept(place), dict[str, int](), random.Random(1)
-    for batch in range(60):
+    for batch in range(30):
         states = {f"key{numbers.randrange(300)}": batch for _ in range(20)}
         expected |= states
         kept.write(states)

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from conformance.mongo.server import new_database
+from conformance.mongo.server import emptied_database
 from conformance.store.databases import DATABASES, Database
 from shunter.store.memory import MemoryStore
 from shunter.store.mongo import MongoStore
@@ -24,7 +24,7 @@ Run = Callable[[Coroutine[Any, Any, Any]], Any]
 STORES: dict[str, Callable[[Path], Store]] = {
     "memory": lambda directory: MemoryStore(),
     "sqlite": lambda directory: SQLiteStore(str(directory / "jobs.db")),
-    "mongo": lambda directory: MongoStore(new_database()),
+    "mongo": lambda directory: MongoStore(emptied_database()),
 }
 
 

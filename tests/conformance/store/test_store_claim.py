@@ -182,7 +182,7 @@ def test_a_claim_with_more_berths_than_jobs_leaves_the_rest_empty(run, store):
     assert run(store.claim(claim())) == []
 
 
-@pytest.mark.parametrize(("count", "size"), [(40, 100 << 10), (5, 8 << 20)])
+@pytest.mark.parametrize(("count", "size"), [(20, 100 << 10), (3, 2 << 20)])
 def test_large_jobs_are_claimed_over_several_turns(run, store, count, size):
     payload = msgspec.msgpack.encode(bytes(size))
     run(store.insert(jobs(count, payload=payload)))

@@ -14,14 +14,15 @@ def record(name: str, *, revision: int = 1, document: bytes | None = b'{"a":1}')
 def test_records_are_listed_by_falling_names_in_pages(run, store):
     names = ["a", "b/c", "b", "z", "ä"]
     assert run(store.swap_records([record(name) for name in names])) == [True] * 5
-    run(store.swap_records([replace(record("other"), kind=RecordKind.SECRET)]))
+    others = RecordKind.SECRET, RecordKind.AUDIT  # one is before them in the order, one behind
+    run(store.swap_records([replace(record("other"), kind=kind) for kind in others]))
 
     first = run(store.records(RecordKind.KEY, limit=2))
     rest = run(store.records(RecordKind.KEY, before=first[-1].name))
 
     assert [it.name for it in first + rest] == sorted(names, reverse=True)
     assert first + rest == [record(name) for name in sorted(names, reverse=True)]
-    assert run(store.records(RecordKind.AUDIT)) == []
+    assert [it.name for it in run(store.records(RecordKind.AUDIT))] == ["other"]
     assert run(store.records(RecordKind.KEY, limit=0)) == []
 
 

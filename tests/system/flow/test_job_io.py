@@ -43,18 +43,18 @@ def follow(source: FinishedJobs, count: int) -> list[Any]:
 
 
 def test_an_event_becomes_one_job_however_often_it_comes(station: Station, yard: Yard) -> None:
-    submit(station, range(1500))
-    submit(station, range(1000, 2000), priority=1)
+    submit(station, range(750))
+    submit(station, range(500, 1000), priority=1)
 
     source = FinishedJobs("add", station.frontend, follow=True)
     source.open(None)
-    events = follow(source, 2000)
+    events = follow(source, 1000)
     source.close()
 
-    assert sorted(event["result"] for event in events) == list(range(1000, 3000))
+    assert sorted(event["result"] for event in events) == list(range(1000, 2000))
     assert {event["status"] for event in events} == {"completed"}
     assert all(event["unique_key"] == f"add-{event['payload'][0]}" for event in events)
-    assert ("add", Status.COMPLETED, 2000) in yard.client(station).standing().backlog
+    assert ("add", Status.COMPLETED, 1000) in yard.client(station).standing().backlog
 
 
 def test_following_goes_on_where_it_stopped(station: Station, yard: Yard) -> None:

@@ -18,6 +18,7 @@ from pymongo import MongoClient
 from pymongo.database import Database
 
 from conformance.mongo.server import new_database
+from long_runs import examples
 from shunter.errors import FlowError
 from shunter.flow.sinks import UpsertDocuments
 from shunter.flow.sources import MongoDocuments, mongo_client, mongo_documents
@@ -47,7 +48,7 @@ keys = (
 )
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(60))
 @given(
     ids=st.sets(keys, max_size=20), sizes=limits, batches=st.integers(0, 12), per=st.integers(1, 4)
 )

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import cache
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -41,11 +42,16 @@ def new_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str
     return made
 
 
-@pytest.fixture
-def in_process(new_folder: Callable[[str], Path]) -> Runner:
+@pytest.fixture(scope="module")
+def in_process(tmp_path_factory: pytest.TempPathFactory) -> Runner:
+    """The one that the others are compared with, so it runs each case once."""
+    folder = tmp_path_factory.mktemp("in_process")
+
+    @cache
     def run(case: str) -> Path:
-        folder = new_folder("in_process")
-        run_case(case, "in_process")
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setenv("FLOW_CASES", str(folder))
+            run_case(case, "in_process")
         return folder
 
     return run

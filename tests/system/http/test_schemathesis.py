@@ -16,7 +16,7 @@ from long_runs import examples
 from shunter.gateway.http.openapi import OPERATIONS, Operation
 from system.http.conftest import Web
 
-EXAMPLES = examples(80)
+EXAMPLES = examples(48)
 """For each operation, of good requests and of bad ones."""
 
 

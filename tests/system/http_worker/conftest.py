@@ -33,7 +33,7 @@ def worker_in(yard: Yard) -> StartWorker:
         for dispatcher in dispatchers:
             url = dispatcher if isinstance(dispatcher, str) else dispatcher.url
             words += ["--dispatcher", url]
-        return yard.process(words, name)
+        return yard.process(words, name, children=slots)
 
     return start
 

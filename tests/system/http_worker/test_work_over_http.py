@@ -13,16 +13,15 @@ from system.yard import Yard, until
 
 
 def test_it_introduces_itself(shared: FakeDispatcher) -> None:
-    said = shared.registrations[0]
+    said = until(lambda: shared.registrations[-1]["maxJobs"] == 2 and shared.registrations[-1])
 
     assert said["hostname"] == "127.0.0.1"
-    assert said["maxJobs"] == 2
     assert {"add", "echo", "fail"} <= set(said["handlers"])
     assert set(said) == {"hostname", "port", "handlers", "maxJobs"}
 
 
 def test_a_health_check_says_who_and_how_much(shared: FakeDispatcher) -> None:
-    answer = shared.health_check()
+    answer = until(lambda: (it := shared.health_check()).json()["maxJobs"] == 2 and it)
 
     assert answer.status_code == 200
     assert answer.json() == {"id": "w-fake", "jobs": 0, "maxJobs": 2}
@@ -32,7 +31,9 @@ def test_a_job_is_done_and_reported(shared: FakeDispatcher) -> None:
     answer = shared.offer("sum", "add", 20, 22)
 
     assert answer.status_code == 202
-    assert shared.report_on("sum") == {
+    said = shared.report_on("sum")
+    assert min(said.pop("waited"), said.pop("ran")) >= 0
+    assert said == {
         "status": "c",
         "attempt": 1,
         "worker_id": "w-fake",
@@ -182,12 +183,8 @@ def test_a_newer_run_waits_until_the_older_is_gone(
     assert refused.status_code == 409
     assert refused.json()["error"]["field"] == "attempt"
     until(lambda: shared.offer("again", "add", 1, 2, attempt=2).status_code == 202)
-    assert shared.report_on("again") == {
-        "status": "c",
-        "attempt": 2,
-        "worker_id": "w-fake",
-        "result": 3,
-    }
+    said = shared.report_on("again")
+    assert (said["status"], said["attempt"], said["result"]) == ("c", 2, 3)
     assert [job for job, _ in shared.reports].count("again") == 1
     assert shared.offer("again", "add", 1, 2, attempt=1).status_code == 409
 

@@ -43,9 +43,9 @@ def folder(tmp_path: Path) -> Iterator[Path]:
 
 @pytest.mark.parametrize("kind", ["file", "directory", "table", "merged-table", "upsert"])
 def test_a_local_target(kind: str, folder: Path) -> None:
-    assert killed_at_every_line(kind, folder) > 30
+    assert killed_at_every_line(kind, folder) > 15
 
 
 @pytest.mark.parametrize("kind", ["collection", "upserted-collection"])
 def test_a_collection(kind: str, folder: Path) -> None:
-    assert killed_at_every_line(kind, folder, new_database()) > 30
+    assert killed_at_every_line(kind, folder, new_database()) > 15

@@ -12,6 +12,7 @@ import gc
 import inspect
 import json
 import os
+import random
 import shutil
 import signal
 import sqlite3
@@ -21,7 +22,7 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, NamedTuple
 
 from long_runs import IS_LONG
 from shunter.rerun import (
@@ -37,9 +38,18 @@ from shunter.rerun import (
 ROWS = 20
 PASSES = 2 if IS_LONG else 1
 """How often a run is killed at one line."""
+STRIDE = 1 if IS_LONG else 2
+"""Every line, or every other one; with which it begins is left to chance."""
 TABLES = "SELECT name FROM sqlite_master WHERE type = 'table'"
 OURS = (str(Path(inspect.getfile(staged_file)).parent), inspect.getfile(shutil))
 """Code that a run may die in: our own, and what removes directories for us."""
+
+
+class Found(NamedTuple):
+    """What is there: the version of each row, none where there is no target; what was left."""
+
+    contents: list[int]
+    leftovers: list[str]
 
 
 class Target(ABC):
@@ -53,12 +63,8 @@ class Target(ABC):
         """Publish a version."""
 
     @abstractmethod
-    def contents(self) -> list[int]:
-        """Return the version of each row that is there, empty where there is none."""
-
-    @abstractmethod
-    def leftovers(self) -> list[str]:
-        """Return what a run has left behind."""
+    def found(self) -> Found:
+        """Look at what is there."""
 
 
 class FileTarget(Target):
@@ -66,12 +72,11 @@ class FileTarget(Target):
         with staged_file(self.folder / "result.txt", run=owner) as file:
             file.writelines(f"{version}\n" for _ in range(ROWS))
 
-    def contents(self) -> list[int]:
+    def found(self) -> Found:
         path = self.folder / "result.txt"
-        return [int(line) for line in path.read_text().split()] if path.exists() else []
-
-    def leftovers(self) -> list[str]:
-        return [name for name in os.listdir(self.folder) if name != "result.txt"]
+        lines = path.read_text().split() if path.exists() else []
+        left = [name for name in os.listdir(self.folder) if name != "result.txt"]
+        return Found(list(map(int, lines)), left)
 
 
 class DirectoryTarget(Target):
@@ -81,11 +86,9 @@ class DirectoryTarget(Target):
             for number in range(ROWS):
                 (staging / "deeper" / str(number)).write_text(str(version))
 
-    def contents(self) -> list[int]:
-        return [int(path.read_text()) for path in (self.folder / "result").glob("deeper/*")]
-
-    def leftovers(self) -> list[str]:
-        return [name for name in os.listdir(self.folder) if name != "result"]
+    def found(self) -> Found:
+        versions = [int(path.read_text()) for path in (self.folder / "result").glob("deeper/*")]
+        return Found(versions, [name for name in os.listdir(self.folder) if name != "result"])
 
 
 class TableTarget(Target):
@@ -99,11 +102,9 @@ class TableTarget(Target):
             staged.insert(rows[:5])
             staged.insert(rows[5:])
 
-    def contents(self) -> list[int]:
-        return [v for (v,) in self._query("SELECT version FROM result")]
-
-    def leftovers(self) -> list[str]:
-        return [n for (n,) in self._query(TABLES) if n != "result"]
+    def found(self) -> Found:
+        versions = [v for (v,) in self._query("SELECT version FROM result")]
+        return Found(versions, [n for (n,) in self._query(TABLES) if n != "result"])
 
     def _query(self, query: str) -> list[Any]:
         connection = sqlite3.connect(self.folder / "result.db")
@@ -129,22 +130,16 @@ class CollectionTarget(Target):
         ):
             staging.insert_many([{"_id": n, "version": version} for n in range(ROWS)])
 
-    def contents(self) -> list[int]:
-        return [document["version"] for document in self._ask("result")]
-
-    def leftovers(self) -> list[str]:
-        return [name for name in self._ask(None) if name != "result"]
-
-    def _ask(self, collection: str | None) -> list[Any]:
+    def found(self) -> Found:
         """Ask in a child, so that this process has no client when it forks."""
         from pymongo import MongoClient
 
-        def asked() -> list[Any]:
+        def asked() -> Found:
             with MongoClient(self.url) as client:
                 database = client.get_database()
-                if collection is None:
-                    return database.list_collection_names()
-                return list(database[collection].find({}, {"_id": 0}))
+                versions = [each["version"] for each in database["result"].find({}, {"_id": 0})]
+                names = database.list_collection_names()
+                return Found(versions, [name for name in names if name != "result"])
 
         reader, writer = os.pipe()
         if os.fork() == 0:
@@ -153,7 +148,7 @@ class CollectionTarget(Target):
         os.close(writer)
         os.wait()
         with os.fdopen(reader) as answer:
-            return json.load(answer)
+            return Found(*json.load(answer))
 
 
 class UpsertTarget(TableTarget):
@@ -234,7 +229,7 @@ def main(kind: str, folder: Path, url: str) -> int:
     target = KINDS[kind](folder, url)
     is_staged = not kind.startswith("upsert")
     before: list[int] = []
-    version, lines = 0, 1
+    version, lines = 0, random.randint(1, STRIDE)
     gc.freeze()  # a fork copies what the collector touches
     gc.disable()
     while True:
@@ -242,14 +237,12 @@ def main(kind: str, folder: Path, url: str) -> int:
         owner = Owner("the run", f"job {version}", 1)
         if not was_killed(target, owner, version, lines):
             break
-        found = target.contents()
         if is_staged:
-            assert found in (before, [version] * ROWS), (lines, found)
+            assert (found := target.found()).contents in (before, [version] * ROWS), (lines, found)
         assert not was_killed(target, owner._replace(attempt=2), version, None)
-        assert (found := target.contents()) == [version] * ROWS, (lines, found)
-        assert (left := target.leftovers()) == [], (lines, left)
+        assert (found := target.found()) == Found([version] * ROWS, []), (lines, found)
         before = [version] * ROWS
-        lines += 1
+        lines += STRIDE
     print(json.dumps({"kills": version - 1, "lines": lines}))
     return 0
 

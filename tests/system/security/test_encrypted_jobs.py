@@ -13,14 +13,17 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import bson
 import pytest
 from click.testing import Result
+from pymongo import MongoClient
 from typer.testing import CliRunner
 
 from shunter import Client, CodecError, JobFailed, UdpClient
 from shunter.cli.main import app as commands
 from shunter.codec import is_sealed, label_of
 from shunter.model.job import ErrorKind, Status
+from shunter.testing.mongod import LocalMongod
 from system.calls import calls
 from system.yard import PATIENCE, Process, Station, Yard, until
 
@@ -261,3 +264,35 @@ def test_nothing_of_all_that_is_in_the_store_or_in_the_dispatcher(
     listed = calls.get(f"{station.url}/dispatcher/jobs/?limit=500").text
     assert job.id in listed
     assert CANARY not in listed
+
+
+def test_nothing_of_it_is_in_mongodb_either(yard: Yard, mongod: LocalMongod) -> None:
+    """What is not encrypted is found there by the same means, so they are good ones."""
+    station = yard.dispatcher(store__url=mongod.url("vault"), dispatcher__jobs__max_losses=1)
+    config = yard.config("worker", {"worker.dispatchers": [station.backend]})
+    yard.process(("worker", "--app", f"{VAULT}:app", "--config", str(config)), "worker")
+    plain, large = os.urandom(12).hex(), CANARY * 20_000
+    with Client(station.frontend, timeout=PATIENCE, codec=vault_app.app.codec) as client:
+        assert client.submit("zmq.speak", CANARY).result(PATIENCE) == {"said": CANARY}
+        assert client.submit("zmq.speak", large).result(PATIENCE) == {"said": large}
+        with pytest.raises(JobFailed):
+            client.submit("zmq.fail", CANARY).result(PATIENCE)
+    with Client(station.frontend, timeout=PATIENCE) as stranger:
+        stranger.submit("nobody", plain)
+    mongod.command("admin", {"fsync": 1})
+
+    with MongoClient[dict[str, object]](mongod.url("vault")) as server:
+        vault = server["vault"]
+        documents = b"".join(
+            bson.encode(found)
+            for name in vault.list_collection_names()
+            for found in vault[name].find()
+        )
+    written = [*mongod.directory.glob("*.wt"), *mongod.directory.glob("journal/WiredTigerLog.*")]
+    files = [path.read_bytes().rstrip(b"\0") for path in written]
+
+    assert plain.encode() in documents
+    assert b"<sealed:" in documents
+    assert CANARY.encode() not in documents
+    assert any(plain.encode() in content for content in files)
+    assert not any(CANARY.encode() in content for content in files)

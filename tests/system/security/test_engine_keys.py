@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
 import pytest
+import zmq
 
-from system.yard import PATIENCE, Yard, free_port, until
+from shunter.errors import FlowError
+from shunter.flow.runners.engines.deployer import EngineConnection
+from shunter.flow.runners.engines.messages import EngineHello
+from shunter.key_file import engine_pair
+from system import fork_server
+from system.yard import Yard, free_port, until
 
 FLOW = """
 from shunter import Flow
@@ -55,14 +59,7 @@ class Engines:
 
     def run(self, folder: Path, key: str | None) -> subprocess.CompletedProcess[str]:
         words = ("flow", "run", "--on", "engines", "--engine", self.address, "small.py")
-        return subprocess.run(
-            [sys.executable, "-m", "shunter", *words],
-            cwd=folder,
-            env={**os.environ, **self.env(key)},
-            capture_output=True,
-            text=True,
-            timeout=100,
-        )
+        return fork_server.run(words, folder=folder, within=100, environ=self.env(key))
 
 
 @pytest.fixture(scope="module")
@@ -95,12 +92,39 @@ def test_an_engine_answers_nobody_with_another_key_or_none(engines: Engines) -> 
 
 
 def test_engines_whose_key_is_revoked_refuse_their_deployer(engines: Engines) -> None:
-    engines.key("revoke", "engines")
+    context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+    pair = engine_pair(str(engines.file("engines")))
+    open_before = EngineConnection(context, engines.address, 0, curve=pair)
+    try:
+        assert open_before.ask(EngineHello())["node"] == 0
 
-    def is_refused() -> bool:
-        return engines.run(engines.allowed, "engines").returncode != 0
+        engines.key("revoke", "engines")
 
-    until(is_refused, within=PATIENCE)
+        def refusal() -> str:
+            try:
+                open_before.ask(EngineHello())
+            except FlowError as error:
+                return str(error)
+            return ""
+
+        assert "the key of these engines was revoked" in until(refusal)
+    finally:
+        open_before.close()
+        context.term()
+    assert engines.run(engines.allowed, "engines").returncode != 0
+
+
+def test_an_engine_with_a_key_that_is_revoked_does_not_start(engines: Engines) -> None:
+    """After the last one, which revoked it."""
+    config = engines.yard.folder / "engine.toml"
+    where = f"tcp://127.0.0.1:{free_port()}"
+
+    done = engines.yard.shunter(
+        "engine", "--node", "0", "--nodes", "1", "--listen", where, "--config", str(config)
+    )
+
+    assert done.returncode == 2
+    assert "a key that is not in the list (the store)" in done.stderr
 
 
 def test_an_engine_that_others_reach_needs_a_key(yard: Yard) -> None:

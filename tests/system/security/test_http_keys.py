@@ -16,10 +16,8 @@ import httpx
 import pytest
 
 from authority import Authority, serial_at, serial_in
-from shunter.gateway.http.access import ACCESS
-from shunter.gateway.http.openapi import OPERATIONS, Operation
 from shunter.key_file import KeyFile
-from shunter.model.key import RIGHTS, Role
+from shunter.model.key import Role
 from system.http_peers import ForeignWorker
 from system.keys import KeyMaker
 from system.yard import PATIENCE, Process, Station, Yard, free_port, until
@@ -128,20 +126,6 @@ def asked_once(connection: http.client.HTTPSConnection, token: str) -> int:
     answer = connection.getresponse()
     answer.read()
     return answer.status
-
-
-@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.id)
-def test_each_role_gets_to_what_its_rights_open(gate: Gate, operation: Operation) -> None:
-    path, opening = operation.path.replace("{id}", "nobody"), ACCESS[operation.id]
-    for role in Role:
-        answer = gate.ask(operation.method, path, role)
-        may = opening is None or bool(RIGHTS[role] & set(opening))
-        assert (answer.status_code not in (401, 403)) is may, (role, answer.text)
-        if not may:
-            error = answer.json()["error"]
-            assert error["code"] == "forbidden"
-            assert f"is a {role}'s and may not {(opening or ())[0]}" in error["message"]
-    assert (gate.ask(operation.method, path, None).status_code == 401) is (opening is not None)
 
 
 def test_who_shows_no_key_that_counts_hears_one_answer(gate: Gate) -> None:

@@ -13,24 +13,27 @@ import pytest
 from shunter.client import Client
 from shunter.net.connections import HANDSHAKE_MILLISECONDS
 from shunter.net.web.http_connection import HEADER_SECONDS
-from system.yard import PATIENCE, Station, Yard, until
-from system.zmtp_peer import GREETING
+from system.keys import Door
+from system.yard import PATIENCE, Yard, until
+from system.zmtp_peer import GREETING, greeting
 
 MANY = 1_100
 HALF_A_REQUEST = b"GET /readyz HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Slow: "
 MOST_LINES = 40
 
 
+NARROW = ("prlimit", "--nofile=1024:1024")
+"""No more than 1,024 files may be open, as is usual."""
+
+
 @pytest.fixture(scope="module")
-def station(shared_yard: Yard) -> Station:
-    """A dispatcher that may open no more than 1,024 files, as is usual."""
-    station = Station(shared_yard, "narrow", {})
-    config = shared_yard.config("narrow", station.settings)
-    words = ("dispatcher", "--config", str(config))
-    station.process = shared_yard.process(words, "narrow", inside=("prlimit", "--nofile=1024:1024"))
-    until(lambda: station.health() == 200, what="healthz")
-    shared_yard.worker(station)
-    return station
+def door(shared_yard: Yard) -> Door:
+    return Door(shared_yard, is_keyed=False, inside=NARROW)
+
+
+@pytest.fixture(scope="module")
+def keyed_door(shared_yard: Yard) -> Door:
+    return Door(shared_yard, is_keyed=True, inside=NARROW)
 
 
 @contextlib.contextmanager
@@ -63,19 +66,33 @@ def is_closed(peer: socket.socket) -> bool:
 
 
 @pytest.mark.parametrize("gateway", ["http", "frontend", "backend"])
-def test_idle_connections_keep_nobody_out(
-    station: Station, shared_yard: Yard, gateway: str
-) -> None:
-    address = station.url if gateway == "http" else getattr(station, gateway)
+def test_idle_connections_keep_nobody_out(door: Door, gateway: str) -> None:
     word = HALF_A_REQUEST if gateway == "http" else GREETING[:11]
-    with Client(station.frontend, timeout=PATIENCE) as old:
-        assert old.submit("add", 1, 1).result(PATIENCE) == 2
+
+    keeps_nobody_out(door, gateway, word)
+
+
+def test_who_begins_to_show_a_key_and_never_does_keeps_nobody_out(keyed_door: Door) -> None:
+    """The greeting is whole, and the dispatcher has answered it: next comes what takes time."""
+    keeps_nobody_out(keyed_door, "frontend", greeting(b"CURVE"))
+
+
+def is_served(client: Client) -> bool:
+    job = client.submit("nobody")
+    return client.job(job.id).id == job.id
+
+
+def keeps_nobody_out(door: Door, gateway: str, word: bytes) -> None:
+    station = door.station
+    address = station.url if gateway == "http" else getattr(station, gateway)
+    with door.client() as old:
+        assert is_served(old)
         before = len(station.process.said().splitlines())
 
         with many(int(address.rpartition(":")[2]), word) as strangers:
-            with Client(station.frontend, timeout=PATIENCE) as new:
-                assert new.submit("add", 1, 2).result(PATIENCE) == 3
-            assert old.submit("add", 2, 2).result(PATIENCE) == 4
+            with door.client() as new:
+                assert is_served(new)
+            assert is_served(old)
             assert httpx.get(f"{station.url}/readyz", timeout=PATIENCE).status_code == 200
             patience = PATIENCE + max(HEADER_SECONDS, HANDSHAKE_MILLISECONDS / 1000)
             until(lambda: all(map(is_closed, strangers)), within=patience, what="deadlines")
@@ -84,8 +101,8 @@ def test_idle_connections_keep_nobody_out(
         assert station.process.is_alive
 
 
-def test_a_client_that_drips_its_headers_is_cut_off(station: Station) -> None:
-    began = time.monotonic()
+def test_a_client_that_drips_its_headers_is_cut_off(door: Door) -> None:
+    station, began = door.station, time.monotonic()
     with socket.create_connection(("127.0.0.1", station.http_port), timeout=5.0) as peer:
         peer.sendall(HALF_A_REQUEST)
         while not is_closed(peer):
@@ -96,7 +113,8 @@ def test_a_client_that_drips_its_headers_is_cut_off(station: Station) -> None:
             time.sleep(0.25)
 
 
-def test_bad_requests_by_the_hundred_are_logged_once(station: Station) -> None:
+def test_bad_requests_by_the_hundred_are_logged_once(door: Door) -> None:
+    station = door.station
     before = len(station.process.said().splitlines())
 
     for _ in range(300):

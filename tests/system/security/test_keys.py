@@ -15,6 +15,7 @@ from shunter.errors import Forbidden, KeyRejected, Unreachable
 from shunter.key_file import KeyFile, read_key_file
 from shunter.model.worker import Handler
 from shunter.wire.messages import Fetch, Hello, Kind, Submit
+from shunter.wire.parts import WHOLE_BYTES
 from system.keyed import KeyedYard
 from system.yard import PATIENCE, Yard, until
 
@@ -71,6 +72,18 @@ def hears(socket: Any) -> list[bytes]:
 def test_a_client_with_a_key_has_its_jobs_done_by_a_worker_with_one(keyed: KeyedYard) -> None:
     with Client(keyed.station.frontend, key_file=keyed.file("shop")) as client:
         assert client.submit("add", 1, 2).result(timeout=PATIENCE) == 3
+
+
+def test_a_reader_fetches_a_large_result_which_comes_in_parts(keyed: KeyedYard) -> None:
+    size = 2 * WHOLE_BYTES
+    with (
+        Client(keyed.station.frontend, key_file=keyed.file("shop")) as client,
+        Client(keyed.station.frontend, key_file=keyed.file("watcher")) as reader,
+    ):
+        job = client.submit("echo", "x" * size)
+        assert len(job.result(timeout=PATIENCE)) == size
+
+        assert len(reader.job_handle(job.id).result(timeout=PATIENCE)) == size
 
 
 def test_without_a_key_nobody_is_heard(keyed: KeyedYard) -> None:

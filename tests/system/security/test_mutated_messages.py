@@ -13,6 +13,8 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import httpx
 import msgspec
@@ -25,10 +27,12 @@ from shunter.flow.runners.engines.network import InboxAddress, Way
 from shunter.flow.runners.engines.sockets import InboxSocket, PeerSocket
 from shunter.flow.runtime.codec import EventCodec
 from shunter.flow.runtime.inbox import Inbox
+from shunter.model.key import CurvePair
 from shunter.model.report import Advance, Held, Report
 from shunter.model.retry import Retry
 from shunter.model.submission import Submission
 from shunter.model.worker import Handler
+from shunter.net.curve import ThreadGate, connect_with
 from shunter.wire import messages
 from shunter.wire.messages import Kind
 from system.mutations import Frames, Mutator
@@ -37,11 +41,14 @@ from system.yard import PATIENCE, Station, Yard, until
 from system.zmtp_peer import memory_megabytes
 
 IS_LONG = bool(os.environ.get("SHUNTER_LONG"))
-COUNT = 200_000 if IS_LONG else 2_000
+COUNT = 200_000 if IS_LONG else 1_000
 SEED = 7
 MOST_SLOWER = 5.0
 BEFORE = 300
 """How many answers of the good client are timed before anything happens."""
+
+HTTP_SENDERS = 2
+"""So many at once, so that the dispatcher never waits for the next."""
 
 pack = msgspec.msgpack.encode
 HELD = (Held("m-job", 1),)
@@ -156,19 +163,27 @@ class GoodClient(threading.Thread):
 @contextlib.contextmanager
 def beside(protocol: str, ask: Callable[[], bool]) -> Iterator[GoodClient]:
     """Have a good client ask while something happens, and compare with how it was before."""
-    before = GoodClient(ask)
-    for _ in range(BEFORE if IS_LONG else 20):
-        before.once()
-    assert before.faults == []
-    good = GoodClient(ask)
+    before, good = timed_before(ask), GoodClient(ask)
     good.start()
     began = time.monotonic()
     try:
         yield good
     finally:
         good.end()
+    compare(protocol, before, good, time.monotonic() - began)
+
+
+def timed_before(ask: Callable[[], bool]) -> GoodClient:
+    before = GoodClient(ask)
+    for _ in range(BEFORE if IS_LONG else 20):
+        before.once()
+    assert before.faults == []
+    return before
+
+
+def compare(protocol: str, before: GoodClient, good: GoodClient, took: float) -> None:
+    """Fail if the good client was served badly while it was not alone."""
     quiet, busy = before.p99(), good.p99()
-    took = time.monotonic() - began
     print(
         f"{protocol}: {COUNT:,} mutants in {took:.1f} s; {len(good.seconds):,} answers beside, "
         f"p99 {1000 * busy:.1f} ms, {busy / quiet:.1f} times the {1000 * quiet:.1f} ms before"
@@ -250,6 +265,15 @@ def hear_out(port: int, request: bytes) -> None:
             """There is more."""
 
 
+def send_all(port: int, seed: int) -> int:
+    """Send one of the senders' share of mutants, each on a connection; return how many."""
+    count = 0
+    for mutant in Mutator(HTTP, seed).mutants(COUNT // HTTP_SENDERS):
+        hear_out(port, b"".join(mutant))
+        count += 1
+    return count
+
+
 @pytest.mark.timeout(3600 if IS_LONG else 300)
 def test_mutants_over_http(station: Station) -> None:
     with httpx.Client(base_url=station.url, trust_env=False, timeout=PATIENCE) as good:
@@ -259,9 +283,13 @@ def test_mutants_over_http(station: Station) -> None:
             shown = good.get(f"/dispatcher/jobs/{job['id']}").json()
             return bool((shown["type"], shown["status"]) == ("quiet", "q"))
 
-        with beside("http", ask):
-            for mutant in Mutator(HTTP, SEED).mutants(COUNT):
-                hear_out(station.http_port, b"".join(mutant))
+        with beside("http", ask), ThreadPoolExecutor(HTTP_SENDERS) as at_once:
+            shares = (
+                partial(send_all, station.http_port, SEED + number)
+                for number in range(HTTP_SENDERS)
+            )
+            for sent in [at_once.submit(share) for share in shares]:
+                assert sent.result() == COUNT // HTTP_SENDERS
 
 
 @pytest.mark.timeout(3600 if IS_LONG else 300)
@@ -287,46 +315,63 @@ def envelopes(codec: EventCodec) -> Iterable[Frames]:
 
 
 @pytest.mark.timeout(3600 if IS_LONG else 300)
-def test_mutants_in_the_inbox_of_an_engine() -> None:
-    """The token is known to them, else they would be cut off at once."""
+@pytest.mark.parametrize("is_keyed", [False, True], ids=["open", "keyed"])
+def test_mutants_in_the_inbox_of_an_engine(is_keyed: bool) -> None:
+    """The token, and where there is one the key, is known to them: else they were cut off."""
+    public, secret = (text.decode() for text in zmq.curve_keypair())
+    pair = CurvePair(public, secret, public) if is_keyed else None
     codec, token, faults = EventCodec({}), b"t" * 16, list[str]()
     inbox = Inbox(["good", "mutant"], limit=1000)
-    got: list[object] = []
-    number = 0
+    got: list[int] = []
     with zmq.Context() as context:
+        gate = ThreadGate(context, lambda shown: shown == public)
         listening = InboxSocket(
-            context, inbox, codec, "127.0.0.1", token=token, instructions=(), curve=None,
+            context, inbox, codec, "127.0.0.1", token=token, instructions=(), curve=pair,
             complain=lambda reason: faults.append(reason) if len(faults) < 1000 else None,
         )  # fmt: skip
         address = InboxAddress("127.0.0.1", listening.port, 0)
-        peer = PeerSocket(context, address, Way.TCP, token)
+        peer = PeerSocket(context, address, Way.TCP, token, curve=pair)
         link = peer.link("good", 1000, codec, mark=0)
         stranger = context.socket(zmq.DEALER)
         stranger.linger = 0
         stranger.setsockopt(zmq.RECONNECT_IVL, 1)
+        if pair is not None:
+            connect_with(stranger, pair)
         stranger.connect(address.tcp)
 
         def step() -> None:
             listening.receive()
             listening.grant()
-            listening.look()
+            listening.look(now=time.monotonic())
             peer.receive(now=time.monotonic())
             peer.tick(now=time.monotonic())
             while (taken := inbox.take(100)) is not None:
                 if isinstance(taken, list):
-                    got.extend(taken)
+                    got.extend(it[1] for it in taken if isinstance(it, tuple) and it[0] == "good")
                     inbox.acknowledge(len(taken))
 
+        def ask() -> bool:
+            """Send the next event, and go on until it has come, as it must before the others."""
+            number = len(got) + 1
+            deadline = time.monotonic() + PATIENCE
+            while not link.enqueue("good", number, [("good", number)]):
+                step()
+            while len(got) < number and time.monotonic() < deadline:
+                listening.socket.poll(1)  # others need the machine too
+                step()
+            return got[-1] == number == len(got)
+
+        before, good, began = timed_before(ask), GoodClient(ask), time.monotonic()
         for mutant in Mutator(list(envelopes(codec)), SEED).mutants(COUNT):
             with contextlib.suppress(zmq.Again):
                 stranger.send_multipart([token, *mutant], zmq.NOBLOCK)
-            number += link.enqueue("good", number + 1, [("good", number + 1)])
-            step()
-        until(lambda: step() or (number > 0 and link.is_settled))
+            good.once()
+        compare("inbox with keys" if is_keyed else "inbox", before, good, time.monotonic() - began)
+        until(lambda: step() or link.is_settled)
 
         stranger.close()
         peer.close()
         listening.close()
-    good = [event[1] for event in got if isinstance(event, tuple) and event[0] == "good"]
-    assert good == list(range(1, number + 1))
+        gate.close()
+    assert got == list(range(1, len(got) + 1))
     assert faults

@@ -11,11 +11,7 @@ from typing import Any
 
 import httpx
 import pytest
-import zmq
 
-from shunter.model.worker import MAX_HANDLERS, Handler
-from shunter.wire.messages import Hello, Kind
-from system.full_peers import FullWorker
 from system.yard import Station, Yard, free_port
 
 JOBS, WORKERS = "/dispatcher/jobs/", "/dispatcher/workers/"
@@ -166,27 +162,6 @@ def test_a_worker_is_not_believed_to_be_where_dispatchers_must_not_call(
     assert answer.status_code == 422, answer.text
     assert answer.json()["error"]["field"] == "hostname"
     assert hostname not in web.get(WORKERS).text
-
-
-def test_a_worker_with_twenty_thousand_types_is_refused_and_nobody_waits(
-    shared_yard: Yard, station: Station
-) -> None:
-    client = shared_yard.client(station)
-    client.submit("add", 1, 1).result(20.0)
-    with zmq.Context() as context:
-        stranger = FullWorker(context, station.backend, "greedy")
-        many = tuple(Handler(f"type-{n}") for n in range(20_000))
-        began = time.monotonic()
-        stranger.tell(Kind.READY, Hello("greedy", 1, many, 1, 1))
-
-        assert "20000 types of job" in stranger.is_refused()
-        assert client.submit("add", 1, 2).result(20.0) == 3
-        assert time.monotonic() - began < 5.0
-        most = FullWorker(context, station.backend, "busy")
-        assert most.introduces_itself(*(f"type-{n}" for n in range(MAX_HANDLERS)))
-        stranger.socket.close()
-        most.socket.close()
-    assert "greedy" not in [worker.id for worker in client.workers()]
 
 
 def test_the_store_is_for_its_user_alone(yard: Yard) -> None:

@@ -17,10 +17,16 @@ def task_timeout() -> float:
 
 
 @pytest.fixture
-def station(yard: Yard, task_timeout: float) -> Station:
+def placed_within() -> float:
+    """How long a task may wait for a calculator; some tests know better."""
+    return 4.0
+
+
+@pytest.fixture
+def station(yard: Yard, task_timeout: float, placed_within: float) -> Station:
     return yard.dispatcher(
         udp__confirm_timeout=1.5,
-        udp__timeout_task_placement=4.0,
+        udp__timeout_task_placement=placed_within,
         udp__task_timeout=task_timeout,
         udp__heartbeat_timeout=60.0,
     )

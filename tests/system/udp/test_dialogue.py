@@ -67,7 +67,12 @@ def test_a_success_is_repeated_under_one_id_until_it_is_confirmed(
 
     assert first == second
     assert first["params"]["result"] == {"sum": 42}
-    client.confirm(second)
+
+    client.add_task(1, 3)  # as one does that was started anew
+    heard = [client.hears() for _ in range(4)]
+    heard.remove({"packet_type": 2, "transmission_id": 3})
+    assert heard == [first] * 3
+    client.confirm(first)
     assert client.hears_nothing(2.0)
 
 

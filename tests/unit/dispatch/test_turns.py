@@ -9,6 +9,7 @@ from shunter.dispatch.arrivals import UnattributedResult
 from shunter.errors import JobNotFound
 from shunter.model.job import ErrorKind, Failure, Status
 from shunter.model.report import Advance, Held, Report
+from shunter.model.retry import Retry
 from shunter.model.scope import JobScope
 from shunter.model.submission import Receipt
 from shunter.model.worker import WorkerKind
@@ -133,7 +134,6 @@ def test_one_bad_submission_does_not_harm_the_others_of_its_batch(scene: Any) ->
 
 
 def test_a_failed_run_is_tried_again_when_its_back_off_is_over(scene: Any) -> None:
-    from shunter.model.retry import Retry
 
     scene.worker()
     scene.submit("j-1", retry=Retry(limit=1, delay=10.0, jitter=0.0))
@@ -339,3 +339,35 @@ def test_one_type_can_not_keep_another_waiting(scene: Any) -> None:
 
     ids = [job for _, job in scene.runs()]
     assert ids == ["f-0", "f-1", "l-1", "f-2", "l-2", "f-3"]
+
+
+def test_how_long_a_job_waited_and_ran_is_counted_when_its_run_has_ended(scene: Any) -> None:
+    scene.worker()
+    scene.submit("j-1")
+    sent = scene.clock()
+    timings = scene.dispatcher.view.timings
+    assert timings.dispatch == {}
+
+    scene.clock.advance(10.0)
+    scene.report("w-1", Report("j-1", 1, result=RESULT, waited=2.0, ran=5.0))
+
+    run = scene.job("j-1").execution
+    assert (run.sent, run.started, run.ended) == (sent, sent + 2.0, sent + 7.0)
+    (waited,), (ran,) = timings.dispatch.values(), timings.run.values()
+    assert (waited.total, ran.total) == (2.0, 5.0)
+
+
+def test_a_job_that_is_tried_again_has_waited_once(scene: Any) -> None:
+    scene.worker()
+    scene.submit("j-1", retry=Retry(limit=1, delay=1.0, jitter=0.0))
+    failure = Failure(ErrorKind.EXCEPTION, "no")
+    scene.report("w-1", Report("j-1", 1, error=failure, waited=2.0, ran=0.0))
+    scene.clock.advance(5.0)
+    finish(sweep.ring_alarms(scene.dispatcher))
+    scene.turns()
+
+    scene.report("w-1", Report("j-1", 2, result=RESULT, waited=0.0, ran=0.0))
+
+    (waited,) = scene.dispatcher.view.timings.dispatch.values()
+    assert scene.job("j-1").status is Status.COMPLETED
+    assert sum(waited.counts) == 1

@@ -18,8 +18,11 @@ def read(counters: dict[str, int], *backlog: Backlog) -> dict[tuple[str, ...], f
     )  # fmt: skip
     timings = Timings()
     run = Execution(worker_id="w", started=7.0, ended=9.5)
-    job = Job(id="j", type="b", created=5.0, updated=9.5, attempt=1, execution=run)
-    timings.started(job)
+    job = Job(
+        id="j", type="b", created=5.0, updated=9.5, attempt=1, execution=run,
+        status=Status.COMPLETED,
+    )  # fmt: skip
+    timings.ran(job)
     timings.ended(job)
     standing = MetricsSnapshot(
         backlog=backlog,

@@ -252,3 +252,30 @@ def test_the_same_seed_gives_the_same_deaths() -> None:
 
     assert story(3) == story(3)
     assert len({tuple(story(seed)) for seed in range(30)}) > 3
+
+
+def test_jobs_that_would_share_a_process_run_one_after_the_other() -> None:
+    app = App()
+
+    @app.job(concurrency=50, timeout=10)
+    async def nap(seconds: float) -> float:
+        await asyncio.sleep(seconds)
+        return seconds
+
+    @app.job(concurrency=5)
+    def doze(seconds: float) -> float:
+        time.sleep(seconds)
+        return seconds
+
+    with Sandbox(app) as sandbox:
+        jobs = [*sandbox.submit_many(nap, [1.0, 2.0]), sandbox.submit(doze, 3.0)]
+        late = sandbox.submit(nap, 60.0)
+        sandbox.settle()
+
+        assert [job.result() for job in jobs] == [1.0, 2.0, 3.0]
+        for job in jobs:
+            run = job.record.execution
+            assert run.started is not None
+            assert run.ended is not None
+            assert run.ended - run.started == pytest.approx(job.result())
+        assert late.status is Status.FAILED

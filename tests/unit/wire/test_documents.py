@@ -57,7 +57,7 @@ JOB = Job(
     workflow="w",
     run="r",
     dispatcher=Dispatch("d-1", 1.0, 6.0),
-    execution=Execution("w-1", 2.0, None, 9.0, 1.5),
+    execution=Execution("w-1", 1.5, 2.0, None, 9.0, 1.5),
     callback=Callback("http://127.0.0.1/x"),
     not_before=1.0,
     unique_key="k",
@@ -370,7 +370,8 @@ def test_a_job_is_written_in_full() -> None:
     assert shown["payload"] == [1, {"$bytes": "AA=="}]
     assert shown["dispatcher"] == {"id": "d-1", "date": 1.0, "expiry": 6.0}
     assert shown["execution"] == {
-        "worker_id": "w-1", "started": 2.0, "ended": None, "expiry": 9.0, "timeout": 1500,
+        "worker_id": "w-1", "sent": 1.5, "started": 2.0, "ended": None, "expiry": 9.0,
+        "timeout": 1500,
     }  # fmt: skip
     assert shown["callback"] == {
         "url": "http://127.0.0.1/x",

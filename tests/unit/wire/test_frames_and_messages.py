@@ -96,3 +96,11 @@ def test_a_document_is_one_value_and_nothing_besides() -> None:
 
 def test_reports_carry_their_batch() -> None:
     assert decode(messages.encode(Reports(7, 2, (), ())), Reports).batch == 7
+
+
+def test_a_report_of_an_older_worker_says_nothing_of_its_times() -> None:
+    body = msgspec.msgpack.encode([7, 2, [["j", 1, b"\xc0", None, "", None]], [b"s"]])
+
+    (report,) = decode(body, Reports).reports
+
+    assert (report.result, report.waited, report.ran) == (b"\xc0", None, None)

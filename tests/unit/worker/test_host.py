@@ -44,6 +44,7 @@ class FakePool:
         self.last: list[Report] = []
         self.ends_by: list[float] = []
         self.graces: list[float] = []
+        self.returned: dict[str, list[Held]] = {}
 
     @property
     def load(self) -> int:
@@ -66,6 +67,10 @@ class FakePool:
     def take_output(self) -> tuple[list[Report], list[Advance]]:
         reports, self.reports = self.reports, []
         return reports, []
+
+    def take_returned(self) -> dict[str, list[Held]]:
+        returned, self.returned = self.returned, {}
+        return returned
 
     def destroy_jobs(self) -> list[Held]:
         dropped, self.jobs = self.jobs, []
@@ -190,3 +195,27 @@ def test_outputs_of_one_round_of_the_loop_are_sent_together() -> None:
         assert worker.seen[:4] == ["open", "later", "report b", "report c"]
 
     asyncio.run(run())
+
+
+def test_runs_that_were_ended_for_another_s_sake_are_given_back_after_reports() -> None:
+    said: list[Any] = []
+
+    class Talking(WorkerHost):
+        def _send(self, reports: Sequence[Report], advances: Sequence[Advance]) -> None:
+            said.append([report.job_id for report in reports])
+
+        def _return_runs(self, runs: Sequence[Held], reason: str) -> None:
+            said.append((list(runs), reason))
+
+    async def main() -> None:
+        host = Talking("app", App(), HostSettings(), StandingClock(), FakePool)  # type: ignore[arg-type]
+        pool: Any = host._pool
+        pool.reports.append(Report("b", 1, b"\xc0"))
+        pool.returned["killed"] = [RUN]
+        pool.on_output()
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+
+    asyncio.run(main())
+
+    assert said == [["b"], ([RUN], "killed")]

@@ -17,6 +17,7 @@ from msgspec import Struct
 from shunter.errors import FlowError, SettingsError, StoreError
 from shunter.flow.sources.since import parse_since
 from shunter.model.job import FINAL, Job, Status
+from shunter.model.run_times import first_start
 from shunter.store.port import JobQuery
 from shunter.store.registry import existing_store
 
@@ -205,7 +206,7 @@ def record_of(job: Job) -> dict[str, Any]:
     """
     run = job.execution
     ended = run.ended or job.updated
-    first = _first_start(job)
+    first = first_start(job)
     could_run = max(job.created, job.not_before or 0.0)
     return {
         "id": job.id,
@@ -228,10 +229,3 @@ def record_of(job: Job) -> dict[str, Any]:
         "error_kind": None if job.error is None else str(job.error.kind),
         "error": None if job.error is None else job.error.message,
     }
-
-
-def _first_start(job: Job) -> float | None:
-    """Return when the first attempt began; a long history has forgotten it."""
-    if job.attempt == 1:
-        return job.execution.started
-    return next((past.started for past in job.history if past.attempt == 1), None)

@@ -79,12 +79,12 @@ class _Shown(Collector):
         yield _clocks(it.skews)
         yield _histogram(
             "shunter_dispatch_seconds",
-            "From when a job could first run until it was started, by this dispatcher.",
+            "From when a job could first run until its handler began, counted when it has ended.",
             it.timings.dispatch,
         )
         yield _histogram(
             "shunter_run_seconds",
-            "The last run of jobs whose end this dispatcher wrote.",
+            "How long handlers took: the last run of jobs whose end this dispatcher wrote.",
             it.timings.run,
         )
         yield from _counted(it.counters)

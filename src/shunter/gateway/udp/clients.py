@@ -128,13 +128,19 @@ class UdpClients:
         self._exchange.endpoint.turn_away(command, peer, size, "busy", message)
 
     def deliver(self, jobs: Sequence[Job]) -> None:
-        """Tell clients of the ends that were just written; nobody else does so for a while."""
+        """Tell clients of the ends that were just written; nobody else does so for a while.
+
+        One who adds a task again that has ended is told as well, if nobody has confirmed the end:
+        under the number that all notices of the task have.
+        """
         for job in jobs:
             known = naming.client_of(job)
             if known is None or job.callback is None or job.callback.due is None:
                 continue
             self._quota.ended(known[0], job.unique_key or "")
-            if len(self._exchange.endpoint) >= MOST_UNCONFIRMED:
+            endpoint = self._exchange.endpoint
+            is_told = endpoint.is_asking(known[0], naming.notice_number(job))
+            if is_told or len(endpoint) >= MOST_UNCONFIRMED:
                 continue
             self._notify(job, *known, heard=self._noting(job))
 

@@ -98,7 +98,14 @@ class UdpWorkers:
         if isinstance(first, Done):
             job = first.job
             self._stop_asking(peer)
-            report = Report(job.job_id, job.attempt, result=result, error=error)
+            report = Report(
+                job.job_id,
+                job.attempt,
+                result=result,
+                error=error,
+                waited=params.waited,
+                ran=params.ran,
+            )
             self._dispatcher.report(worker_id, [report], batch=number)
         else:
             may_be_of = partial(_may_be_of, params)

@@ -63,6 +63,8 @@ NEEDED = {
     Kind.CANCEL: Action.CANCEL,
     Kind.FETCH: Action.SEE_JOBS,
     Kind.LIST: Action.SEE_JOBS,
+    Kind.GRANT: Action.SEE_JOBS,
+    Kind.DECLINE: Action.SEE_JOBS,
     Kind.WORKERS: Action.SEE_SYSTEM,
     Kind.STATUS: Action.SEE_SYSTEM,
     Kind.LIMITS: Action.SEE_SYSTEM,

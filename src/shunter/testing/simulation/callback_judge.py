@@ -7,7 +7,6 @@ happened, and asks nobody.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import msgspec
 from msgspec import Struct
@@ -15,7 +14,7 @@ from msgspec import Struct
 from shunter.model.job import Job
 from shunter.testing.simulation.judge import Judge
 from shunter.wire.udp.methods import NotifyTask
-from shunter.wire.udp.naming import SCHEME, client_of
+from shunter.wire.udp.naming import SCHEME, client_of, notice_number
 from shunter.wire.udp.packets import Command, Confirmation, parse
 from shunter.wire.udp.peers import UdpAddress
 
@@ -38,7 +37,6 @@ class CallbackJudge:
         self._judge, self._stored = judge, stored
         self._answered: set[str] = set()
         self._confirmed: set[tuple[UdpAddress, int | str]] = set()
-        self._notices: dict[tuple[Any, Any], set[int | str | None]] = {}
 
     def called(self, body: bytes, tries: int) -> str:
         """A receiver has got a call, and is about to say yes; return the job's id."""
@@ -54,19 +52,21 @@ class CallbackJudge:
         return document.id
 
     def packet_sent(self, source: UdpAddress, target: UdpAddress, packet: bytes) -> None:
-        """A packet goes out: a client may be told of an end, or confirm that it was.
-
-        Whoever adds a task again that has ended is told under another number.
-        """
+        """A packet goes out: a client may be told of an end, or confirm that it was."""
         if target[1] == CLIENT_PORT:
             told = parse(packet)
             if isinstance(told, Command) and isinstance(told.params, NotifyTask):
-                numbers = self._notices.setdefault((target, told.params.task_id), set())
-                numbers.add(told.transmission_id)
+                self._told(told.params.job_id or "", told.transmission_id)
         if source[1] == CLIENT_PORT:
             found = parse(packet)
             if isinstance(found, Confirmation) and found.error is None:
                 self._confirmed.add((source, found.transmission_id))
+
+    def _told(self, job_id: str, number: int | str | None) -> None:
+        job = self._stored(job_id)
+        if job is not None and number != notice_number(job):
+            detail = f"{job_id}: a notice has the number {number}, not {notice_number(job)}"
+            self._judge.accuse("all notices of a task have one number", detail, job_id)
 
     def ended(self, job: Job) -> None:
         """A job has ended by a write."""
@@ -91,10 +91,7 @@ class CallbackJudge:
         if not job.callback.url.startswith(SCHEME):
             return job.id in self._answered
         known = client_of(job)
-        if known is None:
-            return False
-        numbers = self._notices.get(known, set())
-        return any((known[0], number) in self._confirmed for number in numbers)
+        return known is not None and (known[0], notice_number(job)) in self._confirmed
 
 
 def is_settled(job: Job) -> bool:

@@ -154,11 +154,14 @@ class SimulatedPool:
         self._is_announced = False
         return self._runs.take_output()
 
+    def take_returned(self) -> dict[str, list[Held]]:
+        return {}
+
     def cancel(self, jobs: Sequence[Held]) -> None:
         for key in sorted(self._runs.cancel(jobs)):
             if key in self._waiting:
                 self._waiting.remove(key)
-                self._runs.drop_unstarted(key)
+                self._runs.drop_unstarted(key, now=self._process.time.now)
         self._push()
         self._announce()
 

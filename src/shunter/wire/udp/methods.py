@@ -13,7 +13,7 @@ from msgspec import Meta
 
 from shunter.model.limits import MAX_SECONDS
 from shunter.wire.checking import Document, Name
-from shunter.wire.documents import Attempt, Message, Priority
+from shunter.wire.documents import Attempt, Message, Priority, Span
 from shunter.wire.worker_documents import Handlers
 
 MAX_NUMBER = 2**63 - 1
@@ -83,12 +83,18 @@ class PerformTask(Params, frozen=True, kw_only=True, gc=False):
 
 
 class CompletedTask(Params, frozen=True, kw_only=True, gc=False):
-    """A calculator has done a task, or failed to where there is an `error`."""
+    """A calculator has done a task, or failed to where there is an `error`.
+
+    `waited` is how long it had the task before it began, and `ran` how long it then took, in
+    seconds by its own clock.
+    """
 
     task_id: TaskId
     result: PackedValue | None = None
     attempt: Attempt | None = None
     error: Message | None = None
+    waited: Span | None = None
+    ran: Span | None = None
 
 
 class Heartbeat(Params, frozen=True, kw_only=True, gc=False):

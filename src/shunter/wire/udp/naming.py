@@ -4,8 +4,8 @@ A task is known by its client and its number there: that is the job's unique key
 itself finds duplicates, whichever dispatcher they come to. A client is known by the names that it
 signs with, or where packets are not signed by its address. Where to notify it, and under which
 transmission id, is the job's `reply_to`: that id is part of the record so that it is the same
-after a restart, and nobody can work it out from what others are told of the job. A job from
-elsewhere goes to calculators under its own id.
+after a restart and for whoever adds the task again, and nobody can work it out from what others
+are told of the job. A job from elsewhere goes to calculators under its own id.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class _ReplyAddress(Struct, frozen=True, array_like=True, gc=False):
     host: str
     port: int
     task_id: TaskId
-    number: int = 0
+    number: int = 0  # where records had it before `ReplyTo` did
     key: str = ""
     sender: str = ""
 
@@ -64,8 +64,8 @@ def unique_key(client: Peer, task_id: TaskId) -> str:
 def reply_to(client: Peer, task_id: TaskId, number: int) -> ReplyTo:
     """Say whom to notify of which task, and under which transmission id."""
     key, sender = (client.key, client.sender) if isinstance(client, KeyedPeer) else ("", "")
-    place = _ReplyAddress(client[0], client[1], task_id, number, key, sender)
-    return ReplyTo(GATEWAY, _encode(place))
+    place = _ReplyAddress(client[0], client[1], task_id, 0, key, sender)
+    return ReplyTo(GATEWAY, _encode(place), number=number)
 
 
 def client_of(job: Job) -> tuple[Peer, TaskId] | None:
@@ -75,9 +75,9 @@ def client_of(job: Job) -> tuple[Peer, TaskId] | None:
 
 
 def notice_number(job: Job) -> int:
-    """Return the transmission id of a job's notice: the same also after a restart."""
+    """Return the transmission id of a job's notices; 0 where its record has none."""
     place = _reply_address(job)
-    return 0 if place is None else place.number
+    return 0 if place is None or job.reply_to is None else job.reply_to.number or place.number
 
 
 def _reply_address(job: Job) -> _ReplyAddress | None:

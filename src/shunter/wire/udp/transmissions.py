@@ -164,6 +164,10 @@ class Outgoing(Generic[T]):
                 self._wake(line, now)
         return ended
 
+    def is_under_way(self, peer: Peer, transmission_id: int | str) -> bool:
+        """True if an answer is waited for."""
+        return (peer, transmission_id) in self._under_way
+
     def forget(self, peer: Peer, transmission_id: int | str) -> None:
         """Stop resending: the answer is of no use any more."""
         self._end(peer, transmission_id)

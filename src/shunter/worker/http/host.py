@@ -12,12 +12,14 @@ from collections.abc import Callable, Sequence
 from shunter.app import App
 from shunter.key_file import KeyFile
 from shunter.model.allowed_hosts import LOOPBACK, allowed_hosts
+from shunter.model.job import ErrorKind, Failure
 from shunter.model.report import Advance, Held, Report
 from shunter.net.environment import REAL, Environment
 from shunter.net.tls import CallerFiles, ServerFiles
 from shunter.net.web.answering import max_body_bytes
 from shunter.net.web.bearer import bearing
 from shunter.wire.messages import Assignment
+from shunter.wire.worker_documents import MAX_JOBS
 from shunter.worker.host import HostSettings, WorkerHost
 from shunter.worker.http.exposures import check_exposures, new_secret
 from shunter.worker.http.holdings import Holdings
@@ -28,6 +30,7 @@ from shunter.worker.http.reporter import AT_ONCE, Reporter
 from shunter.worker.http.routes import worker_app
 from shunter.worker.http.schedule import DispatcherRing
 from shunter.worker.pool.process_pool import ProcessPool
+from shunter.worker.pool.shared_pool import new_pool
 
 FAREWELL_SECONDS = 5.0
 OFFER_SECONDS = 1.0
@@ -68,7 +71,7 @@ class HttpHost(WorkerHost):
         app: App,
         settings: HttpHostSettings,
         environment: Environment = REAL,
-        pool: Callable[..., ProcessPool] = ProcessPool,
+        pool: Callable[..., ProcessPool] = new_pool,
     ) -> None:
         super().__init__(app_spec, app, settings, environment, pool)
         self._settings = settings
@@ -144,7 +147,7 @@ class HttpHost(WorkerHost):
         )
         self._reporting = tasks.create_task(self._reporter.run())
         self._registering = tasks.create_task(self._registrar.run())
-        self._registrar.offer(self._pool.slots)
+        self._registrar.offer(self._slots())
 
     async def _close(self) -> None:
         await self._caller.close()
@@ -163,11 +166,15 @@ class HttpHost(WorkerHost):
 
     def _offer_new_slots(self, now: float) -> None:
         """Take as many jobs as there are children, and let dispatchers know of new ones."""
-        self._holdings.max_jobs = slots = self._pool.slots
+        self._holdings.max_jobs = slots = self._slots()
         is_due = now - self._offered_at >= OFFER_SECONDS or slots == self._settings.pool.slots
         if slots > self._registrar.max_jobs and is_due and not self._is_leaving:
             self._offered_at = now
             self._registrar.offer(slots)
+
+    def _slots(self) -> int:
+        """Return how many jobs can run at a time, as far as a worker may say so."""
+        return min(self._pool.slots, MAX_JOBS)
 
     def _begin_anew(self, dropped: Sequence[Held]) -> None:
         now = self._environment.lease_clock()
@@ -209,6 +216,11 @@ class HttpHost(WorkerHost):
         for report in reports:
             if offer := self._holdings.ended(Held(report.job_id, report.attempt)):
                 self._reporter.add(report, offer.worker_id, offer.secret)
+
+    def _return_runs(self, runs: Sequence[Held], reason: str) -> None:
+        """Report runs as lost: this protocol has no other word for them."""
+        lost = Failure(ErrorKind.LOST, reason)
+        self._send([Report(run.job_id, run.attempt, error=lost) for run in runs], ())
 
     # ---- leaving
 

@@ -92,6 +92,8 @@ class _Result(Struct, frozen=True, kw_only=True, omit_defaults=True):
     secret: str = ""
     result: Any = None
     error: _Failed | None = None
+    waited: float | None = None
+    ran: float | None = None
 
 
 def offer_of(document: Any) -> tuple[RunOffer, Assignment]:
@@ -126,6 +128,8 @@ def result_document(report: Report, worker_id: str, secret: str = "") -> bytes:
             worker_id=worker_id,
             secret=secret,
             result=tagged_document(report.result),
+            waited=report.waited,
+            ran=report.ran,
         )
     else:
         message = error.message[:MESSAGE_CHARACTERS]
@@ -137,5 +141,7 @@ def result_document(report: Report, worker_id: str, secret: str = "") -> bytes:
             worker_id=worker_id,
             secret=secret,
             error=_Failed(error.kind, message, error.traceback[:MESSAGE_CHARACTERS]),
+            waited=report.waited,
+            ran=report.ran,
         )
     return msgspec.json.encode(document)

@@ -19,7 +19,7 @@ from time import monotonic
 import msgspec
 from msgspec import Struct
 
-from shunter.app import load_app
+from shunter.app import App, load_app
 from shunter.worker.pool import frames
 from shunter.worker.pool.child_queue import KEY, MESSAGE_BYTES, read_beside, read_job
 from shunter.worker.pool.executor import Executor
@@ -51,6 +51,8 @@ class Orders(Struct, frozen=True, kw_only=True):
     max_megabytes: int | None
     log_limit: int
     result_limit: int | None
+    is_shared: bool = False
+    """Several jobs at a time, as the parent gives them: `queue_fd` is this child's own lane."""
 
 
 def main(orders: Orders) -> int:
@@ -58,7 +60,7 @@ def main(orders: Orders) -> int:
     die_with_parent(orders.parent)
     _register(orders)
     be_killed_first()
-    _set_up_output()
+    _set_up_output(is_shared=orders.is_shared)
     run_state = SharedRunState(orders.run_state_fd)
     os.close(orders.run_state_fd)
     interrupts = Interrupts(run_state)
@@ -79,9 +81,38 @@ def main(orders: Orders) -> int:
     # A broken pipe says that the parent has gone; the kernel is about to say so too.
     with contextlib.suppress(BrokenPipeError):
         stream.sendall(frames.bare(frames.Mark.READY))
-        _serve(queue, stream, run_state, executor, orders)
+        if orders.is_shared:
+            _serve_shared(app, queue, stream, run_state, interrupts, executor, orders)
+        else:
+            _serve(queue, stream, run_state, executor, orders)
     executor.close()
     return 0
+
+
+def _serve_shared(
+    app: App,
+    lane: socket.socket,
+    stream: socket.socket,
+    run_state: SharedRunState,
+    interrupts: Interrupts,
+    executor: Executor,
+    orders: Orders,
+) -> None:
+    from shunter.worker.pool.shared_child import SharedChild
+
+    child = SharedChild(
+        app,
+        executor,
+        lane,
+        stream,
+        run_state,
+        interrupts,
+        log_limit=orders.log_limit,
+        max_megabytes=orders.max_megabytes,
+    )
+    child.serve()
+    stream.sendall(frames.bare(frames.Mark.RETIRED))
+    child.close()
 
 
 def _serve(
@@ -127,10 +158,14 @@ def _register(orders: Orders) -> None:
     page.close()
 
 
-def _set_up_output() -> None:
+def _set_up_output(*, is_shared: bool) -> None:
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(line_buffering=True, errors="backslashreplace")  # type: ignore[union-attr]
     faulthandler.enable()
+    if is_shared:
+        from shunter.worker.pool.run_output import route_output
+
+        route_output()
     logging.basicConfig(
         level=logging.INFO,
         stream=sys.stderr,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import types
-from collections.abc import Coroutine, Generator
+from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from shunter.context import Terminated
@@ -39,6 +39,11 @@ class Coroutines:
             interrupts.cancel = interrupts.terminate = None
             coroutine.close()
 
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """The loop, for whoever runs more than one handler on it."""
+        return self._loop
+
     def close(self) -> None:
         self._runner.close()
 
@@ -48,7 +53,8 @@ class Coroutines:
         try:
             if self._interrupts.is_asked():
                 raise asyncio.CancelledError("asked to stop before it began")
-            return await self._drive(coroutine)
+            result: R = await driven(coroutine, self._take_word)
+            return result
         finally:
             self._task = None
 
@@ -63,20 +69,27 @@ class Coroutines:
         self._cancel()
         return False
 
-    @types.coroutine
-    def _drive(self, coroutine: Coroutine[Any, Any, R]) -> Generator[Any, Any, R]:
-        """Await the handler; once it has been told to stop, a cancel reaches it as Terminated."""
-        step = coroutine.send
-        value: Any = None
-        while True:
-            try:
-                waits_for = step(value)
-            except StopIteration as end:
-                return end.value  # type: ignore[no-any-return]
-            try:
-                value, step = (yield waits_for), coroutine.send
-            except BaseException as error:
-                value, step = error, coroutine.throw
-                if self._is_told and isinstance(error, asyncio.CancelledError):
-                    self._is_told = False
-                    value = Terminated("told to stop by SIGTERM")
+    def _take_word(self) -> bool:
+        is_told, self._is_told = self._is_told, False
+        return is_told
+
+
+@types.coroutine
+def driven(coroutine: Coroutine[Any, Any, R], take_word: Callable[[], bool]) -> Any:
+    """Await a handler; a cancel reaches it as Terminated where `take_word` says that it was told.
+
+    `take_word` is asked at each cancel, and says so once.
+    """
+    step = coroutine.send
+    value: Any = None
+    while True:
+        try:
+            waits_for = step(value)
+        except StopIteration as end:
+            return end.value
+        try:
+            value, step = (yield waits_for), coroutine.send
+        except BaseException as error:
+            value, step = error, coroutine.throw
+            if isinstance(error, asyncio.CancelledError) and take_word():
+                value = Terminated("told to stop by SIGTERM")

@@ -23,6 +23,41 @@ class Push(StrEnum):
 _ORDER = tuple(Push)
 
 
+class StopStep(StrEnum):
+    """What a push means for a run that shares its child with others."""
+
+    WAIT = "nothing yet"
+    ASK = "cancel its task, and let its context say so"
+    TELL = "raise Terminated in it"
+    INTERRUPT = "raise Terminated in what its child's loop is busy with"
+    KILL = "kill its child"
+
+
+def step_of(push: Push, key: int, blocker: int | None) -> StopStep:
+    """Return how to push a run, where `blocker` keeps its child's loop from all others.
+
+    That one hears nothing but a signal, and may just be about to go on.
+    """
+    if push is Push.REQUEST:
+        return StopStep.WAIT if blocker == key else StopStep.ASK
+    if push is Push.SIGTERM:
+        return StopStep.INTERRUPT if blocker == key else StopStep.TELL
+    return StopStep.KILL
+
+
+def is_held_up(
+    key: int, blocker: int | None, *, unheard_for: float | None = None, patience: float = 0.0
+) -> bool:
+    """True if another run is why this one does not stop: its turn comes after that.
+
+    Either it is known that another keeps the loop from all, or the loop has not taken in what was
+    said about this one, and who is at fault will be known within `patience` seconds.
+    """
+    if blocker is not None:
+        return blocker != key
+    return unheard_for is not None and unheard_for < patience
+
+
 class Escalation:
     """One run that shall end. `grace` is the time from one kind of push to the next."""
 
@@ -44,6 +79,11 @@ class Escalation:
         return _ORDER[self._pushes - 1]
 
     @property
+    def has_begun(self) -> bool:
+        """True if the run has been pushed by more than a request."""
+        return self._pushes > 1
+
+    @property
     def ended_by(self) -> str:
         """The last push so far."""
         return _ORDER[self._pushes - 1].value if self._pushes else ""
@@ -53,7 +93,7 @@ class Escalation:
 
         A cancel asks for the work to end, and it has. A time-out is a promise to the caller.
         """
-        return self.kind is ErrorKind.CANCELLED
+        return self.kind is not ErrorKind.TIMEOUT
 
     def failure(self, run: Failure | None = None) -> Failure:
         """Return the failure to report for this run, which itself ended with `run`."""

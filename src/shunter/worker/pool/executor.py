@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import contextlib
 import sys
+from collections.abc import Mapping, Sequence
 from time import monotonic
 from types import CoroutineType
 from typing import TYPE_CHECKING, Any
 
-from shunter.app import App
-from shunter.context import enter_context
+from shunter.app import App, JobFunction
+from shunter.context import Context, enter_context
 from shunter.errors import AppError
 from shunter.model.job import ErrorKind, Failure
 from shunter.payload import result_of
@@ -29,6 +30,9 @@ from shunter.worker.run_seal import RunSeal
 
 if TYPE_CHECKING:
     from shunter.worker.pool.coroutines import Coroutines
+
+Call = tuple[JobFunction[..., Any], Sequence[Any], Mapping[str, Any]]
+"""A handler, and what it is to be called with."""
 
 
 class RunContext:
@@ -92,12 +96,16 @@ class Executor:
         if log:
             log = seal.log(log)
         if type(outcome) is bytes:
-            frame = frames.result(key, seconds, outcome, log)
+            frame = frames.result(key, started, seconds, outcome, log)
         else:
-            frame = frames.failed(key, seconds, outcome, log)  # type: ignore[arg-type]
+            frame = frames.failed(key, started, seconds, outcome, log)  # type: ignore[arg-type]
         if context.noted is not None:
-            return frames.progress(key, *context.noted) + frame
+            return frames.progress(key, started, *context.noted) + frame
         return frame
+
+    def forget_output(self) -> None:
+        """Drop what was printed by nobody's run."""
+        self._log()
 
     def close(self) -> None:
         if self._coroutines is not None:
@@ -108,6 +116,29 @@ class Executor:
     ) -> bytes | Failure:
         interrupts = self._interrupts
         enter_context(context)  # and never left: the next job enters its own
+        call = self.prepared(job, payload, context, seal)
+        if isinstance(call, Failure):
+            return call
+        function, args, kwargs = call
+        try:
+            # Two levels: SIGTERM may raise in the inner `finally` too, and must not get past here.
+            try:
+                interrupts.armed = True
+                value = function.function(*args, **kwargs)
+                if type(value) is CoroutineType:
+                    value = self.coroutines.run(value)
+            finally:
+                interrupts.armed = False
+        except BaseException as error:
+            if not self._is_original[0]:
+                leave_twin(error)
+            return seal.failure(failure_of(error))
+        return self.result_of_run(job, value, seal)
+
+    def prepared(
+        self, job: Assignment, payload: bytes, context: Context, seal: RunSeal
+    ) -> Call | Failure:
+        """Return what is to be called with which arguments, or why the run can't begin."""
         try:
             function = self._app.find(job.type)
         except AppError as error:
@@ -119,19 +150,10 @@ class Executor:
             args, kwargs = function.arguments(opened, context)
         except AppError as error:
             return seal.failure(Failure(ErrorKind.REFUSED, str(error)))
-        try:
-            # Two levels: SIGTERM may raise in the inner `finally` too, and must not get past here.
-            try:
-                interrupts.armed = True
-                value = function.function(*args, **kwargs)
-                if type(value) is CoroutineType:
-                    value = self._awaited(value)
-            finally:
-                interrupts.armed = False
-        except BaseException as error:
-            if not self._is_original[0]:
-                leave_twin(error)
-            return seal.failure(failure_of(error))
+        return function, args, kwargs
+
+    def result_of_run(self, job: Assignment, value: Any, seal: RunSeal) -> bytes | Failure:
+        """Return what a handler returned as it may leave the worker, or why it can't."""
         try:
             result = seal.result(result_of(value))
         except AppError as error:
@@ -146,12 +168,19 @@ class Executor:
             return Failure(ErrorKind.REFUSED, message)
         return result
 
-    def _awaited(self, coroutine: Any) -> Any:
+    @property
+    def coroutines(self) -> Coroutines:
+        """The loop on which all coroutines of this child run."""
         if self._coroutines is None:
             from shunter.worker.pool.coroutines import Coroutines
 
             self._coroutines = Coroutines(self._interrupts)
-        return self._coroutines.run(coroutine)
+        return self._coroutines
+
+    @property
+    def is_original(self) -> bool:
+        """True in the child itself, and not in a twin that a handler has forked."""
+        return bool(self._is_original[0])
 
     def _log(self) -> str:
         # A handler may have closed or replaced the streams: that is no failure of the job.

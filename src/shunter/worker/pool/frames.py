@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from shunter.model.job import Failure
 
-_HEAD = Packer("=IBQd")
+_HEAD = Packer("=IBQdd")
 HEAD_BYTES = _HEAD.size
 _pack, _unpack = _HEAD.pack, _HEAD.unpack_from
 _encode = msgspec.msgpack.Encoder().encode
@@ -30,6 +30,11 @@ class Mark(IntEnum):
     FAILED = 3
     PROGRESS = 4
     RETIRED = 5
+    STARTED = 6
+    BLOCKED = 7
+    GOES_ON = 8
+    FULL = 9
+    HEARD = 10
 
 
 class LoggedResult(Struct, frozen=True, array_like=True):
@@ -54,39 +59,65 @@ class LastProgress(Struct, frozen=True, array_like=True):
     note: str = ""
 
 
-Frame = tuple[int, int, float, bytes]
-"""Mark, key of the run, seconds that it took, body."""
+class BlockedAt(Struct, frozen=True, array_like=True):
+    """The body of BLOCKED: where the run stands that lets no other go on, and what it printed."""
+
+    place: str
+    stack: str
+    log: str
+
+
+Frame = tuple[int, int, float, float, bytes]
+"""Mark, key of the run, when it began by the monotonic clock, seconds that it took, body."""
 
 read_logged_result = msgspec.msgpack.Decoder(LoggedResult).decode
 read_logged_failure = msgspec.msgpack.Decoder(LoggedFailure).decode
 read_last_progress = msgspec.msgpack.Decoder(LastProgress).decode
+
+read_blocked_at = msgspec.msgpack.Decoder(BlockedAt).decode
 
 _RESULT = int(Mark.RESULT)
 
 
 def bare(mark: Mark) -> bytes:
     """A frame about the child itself."""
-    return _pack(0, mark, 0, 0.0)
+    return _pack(0, mark, 0, 0.0, 0.0)
 
 
-def result(key: int, seconds: float, body: bytes, log: str) -> bytes:
+def result(key: int, begun: float, seconds: float, body: bytes, log: str) -> bytes:
     """A run completed."""
     if log:
         body = _encode(LoggedResult(body, log))
-        return _pack(len(body), Mark.RESULT_WITH_LOG, key, seconds) + body
-    return _pack(len(body), _RESULT, key, seconds) + body
+        return _pack(len(body), Mark.RESULT_WITH_LOG, key, begun, seconds) + body
+    return _pack(len(body), _RESULT, key, begun, seconds) + body
 
 
-def failed(key: int, seconds: float, failure: Failure, log: str) -> bytes:
+def failed(key: int, begun: float, seconds: float, failure: Failure, log: str) -> bytes:
     """A run ended without a result."""
     body = _encode(LoggedFailure(failure, log))
-    return _pack(len(body), Mark.FAILED, key, seconds) + body
+    return _pack(len(body), Mark.FAILED, key, begun, seconds) + body
 
 
-def progress(key: int, done: float, total: float | None, note: bytes = b"") -> bytes:
+def progress(key: int, begun: float, done: float, total: float | None, note: bytes = b"") -> bytes:
     """Where a run was when it ended."""
     body = _encode(LastProgress(done, total, note.decode()))
-    return _pack(len(body), Mark.PROGRESS, key, 0.0) + body
+    return _pack(len(body), Mark.PROGRESS, key, begun, 0.0) + body
+
+
+def started(key: int, begun: float) -> bytes:
+    """A run that has a time-out, and shares its child, began."""
+    return _pack(0, Mark.STARTED, key, begun, 0.0)
+
+
+def heard(key: int) -> bytes:
+    """What was said about a run has been heard."""
+    return _pack(0, Mark.HEARD, key, 0.0, 0.0)
+
+
+def blocked(key: int, since: float, at: BlockedAt) -> bytes:
+    """A run (0 if it is none) has kept the child's event loop from all others since then."""
+    body = _encode(at)
+    return _pack(len(body), Mark.BLOCKED, key, since, 0.0) + body
 
 
 class FrameReader:
@@ -111,10 +142,10 @@ class FrameReader:
     def _cut(self, data: bytes | memoryview) -> Generator[Frame, None, int]:
         at, end = 0, len(data)
         while at + HEAD_BYTES <= end:
-            length, mark, key, seconds = _unpack(data, at)
+            length, mark, key, begun, seconds = _unpack(data, at)
             body_at = at + HEAD_BYTES
             if body_at + length > end:
                 break
             at = body_at + length
-            yield mark, key, seconds, bytes(data[body_at:at])
+            yield mark, key, begun, seconds, bytes(data[body_at:at])
         return at

@@ -22,6 +22,7 @@ class Interrupts:
     `armed` is true only while a handler runs, and falls before anything is raised: an outcome
     that is being written is never cut in two. `cancel` and `terminate` are set while a
     coroutine can be reached; `terminate` tells whether raising here and now would reach it.
+    `run_of` is set where several runs share the loop, and names the run that a frame belongs to.
     """
 
     def __init__(self, run_state: SharedRunState) -> None:
@@ -29,6 +30,7 @@ class Interrupts:
         self.armed = False
         self.cancel: Callable[[], None] | None = None
         self.terminate: Callable[[], bool] | None = None
+        self.run_of: Callable[[FrameType | None], int] | None = None
 
     def install(self) -> None:
         signal.signal(signal.SIGUSR1, self._asked)
@@ -45,10 +47,20 @@ class Interrupts:
             cancel()
 
     def _told(self, _signal: int, _frame: FrameType | None) -> None:
+        if not self.armed and self.run_of is not None:
+            self._free_loop(_frame)
         if not self.armed or not self._run_state.is_asked_to_stop:
             return
         self.armed = False
         if self.terminate is None or self.terminate():
+            raise Terminated("told to stop by SIGTERM")
+
+    def _free_loop(self, frame: FrameType | None) -> None:
+        """End the step of a run that keeps the loop from all others, if it is the one meant."""
+        assert self.run_of is not None
+        wanted = self._run_state.key_to_stop
+        if wanted and self.run_of(frame) == wanted:
+            self._run_state.ask_to_stop(0)
             raise Terminated("told to stop by SIGTERM")
 
 

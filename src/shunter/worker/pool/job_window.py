@@ -53,6 +53,14 @@ class JobWindow:
         limit = slots * math.ceil(self._target / mean)
         return max(slots, min(limit, ceiling))
 
+    def ahead(self, lead: float) -> int:
+        """Return how many jobs are done in `lead` seconds, where all slots are taken."""
+        mean = self._expected()
+        if mean is None:
+            return 0
+        most = max(self._least_ceiling, self.slots)
+        return most if mean * most <= self.slots * lead else int(self.slots * lead / mean)
+
     def _expected(self) -> float | None:
         """The mean as it would be if everything that runs ended now, where that is longer."""
         mean = self._mean

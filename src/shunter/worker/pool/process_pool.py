@@ -54,12 +54,16 @@ class PoolSettings(Struct, frozen=True, kw_only=True):
     max_child_megabytes: int | None = None
     log_limit: int = 64 << 10
     result_limit: int | None = None
+    max_block: float = 5.0
     window_target: float = 0.02
     window_ceiling: int = 1024
 
 
 class ProcessPool:
-    """Does jobs. `on_output` is called when `take_output` has something, or `fatal` is set."""
+    """Does jobs. `on_output` is called when there is output or something to return, or `fatal`."""
+
+    is_shared = False
+    """True if several jobs may be in a child at a time."""
 
     def __init__(
         self, app_spec: str, app: App, settings: PoolSettings, *, on_output: Callable[[], None]
@@ -98,6 +102,7 @@ class ProcessPool:
                 max_megabytes=self._settings.max_child_megabytes,
                 log_limit=self._settings.log_limit,
                 result_limit=self._settings.result_limit,
+                is_shared=self.is_shared,
             ),
             self._queue,
             self._watchdog,
@@ -131,7 +136,7 @@ class ProcessPool:
         if self._is_watching:
             self._loop.remove_writer(self._queue.entry_fd)
             self._is_watching = False
-        self._queue.end()
+        self._end_of_jobs()
         await self._supervisor.leave(within=LEAVE_SECONDS)
         self._timer.cancel()
         self._queue.close()
@@ -187,12 +192,16 @@ class ProcessPool:
         self._is_announced = False
         return self._runs.take_output()
 
+    def take_returned(self) -> dict[str, list[Held]]:
+        """Return runs that were ended through no fault of their own, by the reason to give."""
+        return {}
+
     def cancel(self, jobs: Sequence[Held]) -> None:
         """Stop these runs; each is reported when it has ended, and how. Others are ignored."""
         keys = self._runs.cancel(jobs)
         if not keys <= self._running().keys():
             for key in self._sift(keys)[0]:
-                self._runs.drop_unstarted(key)
+                self._runs.drop_unstarted(key, now=monotonic())
         self._push(monotonic())
         self._announce_output()
 
@@ -222,6 +231,10 @@ class ProcessPool:
         self._unaccounted = UnaccountedRuns()
         return [self._runs.forget(key) for key in list(self._runs.open)]
 
+    def _end_of_jobs(self) -> None:
+        """Let children leave: nothing more will come."""
+        self._queue.end()
+
     def _running(self) -> dict[int, Slot]:
         open_runs = self._runs.open
         boards = ((slot.run_state.key, slot) for slot in self._supervisor.slots)
@@ -250,31 +263,37 @@ class ProcessPool:
     def _take_frames(self, slot: Slot, frames: Iterator[Frame]) -> None:
         runs, seconds = 0, 0.0
         open_runs, stopping, reports = self._runs.open, self._runs.stopping, self._runs.reports
-        for mark, key, took, body in frames:
+        for mark, key, begun, took, body in frames:
             if mark == _RESULT and key not in stopping:
                 if entry := open_runs.pop(key, None):
-                    reports.append(Report(entry[0].job_id, entry[0].attempt, body))
+                    job, given_at = entry
+                    waited = begun - given_at
+                    reports.append(
+                        Report(job.job_id, job.attempt, body, None, "", None, waited, took)
+                    )
             else:
-                self._take_rare_frame(slot, mark, key, body)
+                self._take_rare_frame(slot, mark, key, body, (begun, took))
             if took:
                 runs += 1
                 seconds += took
         self._window.ran(runs, seconds)
         self._announce_output()
 
-    def _take_rare_frame(self, slot: Slot, mark: int, key: int, body: bytes) -> None:
+    def _take_rare_frame(
+        self, slot: Slot, mark: int, key: int, body: bytes, lasted: tuple[float, float]
+    ) -> None:
         match mark:
             case Mark.RESULT:
-                self._runs.end(key, result=body)
+                self._runs.end(key, result=body, lasted=lasted)
             case Mark.RESULT_WITH_LOG:
                 completed = read_logged_result(body)
-                self._runs.end(key, result=completed.result, log=completed.log)
+                self._runs.end(key, result=completed.result, log=completed.log, lasted=lasted)
             case Mark.FAILED:
                 failed = read_logged_failure(body)
-                self._runs.end(key, failure=failed.failure, log=failed.log)
+                self._runs.end(key, failure=failed.failure, log=failed.log, lasted=lasted)
             case Mark.PROGRESS:
                 last = read_last_progress(body)
-                self._runs.advance(key, last.done, last.total, last.note)
+                self._runs.advance(key, last.done, last.total, last.note, begun=lasted[0])
             case _:
                 self._supervisor.told(slot, mark)
 
@@ -309,22 +328,28 @@ class ProcessPool:
     def _push(self, now: float) -> None:
         running = self._running()
         for key, push in self._runs.pushes(running, now=now):
-            slot = running[key]
-            match push:
-                case Push.REQUEST:
-                    slot.run_state.ask_to_stop(key)
-                    slot.signal(signal.SIGUSR1)
-                case Push.SIGTERM:
-                    slot.signal(signal.SIGTERM)
-                case Push.SIGKILL:
-                    job_id = self._runs.open[key][0].job_id
-                    slot.kill(f"the process was killed to end job {job_id}")
+            self._push_slot(running[key], key, push)
+
+    def _push_slot(self, slot: Slot, key: int, push: Push) -> None:
+        """Push a run that is alone in its child."""
+        match push:
+            case Push.REQUEST:
+                slot.run_state.ask_to_stop(key)
+                slot.signal(signal.SIGUSR1)
+            case Push.SIGTERM:
+                slot.signal(signal.SIGTERM)
+            case Push.SIGKILL:
+                job_id = self._runs.open[key][0].job_id
+                slot.kill(f"the process was killed to end job {job_id}")
 
     def _notice_progress(self, slot: Slot) -> None:
         progress = slot.run_state.progress()
         if progress is not None and progress.change != slot.progress_seen:
             slot.progress_seen = progress.change
-            self._runs.advance(progress.key, progress.done, progress.total, progress.note)
+            begun = slot.run_state.started if slot.run_state.key == progress.key else None
+            self._runs.advance(
+                progress.key, progress.done, progress.total, progress.note, begun=begun
+            )
 
     def _bury(self, slot: Slot, cause: str) -> None:
         """Work out which job, if any, died with a child."""
@@ -333,7 +358,9 @@ class ProcessPool:
             self._notice_progress(slot)
             job, _ = self._runs.open[key]
             seal = RunSeal(self._app, job.job_id, job.type)
-            self._runs.die(key, cause, seal.log(slot.run_log.take()))
+            begun = slot.run_state.started
+            lasted = begun, monotonic() - begun
+            self._runs.die(key, cause, seal.log(slot.run_log.take()), lasted=lasted)
         elif key == 0 and slot.is_ready and not slot.is_retired and self._runs.open:
             in_queue = set(self._sift(set())[1])
             unseen = self._runs.open.keys() - in_queue - self._running().keys()

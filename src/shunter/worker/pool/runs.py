@@ -64,10 +64,11 @@ class Runs:
             self._stop(key, ErrorKind.CANCELLED, "cancelled on request")
         return keys
 
-    def drop_unstarted(self, key: int) -> None:
+    def drop_unstarted(self, key: int, *, now: float) -> None:
         """A run that was cancelled has been stopped before it began."""
         self.stopping.pop(key, None)
-        self.end(key, failure=Failure(ErrorKind.CANCELLED, "cancelled before it started"))
+        failure = Failure(ErrorKind.CANCELLED, "cancelled before it started")
+        self.end(key, failure=failure, lasted=(now, 0.0))
 
     def expire(self, running: Iterable[tuple[int, float]], *, now: float) -> None:
         """Have those stopped that run, since the given times, longer than they may."""
@@ -76,16 +77,37 @@ class Runs:
             if timeout is not None and now - started >= timeout and key not in self.stopping:
                 self._stop(key, ErrorKind.TIMEOUT, f"ran past its time-out of {timeout:g} s")
 
+    def blame(self, key: int, reason: str) -> None:
+        """Have a run stopped that keeps others from going on; it fails for that reason."""
+        if key not in self.stopping:
+            self._stop(key, ErrorKind.EXCEPTION, reason)
+
+    def forgive(self, key: int) -> None:
+        """A run that was blamed goes on by itself: let it, if nothing was done about it yet."""
+        escalation = self.stopping.get(key)
+        if escalation and escalation.kind is ErrorKind.EXCEPTION and not escalation.has_begun:
+            del self.stopping[key]
+
     def pushes(self, running: Iterable[int], *, now: float) -> list[tuple[int, Push]]:
         """Return what is to be done now to which of the runs that are under way."""
         if not self.stopping:
             return []
         return [(key, self.stopping[key].due(now=now)) for key in running if key in self.stopping]
 
-    def advance(self, key: int, done: float, total: float | None, note: str = "") -> None:
-        """A run has come this far."""
+    def advance(
+        self,
+        key: int,
+        done: float,
+        total: float | None,
+        note: str = "",
+        *,
+        begun: float | None = None,
+    ) -> None:
+        """A run, which began then, has come this far."""
         if entry := self.open.get(key):
-            self.advances.append(Advance(entry[0].job_id, entry[0].attempt, done, total, note))
+            job, given_at = entry
+            waited = None if begun is None else begun - given_at
+            self.advances.append(Advance(job.job_id, job.attempt, done, total, note, waited))
 
     def end(
         self,
@@ -94,23 +116,40 @@ class Runs:
         result: bytes | None = None,
         failure: Failure | None = None,
         log: str = "",
+        lasted: tuple[float, float] | None = None,
     ) -> None:
-        """Report how a run ended, unless it is no longer open."""
+        """Report how a run ended, unless it is no longer open.
+
+        `lasted` is when it began, by the clock by which it was added, and for how long it ran.
+        """
         escalation = self.stopping.pop(key, None)
         entry = self.open.pop(key, None)
         if entry is None:
             return
-        job = entry[0]
+        job, given_at = entry
+        begun, ran = lasted or (None, None)
+        waited = None if begun is None else max(0.0, begun - given_at)
         if escalation is not None and (failure is not None or not escalation.accepts_result()):
             result, failure = None, escalation.failure(failure)
         retry = self._handlers.get(job.type, _UNKNOWN).retry if failure else None
-        self.reports.append(Report(job.job_id, job.attempt, result, failure, log, retry))
+        self.reports.append(
+            Report(job.job_id, job.attempt, result, failure, log, retry, waited, ran)
+        )
 
-    def die(self, key: int, cause: str, log: str) -> None:
-        """Report a run whose process died."""
+    def die(
+        self,
+        key: int,
+        cause: str,
+        log: str,
+        *,
+        lasted: tuple[float, float] | None = None,
+        traceback: str = "",
+    ) -> None:
+        """Report a run whose process died; `traceback` is where it was, if that is known."""
         escalation = self.stopping.get(key)
         is_killed = escalation is not None and escalation.ended_by == Push.SIGKILL
-        self.end(key, failure=Failure(ErrorKind.LOST, "" if is_killed else cause), log=log)
+        failure = Failure(ErrorKind.LOST, "" if is_killed else cause, traceback)
+        self.end(key, failure=failure, log=log, lasted=lasted)
 
     def _stop(self, key: int, kind: ErrorKind, reason: str) -> None:
         self.stopping[key] = Escalation(kind, reason, grace=self._grace)

@@ -18,8 +18,9 @@ import msgspec
 from msgspec import Struct
 
 from shunter.worker.pool.child import Orders
+from shunter.worker.pool.child_lane import ChildLane
 from shunter.worker.pool.child_queue import ChildQueue
-from shunter.worker.pool.frames import Frame, FrameReader
+from shunter.worker.pool.frames import BlockedAt, Frame, FrameReader
 from shunter.worker.pool.run_log import RunLog
 from shunter.worker.pool.run_state import SharedRunState
 from shunter.worker.pool.watchdog_process import WatchdogProcess
@@ -36,6 +37,15 @@ class ChildSettings(Struct, frozen=True, kw_only=True):
     max_megabytes: int | None
     log_limit: int
     result_limit: int | None
+    is_shared: bool = False
+
+
+class BlockedLoop(Struct, frozen=True):
+    """What keeps a shared child's loop from all its runs but one: that one, since when, where."""
+
+    key: int
+    since: float
+    at: BlockedAt
 
 
 class Slot:
@@ -45,7 +55,11 @@ class Slot:
         self, settings: ChildSettings, queue: ChildQueue, watchdog: WatchdogProcess, *, now: float
     ) -> None:
         self._watchdog = watchdog
+        self.lane: ChildLane | None = ChildLane() if settings.is_shared else None
         with contextlib.ExitStack() as opened:
+            if self.lane is not None:
+                queue = self.lane
+                opened.callback(queue.close)
             self._cell = watchdog.take_cell()
             opened.callback(watchdog.give_cell, self._cell)
             run_state_fd = SharedRunState.create()
@@ -75,6 +89,9 @@ class Slot:
         self.has_ended = False
         self.killed_for = ""
         self.progress_seen = 0
+        self.given = 0
+        self.blocked: BlockedLoop | None = None
+        self.killed_for_key = 0
 
     @property
     def stream_fd(self) -> int:
@@ -123,6 +140,8 @@ class Slot:
                 time.sleep(0.001)
 
     def close(self) -> None:
+        if self.lane is not None:
+            self.lane.close()
         self._stream.close()
         self.run_state.close()
         os.close(self._run_log_fd)
@@ -155,6 +174,7 @@ def _start(
         max_megabytes=settings.max_megabytes,
         log_limit=settings.log_limit,
         result_limit=settings.result_limit,
+        is_shared=settings.is_shared,
     )
     command = [sys.executable, "-P", "-m", "shunter.worker.pool.child"]
     return subprocess.Popen(  # noqa: S603

@@ -37,9 +37,10 @@ from shunter.wire.udp.packets import (
 from shunter.wire.udp.peers import UdpAddress
 from shunter.worker.host import HostSettings, WorkerHost
 from shunter.worker.pool.process_pool import ProcessPool
+from shunter.worker.pool.shared_pool import new_pool
 from shunter.worker.udp.completions import after_refusal, completion, smaller
 from shunter.worker.udp.seat import AlreadyHere, Begin, RefuseTask, Seat
-from shunter.worker.udp.seating import Seating
+from shunter.worker.udp.seating import MOST_SEATS, Seating
 
 FAREWELL_SECONDS = 5.0
 LINGER_SECONDS = 0.2
@@ -103,7 +104,7 @@ class Calculator(WorkerHost):
         app: App,
         settings: CalculatorSettings = CalculatorSettings(),  # noqa: B008
         environment: Environment = REAL,
-        pool: Callable[..., ProcessPool] = ProcessPool,
+        pool: Callable[..., ProcessPool] = new_pool,
     ) -> None:
         super().__init__(app_spec, app, settings, environment, pool)
         self._settings, self._now = settings, environment.monotonic
@@ -124,7 +125,7 @@ class Calculator(WorkerHost):
         self._dispatcher = await resolved(self._settings.dispatcher, self._environment)
 
     async def _open(self, tasks: asyncio.TaskGroup) -> None:
-        self._seat(self._pool.slots)
+        self._seat(self._slots())
         self._log.info(
             "started", action="start", dispatcher=self._dispatcher, addresses=self.addresses
         )
@@ -170,7 +171,7 @@ class Calculator(WorkerHost):
 
     def _look_around(self, now: float) -> None:
         """See to it that there are as many calculators as it needs to keep the pool busy."""
-        self._seating.slots = slots = self._pool.slots
+        self._seating.slots = slots = self._slots()
         if len(self._under_way) > slots:
             for run in self._pool.overdue(now):
                 self._give_back(self._under_way.pop(run))
@@ -183,6 +184,10 @@ class Calculator(WorkerHost):
         for place in [place for place in self._retiring if place.gone_at <= now]:
             self._retiring.remove(place)
             place.dialogue.close()
+
+    def _slots(self) -> int:
+        """Return how many tasks can run at a time, as far as there may be seats for them."""
+        return min(self._pool.slots, max(MOST_SEATS, self._settings.pool.slots))
 
     def _seat(self, count: int) -> None:
         """Open calculators, or retire some of those that have no task."""
@@ -232,6 +237,11 @@ class Calculator(WorkerHost):
         """Complete all tasks whose runs have ended; of progress this dialogue says nothing."""
         for report in reports:
             self._complete(report)
+
+    def _return_runs(self, runs: Sequence[Held], reason: str) -> None:
+        for run in runs:
+            if (place := self._under_way.pop(run, None)) is not None:
+                self._give_back(place)
 
     def _complete(self, report: Report) -> None:
         place = self._under_way.get(Held(report.job_id, report.attempt))

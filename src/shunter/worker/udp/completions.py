@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from shunter.codec import is_sealed_text
 from shunter.model.document import NIL
 from shunter.model.job import ErrorKind, Failure
@@ -17,13 +19,17 @@ SHORTEST_CHARACTERS = 80
 def completion(task: PerformTask, report: Report) -> CompletedTask:
     """Write how a task ended, under the names that it came with."""
     if report.error is not None:
-        return failed(task, shown_failure(report.error))
-    nothing = report.result is None or report.result == NIL
-    return CompletedTask(
-        task_id=task.task_id,
-        attempt=task.attempt,
-        result=None if nothing else Packed(report.result or NIL),
-    )
+        completed = failed(task, shown_failure(report.error))
+    else:
+        nothing = report.result is None or report.result == NIL
+        completed = CompletedTask(
+            task_id=task.task_id,
+            attempt=task.attempt,
+            result=None if nothing else Packed(report.result or NIL),
+        )
+    if task.attempt is None or report.waited is None or report.ran is None:
+        return completed  # who sends no attempt is another's dispatcher, and expects no more
+    return replace(completed, waited=round(report.waited, 6), ran=round(report.ran, 6))
 
 
 def failed(task: PerformTask, message: str, *, most: int = MESSAGE_CHARACTERS) -> CompletedTask:
@@ -33,7 +39,12 @@ def failed(task: PerformTask, message: str, *, most: int = MESSAGE_CHARACTERS) -
 
 
 def smaller(task: PerformTask, completed: CompletedTask, reason: str) -> CompletedTask | None:
-    """Return what to send instead of a completion that no packet holds, while there is less."""
+    """Return what to send instead of a completion that no packet holds, while there is less.
+
+    How long it took is the first that is left out.
+    """
+    if completed.ran is not None:
+        return replace(completed, waited=None, ran=None)
     if completed.error is None:
         return failed(
             task, f"the result does not fit: {reason}; store it elsewhere and return its address"

@@ -36,6 +36,7 @@ from shunter.wire.messages import (
 from shunter.wire.pingpong import BrokerWatch
 from shunter.worker.host import HostSettings, WorkerHost
 from shunter.worker.pool.process_pool import ProcessPool
+from shunter.worker.pool.shared_pool import new_pool
 from shunter.worker.zmq.account import Account
 from shunter.worker.zmq.connection import Connection
 from shunter.worker.zmq.credits import Credits
@@ -70,7 +71,7 @@ class ZmqWorker(WorkerHost):
         app: App,
         settings: ZmqWorkerSettings,
         environment: Environment = REAL,
-        pool: Callable[..., ProcessPool] = ProcessPool,
+        pool: Callable[..., ProcessPool] = new_pool,
     ) -> None:
         super().__init__(app_spec, app, settings, environment, pool)
         self.kill_after = settings.lease.kill_within / 2
@@ -278,6 +279,9 @@ class ZmqWorker(WorkerHost):
         if origin.is_alive:
             return origin
         return next(self._fellows(origin), origin)
+
+    def _return_runs(self, runs: Sequence[Held], reason: str) -> None:
+        self._give_back(runs, reason)
 
     def _give_back(self, jobs: Sequence[Held], reason: str) -> None:
         for connection, mine in self._by_home(jobs):

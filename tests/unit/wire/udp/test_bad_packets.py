@@ -152,6 +152,8 @@ WRONG = [{}, [{}], [5], True, 1.5, "", "x" * 70_000, "\0", -(2**64), 2**64]
 RIGHT = {  # those of the above that a field happens to allow
     "error": ["", "\0"],
     "timeout": [1.5],
+    "waited": [1.5],
+    "ran": [1.5],
     "task_id": ["\0"],
 }
 
@@ -169,17 +171,18 @@ def examples(method: str) -> dict[str, Any]:
     return {"task_id": 5} | ({"status": status} if status else {})
 
 
-@pytest.mark.parametrize(
-    ("method", "field", "value"), [*wrong_fields()], ids=lambda value: repr(value)[:20]
-)
-def test_a_wrong_field_is_refused_by_name(method: str, field: str, value: Any) -> None:
-    fault = fault_in(written(method=method, params=examples(method) | {field: value}))
+@pytest.mark.parametrize("method", METHODS)
+def test_a_wrong_field_is_refused_by_name(method: str) -> None:
+    for which, field, value in wrong_fields():
+        if which != method:
+            continue
+        fault = fault_in(written(method=method, params=examples(method) | {field: value}))
 
-    assert (fault.reason, fault.field) == (R.FIELDS, f"params.{field}")
-    assert fault.transmission_id == 7
-    assert fault.message.startswith("found ")
-    assert "; send " in fault.message
-    assert len(str(fault)) < 400
+        assert (fault.reason, fault.field) == (R.FIELDS, f"params.{field}"), value
+        assert fault.transmission_id == 7
+        assert fault.message.startswith("found "), (field, value)
+        assert "; send " in fault.message, (field, value)
+        assert len(str(fault)) < 400
 
 
 @pytest.mark.parametrize("method", METHODS)

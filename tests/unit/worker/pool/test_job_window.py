@@ -134,3 +134,16 @@ def test_the_window_grows_with_the_slots_and_is_shut_without_any() -> None:
         limits.append(window.limit)
 
     assert limits == [1, 2, 60, 0]
+
+
+def test_as_many_are_sent_ahead_as_are_done_in_the_time_that_the_next_takes_to_come() -> None:
+    window = JobWindow(1000, ceiling=256)
+    assert window.ahead(0.05) == 0, "nothing is known yet"
+
+    window.ran(10, 1.0)
+    assert window.ahead(0.05) == 500
+    window.ran(1000, 100_000.0)
+    assert window.ahead(0.05) == 0
+    window = JobWindow(2, ceiling=256)
+    window.ran(10, 0.0)
+    assert window.ahead(0.05) == 256

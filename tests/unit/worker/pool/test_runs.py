@@ -156,8 +156,69 @@ def test_a_run_cancelled_in_the_queue_never_started() -> None:
     key = mine.add(job("a"), now=0.0)
     mine.cancel([Held("a", 1)])
 
-    mine.drop_unstarted(key)
+    mine.drop_unstarted(key, now=3.0)
 
     failure = Failure(ErrorKind.CANCELLED, "cancelled before it started")
     assert mine.take_output()[0][0].error == failure
     assert mine.stopping == {}
+
+
+def test_a_report_says_how_long_the_job_waited_here_and_how_long_it_ran() -> None:
+    mine = runs()
+    key = mine.add(job("a"), now=10.0)
+
+    mine.advance(key, 1, 2, begun=10.5)
+    mine.end(key, result=b"1", lasted=(10.5, 3.0))
+
+    reports, advances = mine.take_output()
+    assert (reports[0].waited, reports[0].ran) == (0.5, 3.0)
+    assert advances[0].waited == 0.5
+
+
+def test_a_run_cancelled_in_the_queue_has_only_waited() -> None:
+    mine = runs()
+    key = mine.add(job("a"), now=1.0)
+    mine.cancel([Held("a", 1)])
+
+    mine.drop_unstarted(key, now=3.0)
+
+    report = mine.take_output()[0][0]
+    assert (report.waited, report.ran) == (2.0, 0.0)
+
+
+def test_a_run_that_is_blamed_and_goes_on_is_forgiven_until_it_is_pushed() -> None:
+    mine = runs()
+    blamed, pushed, cancelled = (mine.add(job(name), now=0.0) for name in "abc")
+    mine.blame(blamed, "it blocked")
+    mine.blame(pushed, "it blocked")
+    mine.cancel([Held("c", 1)])
+    for now in (0.0, 1.0):
+        mine.pushes([pushed], now=now)
+
+    for key in (blamed, pushed, cancelled):
+        mine.forgive(key)
+
+    assert mine.stopping.keys() == {pushed, cancelled}
+
+
+def test_a_cancelled_run_is_not_also_blamed() -> None:
+    mine = runs()
+    key = mine.add(job("a"), now=0.0)
+    mine.cancel([Held("a", 1)])
+
+    mine.blame(key, "it blocked")
+
+    assert mine.stopping[key].kind is ErrorKind.CANCELLED
+
+
+def test_where_a_run_was_when_its_process_died_is_told() -> None:
+    mine = runs()
+    key = mine.add(job("a"), now=0.0)
+    mine.blame(key, "it blocked")
+    for now in (0.0, 1.0, 2.0):
+        mine.pushes([key], now=now)
+
+    mine.die(key, "killed", "said", traceback="line 3")
+
+    failure = Failure(ErrorKind.EXCEPTION, "it blocked", "line 3", "SIGKILL")
+    assert mine.take_output()[0][0].error == failure

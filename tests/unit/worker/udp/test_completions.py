@@ -102,3 +102,15 @@ def test_a_result_that_the_dispatcher_can_t_read_becomes_an_error_once() -> None
 
 def test_a_refusal_for_another_reason_is_final() -> None:
     assert after_refusal(TASK, CompletedTask(task_id=5), "stale", "another has it") is None
+
+
+def test_how_long_it_took_goes_along_and_is_the_first_to_be_left_out() -> None:
+    report = Report("task:5", 3, result=b"\x01", waited=0.1234567, ran=2.5)
+
+    completed = completion(TASK, report)
+
+    assert (completed.waited, completed.ran) == (0.123457, 2.5)
+    assert completion(PerformTask(task_id=5), report).ran is None
+    assert smaller(TASK, completed, "too large") == CompletedTask(
+        task_id=5, attempt=3, result=Packed(b"\x01")
+    )

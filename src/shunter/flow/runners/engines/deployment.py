@@ -35,6 +35,7 @@ from shunter.flow.runtime.plan import EdgePlan, FlowPlan, WorkerPlan
 from shunter.flow.runtime.report import LiveReport, StageReport
 from shunter.flow.runtime.sending import StageOutbox
 from shunter.model.key import CurvePair
+from shunter.net.connections import GLANCE_SECONDS
 
 IDLE_MILLISECONDS = 1
 LONGEST_IDLE_MILLISECONDS = 20
@@ -207,16 +208,18 @@ class Deployment:
         idle = IDLE_MILLISECONDS
         ended: set[str] = set()
         is_told = False
-        ticked = time.monotonic()
+        ticked = glanced = time.monotonic()
         while not self._is_stopping:
             while self._commands:
                 self._commands.popleft()()
             now = time.monotonic()
             moved = self._exchange(now)
+            if now - glanced > GLANCE_SECONDS:
+                glanced = now
+                for listening in self._listening:
+                    listening.look(now=now)
             if now - ticked > 0.2:
                 ticked = now
-                for listening in self._listening:
-                    listening.look()
                 for peer in self._peers.values():
                     peer.tick(now=now)
             if not assembly.is_done:

@@ -168,17 +168,17 @@ class Engine:
 
     def _watch_connections(self) -> None:
         now = time.monotonic()
-        if now - self._looked >= self._connections.look_seconds:
+        if self._connections.is_look_due(since=now - self._looked):
             self._looked = now
             self._connections.look(messages_ahead=REQUESTS_AHEAD)
 
     def _answer(self, peer: bytes, message: bytes) -> None:
         number = 0
         try:
+            request = messages.request(message)
+            number = request.id  # whoever asks hears a refusal as the answer to this
             if self._is_revoked:
                 raise FlowError(REVOKED)
-            request = messages.request(message)
-            number = request.id
             if isinstance(request, messages.Prepare):
                 self._deployer = peer
             if peer == self._deployer:

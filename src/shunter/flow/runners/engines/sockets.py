@@ -61,7 +61,7 @@ class InboxSocket:
         instructions: Collection[str],
         complain: Complain,
     ) -> None:
-        self._token = token
+        self._token, self._looked_at = token, 0.0
         self._end, self._complain = LinkEnd(inbox, codec.decode, instructions), complain
         self._peers: dict[str, bytes] = {}
         self.socket = context.socket(zmq.ROUTER)
@@ -95,9 +95,11 @@ class InboxSocket:
                 self._complain(f"an envelope was refused: {error}")
         return True
 
-    def look(self) -> None:
+    def look(self, *, now: float) -> None:
         """Cut off strangers that keep the connection open, or send messages without an end."""
-        self._connections.look(messages_ahead=RECEIVED_AHEAD)
+        if self._connections.is_look_due(since=now - self._looked_at):
+            self._looked_at = now
+            self._connections.look(messages_ahead=RECEIVED_AHEAD)
 
     def close(self) -> None:
         self._connections.close()

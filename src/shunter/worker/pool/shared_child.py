@@ -1,0 +1,298 @@
+"""The child process of an app whose jobs share children: many at a time on one event loop.
+
+Coroutines are tasks of the loop, plain functions have a thread each. A job whose type allows no
+company comes when nothing else is here, and is done as in any other child, while the loop stands
+still. Which jobs come is the parent's decision, and so is what to do about one that does not
+stop. Outcomes of one turn of the loop go to the parent together.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import contextvars
+import socket
+import threading
+from collections.abc import Mapping
+from functools import partial
+from time import monotonic
+from types import CoroutineType, FrameType
+
+from shunter.app import App
+from shunter.context import enter_context
+from shunter.model.job import ErrorKind, Failure
+from shunter.wire.messages import Assignment
+from shunter.worker.failures import failure_of
+from shunter.worker.pool import frames
+from shunter.worker.pool.child_lane import WORD_MARK, Word
+from shunter.worker.pool.child_queue import KEY, MESSAGE_BYTES, read_beside, read_job
+from shunter.worker.pool.coroutines import driven
+from shunter.worker.pool.executor import Call, Executor
+from shunter.worker.pool.interrupts import Interrupts
+from shunter.worker.pool.leftovers import end_leftovers, leave_twin
+from shunter.worker.pool.loop_watch import BlockingStep, LoopWatch, run_of
+from shunter.worker.pool.run_output import RunOutput, output_of_run
+from shunter.worker.pool.run_state import SharedRunState
+from shunter.worker.pool.run_threads import RunThreads
+from shunter.worker.pool.shared_run import SharedRun
+from shunter.worker.procfs import resident_megabytes
+from shunter.worker.run_seal import RunSeal
+
+LOOK_SECONDS = 0.1
+"""How often progress is passed on."""
+
+_WEIGH_EVERY_SECONDS = 0.25
+_READ_AT_ONCE = 128
+_ANCILLARY_BYTES = socket.CMSG_SPACE(4)
+
+_Alone = tuple[int, Assignment, bytes]
+
+
+class SharedChild:
+    """Serves until its lane ends."""
+
+    def __init__(
+        self,
+        app: App,
+        executor: Executor,
+        lane: socket.socket,
+        stream: socket.socket,
+        run_state: SharedRunState,
+        interrupts: Interrupts,
+        *,
+        log_limit: int,
+        max_megabytes: int | None,
+    ) -> None:
+        self._app, self._executor, self._lane, self._stream = app, executor, lane, stream
+        self._run_state, self._interrupts = run_state, interrupts
+        self._log_limit, self._max_megabytes = log_limit, max_megabytes
+        handlers = app.handlers()
+        self._most: Mapping[str, int] = {each.type: each.concurrency for each in handlers}
+        self._timed = {each.type for each in handlers if each.timeout is not None}
+        self._loop = executor.coroutines.loop
+        self._threads: RunThreads | None = None
+        self._runs: dict[int, SharedRun] = {}
+        self._noted: set[SharedRun] = set()
+        self._out: list[bytes] = []
+        self._sending = threading.Lock()
+        self._looking: asyncio.TimerHandle | None = None
+        self._weigh_at = 0.0
+        self._message = bytearray(MESSAGE_BYTES)
+        self._watch = LoopWatch(self._loop, on_blocked=self._say_blocked, on_freed=self._say_freed)
+        interrupts.run_of = _key_of
+
+    def serve(self) -> None:
+        """Do jobs until the parent sends no more."""
+        while (alone := self._loop.run_until_complete(self._serve_together())) is not None:
+            self._run_alone(*alone)
+        self._flush()
+
+    def close(self) -> None:
+        if self._threads is not None:
+            self._threads.close()
+
+    # ---- from the parent
+
+    async def _serve_together(self) -> _Alone | None:
+        """Take jobs until one comes that wants to be alone: return it, or None at the end."""
+        self._next: asyncio.Future[_Alone | None] = self._loop.create_future()
+        self._loop.add_reader(self._lane.fileno(), self._read)
+        return await self._next
+
+    def _read(self) -> None:
+        message = self._message
+        view = memoryview(message)
+        for _ in range(_READ_AT_ONCE):
+            try:
+                size, ancillary, _, _ = self._lane.recvmsg_into(
+                    [message], _ANCILLARY_BYTES, socket.MSG_CMSG_CLOEXEC | socket.MSG_DONTWAIT
+                )
+            except BlockingIOError:
+                return
+            if size == 0:
+                self._leave_loop(None)
+                return
+            key = KEY.unpack_from(message)[0]
+            if key & WORD_MARK:
+                self._hear(key ^ WORD_MARK, Word(message[KEY.size]))
+                continue
+            job = read_job(view[KEY.size : size])
+            payload = read_beside(ancillary[0][2]) if ancillary else job.payload
+            if self._most.get(job.type, 1) == 1:
+                self._leave_loop((key, job, payload))
+                return
+            self._begin(key, job, payload)
+
+    def _leave_loop(self, alone: _Alone | None) -> None:
+        self._loop.remove_reader(self._lane.fileno())
+        self._next.set_result(alone)
+
+    def _hear(self, key: int, word: Word) -> None:
+        run = self._runs.get(key)
+        if run is None:
+            return
+        self._say(frames.heard(key))
+        run.is_asked = True
+        if word is Word.TELL:
+            run.is_told = True
+        if run.task is not None:
+            if run.has_begun:
+                run.task.cancel()
+        elif word is Word.TELL and self._threads is not None:
+            self._threads.terminate(run)
+
+    # ---- runs that share
+
+    def _begin(self, key: int, job: Assignment, payload: bytes) -> None:
+        begun, seal = monotonic(), RunSeal(self._app, job.job_id, job.type)
+        output = RunOutput(self._log_limit)
+        run = SharedRun(key, job, seal, output, begun=begun, on_progress=self._noted.add)
+        self._runs[key] = run
+        self._watch.is_busy.set()
+        if self._looking is None:
+            self._looking = self._loop.call_later(LOOK_SECONDS, self._look)
+        if job.timeout is not None or job.type in self._timed:
+            self._say(frames.started(key, begun))
+        variables = contextvars.copy_context()
+        variables.run(_enter, run)
+        call = variables.run(self._executor.prepared, job, payload, run, seal)
+        if isinstance(call, Failure):
+            self._finish(run, call)
+        elif call[0].is_async:
+            run.task = self._loop.create_task(self._run_task(run, call), context=variables)
+        else:
+            self._start_thread(run, partial(variables.run, self._run_in_thread, run, call))
+
+    async def _run_task(self, run: SharedRun, call: Call) -> None:
+        function, args, kwargs = call
+        run.has_begun = True
+        try:
+            if run.is_asked:
+                raise asyncio.CancelledError("asked to stop before it began")
+            value = await driven(function.function(*args, **kwargs), run.take_word)
+        except BaseException as error:
+            if not self._executor.is_original:
+                leave_twin(error)
+            self._finish(run, run.seal.failure(failure_of(error)))
+            return
+        if not self._executor.is_original:
+            leave_twin()
+        self._finish(run, self._executor.result_of_run(run.job, value, run.seal))
+
+    def _start_thread(self, run: SharedRun, work: partial[None]) -> None:
+        if self._threads is None:
+            self._threads = RunThreads(max(self._most.values()))
+        self._threads.start(run, work)
+
+    def _run_in_thread(self, run: SharedRun, call: Call) -> None:
+        assert self._threads is not None
+        function, args, kwargs = call
+        outcome: bytes | Failure
+        # Two levels: Terminated may come in the inner `finally` too, and must not get past here.
+        try:
+            try:
+                value = function.function(*args, **kwargs)
+                if type(value) is CoroutineType:
+                    value = asyncio.run(value)
+            finally:
+                self._threads.ended()
+        except BaseException as error:
+            if not self._executor.is_original:
+                leave_twin(error)
+            outcome = run.seal.failure(failure_of(error))
+        else:
+            if not self._executor.is_original:
+                leave_twin()
+            outcome = self._executor.result_of_run(run.job, value, run.seal)
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits for this
+            self._loop.call_soon_threadsafe(self._finish, run, outcome)
+
+    def _finish(self, run: SharedRun, outcome: bytes | Failure) -> None:
+        run.has_ended = True
+        if self._runs.pop(run.key, None) is None:
+            return
+        if not self._runs:
+            self._watch.is_busy.clear()
+        self._noted.discard(run)
+        begun, seconds = run.begun, monotonic() - run.begun
+        log = run.output.text()
+        if log:
+            log = run.seal.log(log)
+        if run.noted is not None:
+            self._say(frames.progress(run.key, begun, *run.noted))
+        if isinstance(outcome, Failure):
+            self._say(frames.failed(run.key, begun, seconds, outcome, log))
+        else:
+            self._say(frames.result(run.key, begun, seconds, outcome, log))
+
+    # ---- a run that wants to be alone
+
+    def _run_alone(self, key: int, job: Assignment, payload: bytes) -> None:
+        self._flush()
+        begun = monotonic()
+        self._run_state.begin(key, begun)
+        self._executor.forget_output()
+        outcome = self._executor.run(key, job, payload, begun)
+        if self._run_state.key_to_stop == key and end_leftovers(begun):
+            outcome += frames.bare(frames.Mark.FULL)
+        self._send(outcome)
+        self._run_state.end()
+        self._weigh(monotonic())
+
+    # ---- to the parent
+
+    def _say(self, frame: bytes) -> None:
+        """Send this at the end of this turn of the loop."""
+        if not self._out:
+            self._loop.call_soon(self._flush)
+        self._out.append(frame)
+
+    def _flush(self) -> None:
+        if self._out:
+            out, self._out = self._out, []
+            self._send(b"".join(out))
+
+    def _send(self, data: bytes) -> None:
+        # A broken pipe says that the parent has gone; the kernel is about to say so too.
+        with self._sending, contextlib.suppress(BrokenPipeError):
+            self._stream.sendall(data)
+
+    def _look(self) -> None:
+        """Pass on progress, while there are runs."""
+        self._looking = None
+        while self._noted:
+            run = self._noted.pop()
+            if run.noted is not None and not run.has_ended:
+                self._say(frames.progress(run.key, run.begun, *run.noted))
+        self._weigh(monotonic())
+        if self._runs:
+            self._looking = self._loop.call_later(LOOK_SECONDS, self._look)
+
+    def _weigh(self, now: float) -> None:
+        if self._max_megabytes is not None and now >= self._weigh_at:
+            self._weigh_at = now + _WEIGH_EVERY_SECONDS
+            if resident_megabytes() > self._max_megabytes:
+                self._send(frames.bare(frames.Mark.FULL))
+
+    def _say_blocked(self, step: BlockingStep) -> None:
+        """Called by the watching thread."""
+        run = step.run if isinstance(step.run, SharedRun) else None
+        at = frames.BlockedAt(step.place, step.stack, "")
+        if run is not None:
+            said = run.seal.failure(Failure(ErrorKind.EXCEPTION, "", step.stack))
+            log = run.output.text()
+            at = frames.BlockedAt(step.place, said.traceback, run.seal.log(log) if log else "")
+        self._send(frames.blocked(0 if run is None else run.key, step.since, at))
+
+    def _say_freed(self) -> None:
+        self._send(frames.bare(frames.Mark.GOES_ON))
+
+
+def _enter(run: SharedRun) -> None:
+    enter_context(run)
+    output_of_run.set(run.output)
+
+
+def _key_of(frame: FrameType | None) -> int:
+    run = run_of(frame)  # none between two steps, where nothing may be raised
+    return run.key if isinstance(run, SharedRun) else 0
