@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections import Counter
 
 import pytest
 from msgspec.structs import replace
 
 from conformance.store.given import NOW, claim, job, jobs
+from shunter.errors import StoreError
 from shunter.model import lifecycle
 from shunter.model.job import Status
 from shunter.model.job_limits import JobLimits, Limit, Rate
@@ -238,3 +240,36 @@ def test_several_stores_together_never_exceed_a_rate(run, database, opened):
         return started
 
     assert 3 <= run(scene()) <= 6
+
+
+@pytest.mark.parametrize("is_done", [True, False], ids=["after", "before"])
+def test_a_claim_cut_off_anywhere_and_offered_again_takes_what_is_allowed_once(
+    run, databases, is_done
+):
+    limits = JobLimits(limit=Limit(2, by="tenant"), rate=Rate(10, per=10, by="tenant"))
+
+    async def scene(database, at):
+        store = database.store()
+        await store.open()
+        try:
+            await store.insert([*jobs(3, "b", keys={"tenant": "b"}), *of("a", 3, limits=limits)])
+            loss = database.lose(store, at=at, is_done=is_done)
+            batch = Batch(now=NOW, claims=[wish(limits)])
+            for _ in range(10):
+                with contextlib.suppress(StoreError):
+                    committed = await store.commit(batch)
+                    break
+            [due] = {float(it.document) for it in await store.records(RecordKind.RATE)}
+            counted = {it.lane: it.running for it in await store.lane_counts(limit=5)}
+            return sorted(names(committed.claimed[0])), due, counted, loss.have_happened
+        finally:
+            await store.close()
+
+    database, at, was_lost = databases(), 0, True
+    while was_lost:
+        claimed, due, counted, was_lost = run(scene(database, at))
+        assert claimed == ["a-0", "b-0"], f"write {at}"
+        assert due == NOW - 0.5 + 10.5 / 10
+        assert counted == {"tenant=a": 1, "tenant=b": 1}
+        database, at = databases(), at + 1
+    assert at >= 3, "too few writes were lost"
