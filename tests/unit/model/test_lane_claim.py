@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from shunter.model import lifecycle
+from shunter.model.job import Job
 from shunter.model.job_limits import JobLimits, Limit, Rate
 from shunter.model.lane_claim import (
     LANES_AT_ONCE,
+    LanePlace,
     LaneState,
     WaitingJob,
     choose,
     look_after,
     rotated,
 )
+from shunter.model.queueing import limit_place, total_place
 
 NOW = 1000.0
 
@@ -167,3 +172,22 @@ def test_whatever_is_taken_no_place_is_given_twice(
     assert len(set(numbers)) == len(numbers)
     assert not totals.intersection(numbers)
     assert len(totals) + len(numbers) <= max(total, len(totals))
+
+
+@pytest.mark.parametrize(
+    "queued_again",
+    [
+        lambda job: lifecycle.lost(job, 1, "gone", now=NOW, jitter=0.0, max_losses=5),
+        lambda job: lifecycle.returned(job, 1, "full", now=NOW),
+    ],
+)
+def test_a_job_that_is_queued_again_has_no_places(queued_again) -> None:
+    job = Job(id="j", type="t", created=NOW, updated=NOW, lane="tenant=a")
+    claimed = lifecycle.claimed(job, dispatcher_id="d", now=NOW)
+    occupying = lifecycle.occupying(claimed, LanePlace(1, 2))
+    run = lifecycle.started(occupying, lifecycle.WorkerSlot("w"), now=NOW)
+    assert (limit_place(run), total_place(run)) == ("t tenant=a 1", "t 2")
+
+    for again in (queued_again(run), lifecycle.released(occupying, now=NOW)):
+        assert again.execution.limit_place is again.execution.total_place is None
+        assert limit_place(again) is total_place(again) is None
