@@ -9,6 +9,7 @@ A claim whose answer was lost is repeated under the same stamp, and finds what i
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from functools import partial
 from zlib import crc32
@@ -91,8 +92,10 @@ class LaneClaiming:
         """Look at the lanes, and choose what is to start."""
         (job_type,) = self._claim.types
         now, wanted = self._claim.now, len(self._slots)
-        is_more = await lanes.sort(connection, job_type, self._limits)
-        state = await lanes.taken(connection, job_type, self._limits)
+        is_more, state = await asyncio.gather(
+            lanes.sort(connection, job_type, self._limits),
+            lanes.taken(connection, job_type, self._limits),
+        )
         revisions: dict[str, int] = {}
         heads: list[lanes.FrontJob] = []
         opened: list[lanes.FrontJob] = []

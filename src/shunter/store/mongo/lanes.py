@@ -39,42 +39,40 @@ async def sort(connection: MongoConnection, job_type: str, limits: JobLimits) ->
     ours = f"{limits.key}="
     strange = [{"$lt": ours}, {"$gte": f"{limits.key}>"}] if limits.key else [{"$gt": ""}]
     places = [unsorted, *({"type": job_type, "lane": lane, **WAITS} for lane in strange)]
-    is_more = False
-    for where in places:
-        query = connection.newest_jobs.find(where, {"keys": 1}).limit(SORTED_AT_ONCE)
-        found = await query.to_list()
-        is_more = is_more or len(found) == SORTED_AT_ONCE
-        field = "ready" if where is unsorted else "laned"
-        writes = [
-            UpdateOne(
-                {"_id": job["_id"], field: {"$gte": LOWEST}},
-                [
-                    {
-                        "$set": {
-                            "lane": {"$literal": limits.lane(job.get("keys") or {})},
-                            "laned": f"${field}",
-                        }
-                    },
-                    {"$unset": "ready"},
-                ],
-            )
-            for job in found
-        ]
-        if writes:
-            await connection.jobs.bulk_write(writes, ordered=False)
-    return is_more
+    newest = connection.newest_jobs
+    queries = [newest.find(where, {"keys": 1}).limit(SORTED_AT_ONCE) for where in places]
+    lists = await asyncio.gather(*(query.to_list() for query in queries))
+    writes = [
+        _into_lane(job, limits, "ready" if where is unsorted else "laned")
+        for where, found in zip(places, lists, strict=True)
+        for job in found
+    ]
+    if writes:
+        await connection.jobs.bulk_write(writes, ordered=False)
+    return any(len(found) == SORTED_AT_ONCE for found in lists)
+
+
+def _into_lane(job: Document, limits: JobLimits, field: str) -> UpdateOne:
+    """Put a job that waits into its lane; `field` has its rank."""
+    lane = {"$literal": limits.lane(job.get("keys") or {})}
+    moved: Document = {"$set": {"lane": lane, "laned": f"${field}"}}
+    waiting = {"_id": job["_id"], field: {"$gte": LOWEST}}
+    return UpdateOne(waiting, [moved, {"$unset": "ready"}])
 
 
 async def taken(connection: MongoConnection, job_type: str, limits: JobLimits) -> LaneState:
     """Read which places of a type are taken."""
     low, high = texts_between(job_type)
-    texts = {}
-    for field, number in (("limit_place", limits.per_key), ("total_place", limits.total)):
-        query = connection.newest_jobs.find(
-            {field: {"$gt": low, "$lt": high}}, {"_id": 0, field: 1}, batch_size=10_000
-        )
-        texts[field] = [] if number is None else [it[field] for it in await query.to_list()]
-    return LaneState.read(job_type, limits, texts["limit_place"], texts["total_place"])
+    wanted = {"limit_place": limits.per_key, "total_place": limits.total}
+
+    async def texts(field: str) -> list[str]:
+        if wanted[field] is None:
+            return []
+        between = {field: {"$gt": low, "$lt": high}}
+        query = connection.newest_jobs.find(between, {"_id": 0, field: 1}, batch_size=10_000)
+        return [found[field] for found in await query.to_list()]
+
+    return LaneState.read(job_type, limits, *await asyncio.gather(*map(texts, wanted)))
 
 
 def heads(job_type: str, bounds: Document, limit: int) -> list[Document]:
