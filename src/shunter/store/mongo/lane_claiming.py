@@ -1,9 +1,9 @@
 """One claim under limits.
 
 Jobs are chosen as `model.lane_claim` says, from what was read. Then tokens are taken from their
-buckets by compare-and-swap, and each job is written with its places by a statement of its own: of
-two claims that chose the same place the unique index refuses one, which looks again. A token whose
-job was lost to another claim is lost too: never more jobs start than the rate allows.
+buckets by compare-and-swap, and the jobs are written with their places: of two claims that chose
+the same place the unique index refuses one, which looks again. A token whose job was lost to another
+claim is lost too: never more jobs start than the rate allows.
 A claim whose answer was lost is repeated under the same stamp, and finds what it has taken.
 """
 
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 from zlib import crc32
 
@@ -18,13 +19,14 @@ from bson.raw_bson import RawBSONDocument
 from msgspec import Struct
 from msgspec.structs import replace
 from pymongo import UpdateOne
-from pymongo.errors import BulkWriteError
+from pymongo.errors import BulkWriteError, DuplicateKeyError
 
 from shunter.model.job import Dispatch, Job, Status
 from shunter.model.job_limits import JobLimits
 from shunter.model.lane_claim import (
     LANES_AT_ONCE,
     MOST_LOOKS,
+    SORTED_AT_ONCE,
     LaneChoice,
     LaneLook,
     LanePlace,
@@ -39,9 +41,9 @@ from shunter.model.record import Record, RecordKind
 from shunter.store.mongo import lanes, record_documents
 from shunter.store.mongo.blobs import Found, filled
 from shunter.store.mongo.connection import MongoConnection
-from shunter.store.mongo.documents import job_of, replacing
+from shunter.store.mongo.documents import Document, job_of, replacing
 from shunter.store.mongo.faults import duplicates
-from shunter.store.mongo.swapping import SEQ_AND_PAYLOAD
+from shunter.store.mongo.swapping import SEQ_AND_PAYLOAD, swap
 from shunter.store.port import Claim
 
 MOST_FRONTS = 32
@@ -92,16 +94,19 @@ class LaneClaiming:
         """Look at the lanes, and choose what is to start."""
         (job_type,) = self._claim.types
         now, wanted = self._claim.now, len(self._slots)
-        is_more, state = await asyncio.gather(
+        after = self._after
+        moved, state, heads = await asyncio.gather(
             lanes.sort(connection, job_type, self._limits),
             lanes.taken(connection, job_type, self._limits),
+            lanes.heads_after(connection, job_type, after),
         )
-        revisions: dict[str, int] = {}
-        heads: list[lanes.FrontJob] = []
-        opened: list[lanes.FrontJob] = []
-        after = self._after
-        for _ in range(MOST_LOOKS if state.total_room >= 1 else 0):
+        if moved:
             heads = await lanes.heads_after(connection, job_type, after)
+        revisions: dict[str, int] = {}
+        opened: list[lanes.FrontJob] = []
+        for look in range(MOST_LOOKS if state.total_room >= 1 else 0):
+            if look:
+                heads = await lanes.heads_after(connection, job_type, after)
             names = [head.lane for head in heads]
             await lanes.read_buckets(connection, job_type, state, names, revisions)
             opened = [head for head in heads if state.is_open(head.lane, now=now)]
@@ -109,11 +114,13 @@ class LaneClaiming:
                 break
             after = names[-1]
         deep = depth(len(opened), wanted) if len(opened) <= MOST_FRONTS else 1
-        if opened and deep > 1:
-            opened = await lanes.fronts(connection, job_type, [it.lane for it in opened], deep)
+        documents: dict[str, Document] | None = {} if len(opened) * deep <= wanted else None
+        if opened and (deep > 1 or documents is not None):
+            names = [head.lane for head in opened]
+            opened = await lanes.fronts(connection, job_type, names, deep, documents)
         chosen, choice = self._choose(state, opened, deep)
         self._rounds += 1
-        bid = await self._bid_for(connection, chosen)
+        bid = await self._bid_for(connection, chosen, documents)
         bid.buckets = [
             Record(
                 kind=RecordKind.RATE,
@@ -126,7 +133,7 @@ class LaneClaiming:
         last = list(bid.found.values())[-1][0].lane if bid.found else None
         names = [head.lane for head in heads]
         self.look = look_after(choice, state, names, last, now=now, before=self._after)
-        self.look = replace(self.look, is_more=self.look.is_more or is_more)
+        self.look = replace(self.look, is_more=self.look.is_more or moved >= SORTED_AT_ONCE)
         self._after = self.look.after
         return bid
 
@@ -148,13 +155,19 @@ class LaneClaiming:
         ids = {number: job_id for job_id, number in numbers.items()}
         return {ids[number]: place for number, place in choice.starts.items()}, choice
 
-    async def _bid_for(self, connection: MongoConnection, chosen: dict[str, LanePlace]) -> _LaneBid:
+    async def _bid_for(
+        self,
+        connection: MongoConnection,
+        chosen: dict[str, LanePlace],
+        by_id: dict[str, Document] | None,
+    ) -> _LaneBid:
         """Read the jobs that were chosen, and say what they are to become."""
         bid = _LaneBid(f"{self._stamp}.{self._rounds}")
         if not chosen:
             return bid
-        query = connection.newest_jobs.find({"_id": {"$in": list(chosen)}, **lanes.WAITS})
-        by_id = {document["_id"]: document for document in await query.to_list()}
+        if by_id is None:
+            query = connection.newest_jobs.find({"_id": {"$in": list(chosen)}, **lanes.WAITS})
+            by_id = {document["_id"]: document for document in await query.to_list()}
         dispatch = Dispatch(self._claim.dispatcher_id, self._claim.now, self._claim.expiry)
         room = self._room
         for job_id, place in chosen.items():
@@ -210,8 +223,24 @@ class LaneClaiming:
 
 
 async def _written(connection: MongoConnection, bid: _LaneBid) -> set[str]:
-    """Write the jobs that are still as they were seen; return those that stand as written here."""
+    """Write the jobs that are still as they were seen; return those that stand as written here.
+
+    By one statement; where a place is another job's already, by one for each.
+    """
+    if not bid.documents:
+        return set()
     kept = {**SEQ_AND_PAYLOAD, "result": "$result"}
+    seen = [bid.seen[job_id] for job_id in bid.documents]
+    as_seen = {"$eq": ["$stamp", {"$arrayElemAt": [{"$literal": seen}, "$$place"]}]}
+    with suppress(DuplicateKeyError):
+        return await swap(
+            connection,
+            bid.documents,
+            stamp=bid.stamp,
+            where=lanes.WAITS,
+            condition=as_seen,
+            kept=kept,
+        )
     writes = [
         UpdateOne(
             {"_id": job_id, "stamp": bid.seen[job_id], **lanes.WAITS},
@@ -219,8 +248,6 @@ async def _written(connection: MongoConnection, bid: _LaneBid) -> set[str]:
         )
         for job_id, document in bid.documents.items()
     ]
-    if not writes:
-        return set()
     try:
         await connection.jobs.bulk_write(writes, ordered=False)
     except BulkWriteError as error:

@@ -33,8 +33,8 @@ class FrontJob(Struct, frozen=True, order=True):
     priority: int
 
 
-async def sort(connection: MongoConnection, job_type: str, limits: JobLimits) -> bool:
-    """Put jobs into their lanes that are in none, or in another key's; True if there are more."""
+async def sort(connection: MongoConnection, job_type: str, limits: JobLimits) -> int:
+    """Put jobs into their lanes that are in none, or in another key's; return how many."""
     unsorted: Document = {"type": job_type, "ready": {"$gte": LOWEST}}
     ours = f"{limits.key}="
     strange = [{"$lt": ours}, {"$gte": f"{limits.key}>"}] if limits.key else [{"$gt": ""}]
@@ -49,7 +49,7 @@ async def sort(connection: MongoConnection, job_type: str, limits: JobLimits) ->
     ]
     if writes:
         await connection.jobs.bulk_write(writes, ordered=False)
-    return any(len(found) == SORTED_AT_ONCE for found in lists)
+    return len(writes)
 
 
 def _into_lane(job: Document, limits: JobLimits, field: str) -> UpdateOne:
@@ -104,17 +104,24 @@ async def heads_after(
 
 
 async def fronts(
-    connection: MongoConnection, job_type: str, lanes: Sequence[str], deep: int
+    connection: MongoConnection,
+    job_type: str,
+    lanes: Sequence[str],
+    deep: int,
+    documents: dict[str, Document] | None,
 ) -> list[FrontJob]:
-    """Return the first jobs of each of these lanes."""
+    """Return the first jobs of each of these lanes; all of them into `documents`, if there are."""
+    projection = _HEAD if documents is None else None
     queries = [
-        connection.newest_jobs.find({"type": job_type, "lane": lane, **WAITS}, _HEAD)
+        connection.newest_jobs.find({"type": job_type, "lane": lane, **WAITS}, projection)
         .sort([("laned", 1), ("seq", 1)])
         .limit(deep)
         for lane in lanes
     ]
     found = await asyncio.gather(*(query.to_list() for query in queries))
-    return [_seen(document) for documents in found for document in documents]
+    if documents is not None:
+        documents |= {document["_id"]: document for part in found for document in part}
+    return [_seen(document) for part in found for document in part]
 
 
 async def read_buckets(
