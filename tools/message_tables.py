@@ -20,8 +20,10 @@ from shunter.model.job_limits import JobLimits, Limit, Rate
 from shunter.model.limits_record import LaneCount, LimitsChange, TypeLimits
 from shunter.model.report import Advance, Held, Report
 from shunter.model.retry import Retry
+from shunter.model.schedule import ScheduleDraft, ScheduleTerms
 from shunter.model.submission import Receipt, Submission
-from shunter.model.worker import Handler
+from shunter.model.timing import Cron, Every
+from shunter.model.worker import DeclaredSchedule, Handler
 from shunter.wire import messages
 from shunter.wire.messages import Kind
 from shunter.wire.udp.methods import METHODS, Packed
@@ -46,10 +48,14 @@ WORKER_MESSAGES: tuple[tuple[Kind, str, type[Struct]], ...] = (
 CLIENT_MESSAGES: tuple[tuple[Kind, type[Struct], Kind, type[Struct]], ...] = (
     (Kind.SUBMIT, messages.Submit, Kind.ACCEPTED, messages.Accepted),
     (Kind.CANCEL, messages.Cancel, Kind.ACCEPTED, messages.Accepted),
+    (Kind.PAUSE, messages.PauseOrder, Kind.ACCEPTED, messages.Accepted),
+    (Kind.PAUSES, messages.Asked, Kind.PAUSES, messages.PausesListed),
     (Kind.FETCH, messages.Fetch, Kind.FETCH, messages.Fetched),
     (Kind.LIST, messages.JobsAsked, Kind.LIST, messages.JobsListed),
     (Kind.WORKERS, messages.Asked, Kind.WORKERS, messages.WorkersListed),
     (Kind.STATUS, messages.Asked, Kind.STATUS, messages.Standing),
+    (Kind.SCHEDULES, messages.SchedulesAsked, Kind.SCHEDULES, messages.SchedulesListed),
+    (Kind.SCHEDULE, messages.ScheduleOrder, Kind.SCHEDULES, messages.SchedulesListed),
     (Kind.LIMITS, messages.Asked, Kind.LIMITS, messages.LimitsShown),
     (Kind.SET_LIMITS, messages.SetLimits, Kind.SET_LIMITS, messages.LimitsShown),
 )
@@ -71,6 +77,11 @@ MAPS = (
     Retry,
     Failure,
     Callback,
+    DeclaredSchedule,
+    ScheduleTerms,
+    ScheduleDraft,
+    Cron,
+    Every,
     JobLimits,
     Limit,
     Rate,

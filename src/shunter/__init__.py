@@ -20,7 +20,7 @@ if TYPE_CHECKING:
         UdpClient,
     )
     from shunter.codec import Codec, CodecContext
-    from shunter.context import Context, Terminated
+    from shunter.context import Context, Fail, Snooze, Terminated
     from shunter.errors import (
         CodecError,
         DispatcherBusy,
@@ -32,6 +32,9 @@ if TYPE_CHECKING:
         JobRefused,
         NotPlaced,
         ResultTimeout,
+        ScheduleError,
+        ScheduleNotFound,
+        ScheduleRefused,
         ShunterError,
         StoreUnavailable,
         Unreachable,
@@ -41,6 +44,9 @@ if TYPE_CHECKING:
     from shunter.model.job import Job, Status
     from shunter.model.job_limits import Limit, Rate
     from shunter.model.retry import Retry
+    from shunter.model.schedule import Schedule
+    from shunter.model.timing import Cron, Every
+    from shunter.model.unique import Unique
 
 __version__ = "0.1.0"
 
@@ -55,7 +61,10 @@ __all__ = [
     "CodecContext",
     "CodecError",
     "Context",
+    "Cron",
     "DispatcherBusy",
+    "Every",
+    "Fail",
     "Flow",
     "FlowError",
     "Instruction",
@@ -71,12 +80,18 @@ __all__ = [
     "Rate",
     "ResultTimeout",
     "Retry",
+    "Schedule",
+    "ScheduleError",
+    "ScheduleNotFound",
+    "ScheduleRefused",
     "ShunterError",
+    "Snooze",
     "Status",
     "StoreUnavailable",
     "SubmittedJob",
     "Terminated",
     "UdpClient",
+    "Unique",
     "Unreachable",
 ]
 
@@ -92,7 +107,7 @@ _HOMES = {
         "UdpClient",
     ),
     "shunter.codec": ("Codec", "CodecContext"),
-    "shunter.context": ("Context", "Terminated"),
+    "shunter.context": ("Context", "Fail", "Snooze", "Terminated"),
     "shunter.errors": (
         "CodecError",
         "DispatcherBusy",
@@ -104,6 +119,9 @@ _HOMES = {
         "JobRefused",
         "NotPlaced",
         "ResultTimeout",
+        "ScheduleError",
+        "ScheduleNotFound",
+        "ScheduleRefused",
         "ShunterError",
         "StoreUnavailable",
         "Unreachable",
@@ -113,7 +131,14 @@ _HOMES = {
     "shunter.model.job": ("Job", "Status"),
     "shunter.model.job_limits": ("Limit", "Rate"),
     "shunter.model.retry": ("Retry",),
+    "shunter.model.schedule": ("Schedule",),
+    "shunter.model.timing": ("Cron", "Every"),
+    "shunter.model.unique": ("Unique",),
 }
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, "__version__"])
 
 
 def __getattr__(name: str) -> Any:

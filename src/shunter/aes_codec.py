@@ -66,6 +66,7 @@ class AesCodec:
         return self._current
 
     def encode(self, data: Buffer, context: CodecContext) -> bytearray:
+        """Return data encrypted with the newest key, for this context alone."""
         nonce = secrets.token_bytes(NONCE_BYTES)
         sealed = bytearray(NONCE_BYTES + len(data) + TAG_BYTES)
         sealed[:NONCE_BYTES] = nonce
@@ -75,6 +76,7 @@ class AesCodec:
         return sealed
 
     def decode(self, data: Buffer, context: CodecContext) -> bytes:
+        """Return what was encrypted, or raise a CodecError."""
         keys = self._keys.get(context.label)
         if keys is None:
             raise CodecError(

@@ -12,22 +12,35 @@ import importlib
 import importlib.util
 import inspect
 import sys
-from collections.abc import Callable
+import traceback
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Generic, ParamSpec, TypeVar, overload
 
 from msgspec.structs import replace
 
-from shunter.codec import Codec
+from shunter.codec import Codec, CodecContext, SealedField, seal
 from shunter.context import Context, Terminated
 from shunter.errors import AppError
+from shunter.handler.arounds import Around
+from shunter.handler.final_failure import FinalFailureHook
+from shunter.handler.injection import source_line
+from shunter.handler.setups import Setup
 from shunter.model.identity import NAME_RULE, is_name
 from shunter.model.job_limits import JobLimits, Limit, Rate, limit_faults
 from shunter.model.limits import concurrency_fault, option_faults
 from shunter.model.retry import Retry
-from shunter.model.worker import Handler
-from shunter.payload import Arguments, Parameters, payload_of, result_of
+from shunter.model.schedule import (
+    DEFAULT_CATCH_UP_SECONDS,
+    Overlap,
+    ScheduleTerms,
+    terms_faults,
+)
+from shunter.model.spelling import did_you_mean
+from shunter.model.timing import Timing
+from shunter.model.worker import DeclaredSchedule, Handler
+from shunter.payload import NOTHING, Arguments, Parameters, payload_of, result_of
 
 __all__ = [
     "App",
@@ -42,6 +55,8 @@ __all__ = [
     "result_of",
 ]
 
+NO_SCHEDULE = {"overlap": Overlap.SKIP, "catch_up": DEFAULT_CATCH_UP_SECONDS, "jitter": 0.0}
+
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -50,14 +65,19 @@ class JobFunction(Generic[P, R]):
     """A function that is also a type of job; calling it is a plain call, here and now."""
 
     def __init__(
-        self, function: Callable[P, R], handler: Handler, codec: Codec | None = None
+        self,
+        function: Callable[P, R],
+        handler: Handler,
+        codec: Codec | None = None,
+        retry: Retry | None = None,
     ) -> None:
         functools.update_wrapper(self, function)
         self.function = function
         self.handler = handler
         self.codec = codec
+        self.retry = retry
         self.is_async = inspect.iscoroutinefunction(function)
-        self._parameters = Parameters(handler.type, function)
+        self.provide(())
 
     @property
     def name(self) -> str:
@@ -70,26 +90,41 @@ class JobFunction(Generic[P, R]):
     def __repr__(self) -> str:
         return f"<job {self.name!r}: {self.function!r}>"
 
-    def arguments(self, payload: bytes, context: Context) -> Arguments:
+    def provide(self, types: Collection[Any]) -> None:
+        """Take parameters that are annotated with these types from setups, not from payloads."""
+        self._parameters = Parameters(self.handler.type, self.function, types)
+
+    def arguments(
+        self, payload: bytes, context: Context, resources: Mapping[Any, Any] = NOTHING
+    ) -> Arguments:
         """Read a payload as this function's arguments, or raise an AppError."""
-        return self._parameters.read(payload, context)
+        return self._parameters.read(payload, context, resources)
 
 
 class App:
     """A set of handlers, each the one function for its type of job.
 
     With a `codec`, arguments, results and all that handlers say are encoded between clients and
-    handlers; payloads that came without are refused, unless `accept_plain`.
+    handlers; payloads that came without are refused, unless `accept_plain`. A `version` is shown
+    with its workers and the jobs that they did, and all workers of one can be drained.
     """
 
-    def __init__(self, *, codec: Codec | None = None, accept_plain: bool = False) -> None:
+    def __init__(
+        self, *, codec: Codec | None = None, accept_plain: bool = False, version: str = ""
+    ) -> None:
+        if version and not (isinstance(version, str) and is_name(version)):
+            raise AppError(f"version={version!r} names no version; write {NAME_RULE}")
         if codec is not None and not isinstance(codec, Codec):
             raise AppError(
                 f"codec={type(codec).__name__} is no codec; a codec has label, encode and decode, "
                 "such as AesCodec"
             )
-        self.codec, self.accept_plain = codec, accept_plain
+        self.codec, self.accept_plain, self.version = codec, accept_plain, version
         self._functions: dict[str, JobFunction[..., Any]] = {}
+        self._provided: dict[Any, Setup] = {}
+        self.setups: list[Setup] = []
+        self.arounds: list[Around] = []
+        self.final_failure_hooks: list[FinalFailureHook] = []
 
     @overload
     def job(self, function: Callable[P, R], /) -> JobFunction[P, R]: ...
@@ -105,7 +140,12 @@ class App:
         timeout: float | None = None,
         priority: int = 0,
         retry: Retry | None = None,
+        effects: str | None = None,
         concurrency: int = 1,
+        schedule: Timing | None = None,
+        overlap: str = Overlap.SKIP,
+        catch_up: float = DEFAULT_CATCH_UP_SECONDS,
+        jitter: float = 0.0,
         limit: Limit | None = None,
         rate: Rate | None = None,
         fair: str = "",
@@ -121,16 +161,24 @@ class App:
         timeout: float | None = None,
         priority: int = 0,
         retry: Retry | None = None,
+        effects: str | None = None,
         concurrency: int = 1,
+        schedule: Timing | None = None,
+        overlap: str = Overlap.SKIP,
+        catch_up: float = DEFAULT_CATCH_UP_SECONDS,
+        jitter: float = 0.0,
         limit: Limit | None = None,
         rate: Rate | None = None,
         fair: str = "",
     ) -> Any:
         """Declare a handler, as `@app.job` or `@app.job(...)`.
 
-        `retries` is the limit of `retry`; what a job itself brings along goes before both.
+        `retries` is the limit of `retry`; what a job itself brings along goes before both. With
+        `effects="at_most_once"` a run that is lost is not repeated: the job ends as lost.
         `concurrency` is how many jobs may be in one process of a worker while one of these is: an
-        `async def` shares the process's event loop, a plain function has a thread of its own.
+        `async def` shares the process's event loop, a plain function has a thread of its own. With
+        a `schedule`, Cron(...) or Every(...), jobs without arguments are made by themselves, and
+        `overlap`, `catch_up` and `jitter` say how; the schedule has the handler's name.
         `limit` says how many of these jobs run at once and `rate` how many start in a while, on
         all workers together; `fair` is the key by whose values waiting jobs take turns.
         """
@@ -139,28 +187,101 @@ class App:
             if isinstance(function, JobFunction):
                 function = function.function
             type_name = self._new_name(function, name)
+            if retry is not None and not isinstance(retry, Retry):
+                raise AppError(
+                    f"handler {type_name!r}: retry: found {retry!r}; write retries={retry!r}, or "
+                    f"retry=Retry(limit=...)"
+                )
             policy = retry if retries is None else replace(retry or Retry(), limit=retries)
             limits = _declared_limits(limit, rate, fair, where=_where(function, type_name))
             handler = Handler(
                 type_name,
                 priority=priority,
                 timeout=timeout,
-                retry=policy,
+                retry=None if policy is None else policy.without_classes,
+                effects=effects,
                 concurrency=concurrency,
                 limits=limits,
             )
-            _check_options(handler)
-            declared = JobFunction(function, handler, self.codec)
+            _check_options(handler, policy, function)
+            how = {"overlap": overlap, "catch_up": catch_up, "jitter": jitter}
+            if schedule is not None:
+                terms = _checked_terms(type_name, function, schedule, how, self._provided)
+                handler = replace(handler, schedule=DeclaredSchedule(terms))
+            elif how != NO_SCHEDULE:
+                raise AppError(
+                    f"{_named(type_name, function)}: overlap, catch_up and jitter belong to a "
+                    "schedule; pass schedule=Cron(...) or Every(...), or leave them out"
+                )
+            declared = JobFunction(function, handler, self.codec, policy)
+            if self._provided:
+                declared.provide(self._provided)
             if fault := concurrency_fault(concurrency, is_async=declared.is_async):
-                raise AppError(f"handler {type_name!r}{_place_of(function)}: concurrency: {fault}")
+                raise AppError(f"{_named(type_name, function)}: concurrency: {fault}")
             self._functions[type_name] = declared
             return declared
 
         return declare if function is None else declare(function)
 
+    def setup(self, function: Callable[P, R], /) -> Callable[P, R]:
+        """Declare what each of a worker's processes opens before its first job, and closes at last.
+
+        `function` yields once, or returns a context manager, and is annotated with what that gives,
+        such as `Iterator[Database]`. A handler's parameter with that annotation receives it.
+        """
+        setup = Setup(function, self._provided)
+        self.setups.append(setup)
+        if setup.provides is not None:
+            self._provided[setup.provides] = setup
+            for declared in self._functions.values():
+                declared.provide(self._provided)
+        return function
+
+    def around(self, function: Callable[P, R], /) -> Callable[P, R]:
+        """Declare what is done around each call of a handler; the first is the outermost.
+
+        `function` is a generator, plain or async, and yields once, which gives it what the handler
+        returned, or raises what that raised. Parameters are filled in by annotation: `Context`,
+        and what setups yield.
+        """
+        self.arounds.append(Around(function, self._provided))
+        return function
+
+    def on_final_failure(self, function: Callable[P, R], /) -> Callable[P, R]:
+        """Declare what is called when a handler has raised and its job is not tried again.
+
+        Parameters are filled in by annotation: `Context`, `BaseException`, and what setups yield.
+        """
+        self.final_failure_hooks.append(FinalFailureHook(function, self._provided))
+        return function
+
     def handlers(self) -> tuple[Handler, ...]:
         """Return what this app can do, in the order of declaration."""
         return tuple(function.handler for function in self._functions.values())
+
+    def declared_handlers(self, started: float) -> tuple[Handler, ...]:
+        """Return the same for dispatchers, with what jobs of schedules bring along.
+
+        `started` is when the worker's process began.
+        """
+        return tuple(
+            handler
+            if handler.schedule is None
+            else replace(
+                handler,
+                schedule=replace(
+                    handler.schedule, payload=self._empty_call(handler.type), started=started
+                ),
+            )
+            for handler in self.handlers()
+        )
+
+    def _empty_call(self, job_type: str) -> bytes:
+        """Return the payload of a call without arguments, sealed for any job of the type."""
+        payload = payload_of()
+        if self.codec is None:
+            return payload
+        return seal(self.codec, payload, CodecContext(SealedField.PAYLOAD, "", job_type))
 
     def find(self, job_type: str) -> JobFunction[..., Any]:
         """Return the function for this type, or raise an AppError that lists what there is."""
@@ -170,7 +291,17 @@ class App:
             known = ", ".join(sorted(self._functions)) or "none at all"
             raise AppError(
                 f"no handler for jobs of type {job_type!r}; this app has: {known}"
+                + did_you_mean(job_type, self._functions)
             ) from None
+
+    def only(self, types: Sequence[str]) -> App:
+        """Return an app that does only these types, or raise an AppError that lists what there is.
+
+        `shunter worker --types` serves it.
+        """
+        some = App(codec=self.codec, accept_plain=self.accept_plain, version=self.version)
+        some._functions = {job_type: self.find(job_type) for job_type in dict.fromkeys(types)}
+        return some
 
     def run(self, job_type: str, payload: bytes, context: Context) -> Any:
         """Do one job: return what its function returns, which for `async def` is awaitable."""
@@ -204,11 +335,39 @@ def _place_of(function: Callable[..., Any]) -> str:
     return f" ({code.co_filename}:{code.co_firstlineno})" if code is not None else ""
 
 
-def _check_options(handler: Handler) -> None:
+def _check_options(handler: Handler, retry: Retry | None, function: Callable[..., Any]) -> None:
     for field, reason in option_faults(
-        priority=handler.priority, timeout=handler.timeout, retry=handler.retry
+        priority=handler.priority,
+        timeout=handler.timeout,
+        retry=retry,
+        effects=handler.effects,
     ):
-        raise AppError(f"handler {handler.type!r}: {field}: {reason}")
+        raise AppError(f"handler {handler.type!r} ({source_line(function)}): {field}: {reason}")
+
+
+def _checked_terms(
+    job_type: str,
+    function: Callable[..., Any],
+    timing: Timing,
+    how: dict[str, Any],
+    provided: Collection[Any],
+) -> ScheduleTerms:
+    """Return the terms of a schedule, or raise an AppError that names the handler and its line."""
+    terms = ScheduleTerms(timing=timing, **how)
+    for field, reason in terms_faults(terms):
+        raise AppError(f"{_named(job_type, function)}: schedule: {field}: {reason}")
+    if needed := Parameters(job_type, function, provided).required:
+        raise AppError(
+            f"{_named(job_type, function)}: schedule: its jobs come without arguments, and "
+            f"{', '.join(needed)} would be missing; give defaults, or have a client put a "
+            "schedule with arguments: client.schedules.put"
+        )
+    return replace(terms, overlap=Overlap(terms.overlap))
+
+
+def _named(job_type: str, function: Callable[..., Any]) -> str:
+    """Name a handler and its line."""
+    return f"handler {job_type!r}{_place_of(function)}"
 
 
 def _declared_limits(
@@ -290,7 +449,23 @@ def _import_file(path: Path) -> ModuleType:
 
 
 def _import_failed(place: str, error: BaseException) -> AppError:
-    return AppError(f"importing {place} raised {type(error).__name__}: {error}; correct it there")
+    line = _line_of(error)
+    where = f" at {line}" if line else ""
+    return AppError(
+        f"importing {place} raised {type(error).__name__}: {error}{where}; correct it there"
+    )
+
+
+def _line_of(error: BaseException) -> str:
+    """Return file and line that raised while a module was imported: the innermost of the user's."""
+    if isinstance(error, SyntaxError) and error.filename:
+        return f"{error.filename}:{error.lineno}"
+    frames = [
+        frame
+        for frame in traceback.extract_tb(error.__traceback__)
+        if frame.filename != __file__ and not frame.filename.startswith("<frozen")
+    ]
+    return f"{frames[-1].filename}:{frames[-1].lineno}" if frames else ""
 
 
 def _put_on_path(folder: Path) -> None:

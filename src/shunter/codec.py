@@ -21,10 +21,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from shunter.errors import CodecError
+from shunter.model.document import FIXED_EXTENSIONS, SEALED_EXTENSION, sealed_data_at
 from shunter.model.identity import NAME_RULE, is_name
-
-EXTENSION = 0x53
-"""The code of msgpack's extension that is a sealed document."""
 
 FORMAT = 1
 
@@ -72,11 +70,17 @@ class Codec(Protocol):
     """
 
     @property
-    def label(self) -> str: ...
+    def label(self) -> str:
+        """What is shown beside the data: the name of the key, as a rule."""
+        ...
 
-    def encode(self, data: Buffer, context: CodecContext) -> Buffer: ...
+    def encode(self, data: Buffer, context: CodecContext) -> Buffer:
+        """Return data as it is to be sent and stored."""
+        ...
 
-    def decode(self, data: Buffer, context: CodecContext) -> Buffer: ...
+    def decode(self, data: Buffer, context: CodecContext) -> Buffer:
+        """Return what was encoded for this context, or raise a CodecError."""
+        ...
 
 
 class _Envelope(NamedTuple):
@@ -100,7 +104,7 @@ def open_document(codec: Codec, document: bytes, context: CodecContext) -> bytes
 
 def is_sealed(document: bytes) -> bool:
     """True if a document is a sealed one."""
-    return _data_at(document) is not None
+    return sealed_data_at(document) is not None
 
 
 def label_of(document: bytes) -> str:
@@ -177,31 +181,19 @@ def _opened(codec: Codec, envelope: _Envelope, context: CodecContext) -> Buffer:
 def _extension(parts: list[Buffer]) -> list[Buffer]:
     """Put msgpack's head before the data of an extension, as msgspec would write it."""
     size = sum(map(len, parts))
-    if size in _FIXED:
-        head = bytes([_FIXED[size], EXTENSION])
+    if size in FIXED_EXTENSIONS:
+        head = bytes([FIXED_EXTENSIONS[size], SEALED_EXTENSION])
     elif size < 1 << 8:
-        head = bytes([0xC7, size, EXTENSION])
+        head = bytes([0xC7, size, SEALED_EXTENSION])
     elif size < 1 << 16:
-        head = b"\xc8" + size.to_bytes(2) + bytes([EXTENSION])
+        head = b"\xc8" + size.to_bytes(2) + bytes([SEALED_EXTENSION])
     else:
-        head = b"\xc9" + size.to_bytes(4) + bytes([EXTENSION])
+        head = b"\xc9" + size.to_bytes(4) + bytes([SEALED_EXTENSION])
     return [head, *parts]
 
 
-_FIXED = {1: 0xD4, 2: 0xD5, 4: 0xD6, 8: 0xD7, 16: 0xD8}
-_SIZE_BYTES = {0xC7: 1, 0xC8: 2, 0xC9: 4, **dict.fromkeys(_FIXED.values(), 0)}
-
-
-def _data_at(document: bytes) -> int | None:
-    """Return where the data of a sealed document begins, None of any other document."""
-    size_bytes = _SIZE_BYTES.get(document[0]) if document else None
-    if size_bytes is None or len(document) < size_bytes + 2:
-        return None
-    return size_bytes + 2 if document[size_bytes + 1] == EXTENSION else None
-
-
 def _extension_data(document: bytes) -> memoryview:
-    start = _data_at(document)
+    start = sealed_data_at(document)
     if start is None:
         raise CodecError("this is not a sealed document; seal it, or open it without a codec")
     return memoryview(document)[start:]

@@ -12,6 +12,10 @@
     ├── Forbidden                a key may not do what was asked with it
     ├── KeyRefused               a key can't be made or revoked          (the user's fault)
     ├── LimitsRefused            a type's limits can't be changed so     (the user's fault)
+    ├── PauseRefused             this can't be held back, or let go on   (the user's fault)
+    ├── ScheduleError            about one schedule
+    │   ├── ScheduleRefused      it can't be so                          (the user's fault)
+    │   └── ScheduleNotFound
     ├── StoreError               the store can't do what was asked
     ├── StagingError             a result can't be staged or published so (the user's fault)
     │   └── Superseded           another attempt has taken over what this one staged
@@ -134,6 +138,37 @@ class LimitsRefused(ShunterError):
     def __init__(self, job_type: str, field: str, reason: str) -> None:
         super().__init__(f"limits of {job_type}: {field}: {reason}")
         self.job_type, self.field, self.reason = job_type, field, reason
+
+
+class PauseRefused(ShunterError):
+    """This can't be held back, or is not held back."""
+
+    def __init__(self, target: str, name: str, message: str) -> None:
+        super().__init__(f"{target} {name!r}: {message}")
+        self.target, self.name, self.reason = target, name, message
+
+
+class ScheduleError(ShunterError):
+    """Something about one schedule."""
+
+    def __init__(self, name: str, message: str) -> None:
+        super().__init__(f"schedule {name!r}: {message}")
+        self.name = name
+
+
+class ScheduleRefused(ScheduleError):
+    """A schedule can't be so; `field` names what is wrong, `reason` what to send instead."""
+
+    def __init__(self, name: str, field: str, reason: str) -> None:
+        super().__init__(name[:64], f"{field}: {reason}")
+        self.field, self.reason = field, reason
+
+
+class ScheduleNotFound(ScheduleError):
+    """There is no schedule of that name, or it is another namespace's."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name[:128], "there is none; `shunter schedule ls` lists all")
 
 
 class StoreError(ShunterError):
@@ -290,6 +325,7 @@ class JobCancelled(JobError):
 class ResultTimeout(JobError, TimeoutError):
     """The job did not end in the time the caller gave it; it goes on regardless."""
 
-    def __init__(self, job_id: str, waited: float) -> None:
-        super().__init__(job_id, f"no result within {waited:g} s; it goes on, ask again later")
-        self.waited = waited
+    def __init__(self, job_id: str, waited: float, hint: str = "") -> None:
+        fact = f"no result within {waited:g} s; it goes on, ask again later"
+        super().__init__(job_id, f"{fact}; {hint}" if hint else fact)
+        self.waited, self.hint = waited, hint

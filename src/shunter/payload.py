@@ -11,7 +11,7 @@ from __future__ import annotations
 import inspect
 import re
 import reprlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, NoReturn, get_type_hints
 
 import msgspec
@@ -28,6 +28,8 @@ _AT = re.compile(r" - at `\$\.(?P<path>.+)`\Z")
 _MISSING = re.compile(r"missing required field `(?P<name>.+)`")
 _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _NO_ARGUMENTS = b"\x80"
+
+NOTHING: Mapping[Any, Any] = {}
 
 Arguments = tuple[list[Any], dict[str, Any]]
 
@@ -63,11 +65,13 @@ class Parameters:
     taken apart by hand, to be bound as Python binds a call, or refused with a precise reason.
     """
 
-    def __init__(self, handler: str, function: Callable[..., Any]) -> None:
+    def __init__(
+        self, handler: str, function: Callable[..., Any], provided: Collection[Any] = ()
+    ) -> None:
         self._handler = handler
         hints = self._hints(function)
-        self._context_at: int | None = None
-        self._context_name: str | None = None
+        self._injected_at: list[tuple[int, Any]] = []
+        self._injected_names: dict[str, Any] = {}
         self._positional: list[str] = []
         self._named: list[str] = []
         self._only_positional: list[str] = []
@@ -76,8 +80,8 @@ class Parameters:
         fields: list[tuple[Any, ...]] = []
         for name, parameter in inspect.signature(function).parameters.items():
             annotation = hints.get(name, Any)
-            if annotation is Context:
-                self._take_context(name, parameter)
+            if annotation is Context or annotation in provided:
+                self._inject(name, parameter, annotation)
             elif parameter.kind is parameter.VAR_POSITIONAL:
                 self._spill = self._decoder(list[annotation])  # type: ignore[valid-type]
             elif parameter.kind is parameter.VAR_KEYWORD:
@@ -90,14 +94,20 @@ class Parameters:
                     self._positional.append(name)
                 if parameter.kind is parameter.POSITIONAL_ONLY:
                     self._only_positional.append(name)
+        self.required = [name for name, _, *default in fields if not default]
         self._by_name = self._decoder(_struct(fields, by_order=False))
         self._by_order: msgspec.msgpack.Decoder[Any] | None = None
         if not self._named and self._spill is None:
             self._by_order = self._decoder(_struct(fields, by_order=True))
         self._is_open = self._extra is not None or bool(self._only_positional)
 
-    def read(self, payload: bytes, context: Context) -> Arguments:
-        """Return what to call the handler with, or raise an AppError."""
+    def read(
+        self, payload: bytes, context: Context, resources: Mapping[Any, Any] = NOTHING
+    ) -> Arguments:
+        """Return what to call the handler with, or raise an AppError.
+
+        `resources` has, by type, what is not in the payload.
+        """
         values = self._read_at_once(payload)
         spilled: list[Any] = []
         extra: dict[str, Any] = {}
@@ -107,10 +117,10 @@ class Parameters:
             split = len(self._positional)
             extra.update(zip(self._named, values[split:], strict=True))
             del values[split:]
-        if self._context_at is not None:
-            values.insert(self._context_at, context)
-        elif self._context_name is not None:
-            extra[self._context_name] = context
+        for at, kind in self._injected_at:
+            values.insert(at, context if kind is Context else self._resource(kind, resources))
+        for name, kind in self._injected_names.items():
+            extra[name] = context if kind is Context else self._resource(kind, resources)
         if spilled:
             values += spilled
         return values, extra
@@ -199,15 +209,23 @@ class Parameters:
     def _refuse(self, reason: str) -> NoReturn:
         raise AppError(f"handler {self._handler!r}: {reason}")
 
-    def _take_context(self, name: str, parameter: inspect.Parameter) -> None:
-        if self._context_at is not None or self._context_name is not None:
-            self._refuse(f"{name!r} is a second Context; one is enough")
+    def _inject(self, name: str, parameter: inspect.Parameter, kind: Any) -> None:
+        """Note a parameter that nobody sends: the context, or what a setup yields."""
+        shown = getattr(kind, "__name__", str(kind))
+        if kind in self._injected_names.values() or kind in dict(self._injected_at).values():
+            self._refuse(f"{name!r} is a second {shown}; one is enough")
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
-            self._refuse(f"{parameter} can't be the Context; give it a parameter of its own")
+            self._refuse(f"{parameter} can't be the {shown}; give it a parameter of its own")
         if parameter.kind is parameter.KEYWORD_ONLY:
-            self._context_name = name
+            self._injected_names[name] = kind
         else:
-            self._context_at = len(self._positional)
+            self._injected_at.append((len(self._positional) + len(self._injected_at), kind))
+
+    def _resource(self, kind: Any, resources: Mapping[Any, Any]) -> Any:
+        if kind not in resources:
+            shown = getattr(kind, "__name__", str(kind))
+            self._refuse(f"it wants {shown}, and no setup is open that yields it")
+        return resources[kind]
 
     def _hints(self, function: Callable[..., Any]) -> dict[str, Any]:
         try:

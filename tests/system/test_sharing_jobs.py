@@ -61,9 +61,10 @@ def test_neighbours_of_a_run_that_had_to_be_killed_run_again(
     until(lambda: client.job(deaf.id).status is Status.CANCELLED)
     for job in naps:
         record = client.job(job.id)
+        # One that then waits too long for the new process is given back once more.
         assert {past.outcome for past in record.history} == {outcome}
         assert record.losses == (outcome == "lost")
-        assert deaf.id in record.history[0].message
+        assert any(deaf.id in past.message for past in record.history)
     assert overlaps(yard.witness) == []
 
 

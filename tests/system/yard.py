@@ -268,7 +268,7 @@ class Yard:
         app: str = WITNESS_APP,
         **settings: Any,
     ) -> Process:
-        """Start a worker of the witness app under the lease of its first dispatcher."""
+        """Start a worker, mostly of the witness app, under the lease of its first dispatcher."""
         self._count += 1
         name = f"worker-{self._count}"
         lease = {k: v for k, v in stations[0].settings.items() if k.startswith("lease.")}
@@ -320,6 +320,10 @@ class Yard:
         """Run a command to its end."""
         where = ["--dispatcher", station.frontend] if station else []
         return fork_server.run([*words, *where], folder=self.folder, within=PATIENCE)
+
+    def processes(self, name: str) -> list[Process]:
+        """Return the processes that run, whose names begin so."""
+        return [it for it in self._processes if it.name.startswith(name) and it.is_alive]
 
     def close(self) -> None:
         """End everything; what crashed by itself is a failure of the test."""

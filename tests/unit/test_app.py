@@ -258,6 +258,34 @@ def test_a_signature_that_cannot_be_served_is_refused_when_declared(
         App().job(names["work"])
 
 
+def test_a_number_for_a_retry_policy_is_refused_with_what_to_write() -> None:
+    app = App()
+
+    with pytest.raises(AppError, match=r"handler 'f': retry: found 3; write retries=3"):
+
+        @app.job(retry=3)  # type: ignore[arg-type]
+        def f() -> None: ...
+
+
+def test_a_worker_may_serve_some_types_only() -> None:
+    app = App(version="1.2")
+    app.job(name="one")(lambda: 1)
+    app.job(name="two")(lambda: 2)
+
+    some = app.only(["two"])
+
+    assert [handler.type for handler in some.handlers()] == ["two"]
+    assert (some.version, len(app.handlers())) == ("1.2", 2)
+    with pytest.raises(AppError, match="this app has: one, two; did you mean 'two'"):
+        app.only(["tow"])
+
+
+@pytest.mark.parametrize("version", ["no spaces", 3, "x" * 200])
+def test_a_version_is_a_name(version: str) -> None:
+    with pytest.raises(AppError, match="names no version"):
+        App(version=version)
+
+
 @pytest.mark.parametrize("concurrency", [0, -1, True, 1.5, "2", None, 10_001])
 def test_a_concurrency_that_can_t_be_is_refused_with_the_handler_and_its_line(
     concurrency: Any,

@@ -28,6 +28,7 @@ LAYERS = {
     "net": ("errors", "model", "wire", "net"),
     "refusal_log": (),
     "shown_text": (),
+    "tracing": ("app", "wire.messages"),  # for annotations
     "private_folder": ("errors",),
     "secret_file": ("errors", "model", "settings", "key_file", "wire"),
     "key_file": ("errors", "model"),
@@ -36,7 +37,8 @@ LAYERS = {
     "codec": ("errors", "model"),
     "aes_codec": ("errors", "model", "codec"),
     "payload": ("errors", "model", "context"),
-    "app": ("errors", "model", "wire", "context", "codec", "payload"),
+    "handler": ("errors", "model", "context", "handler"),
+    "app": ("errors", "model", "wire", "context", "codec", "payload", "handler"),
     "rerun": ("errors", "context", "rerun"),
     "flow": (
         "errors", "model", "store", "shown_text", "context", "codec", "payload", "app", "rerun",
@@ -61,14 +63,12 @@ LAYERS = {
     "flow.runners": (
         "errors", "flow.graph", "flow.runtime", "flow.sources", "flow.sinks", "flow.runners",
         "flow.arrow", "flow.location", "flow.manifest", "flow.loading", "private_folder",
-        "net.connections", "net.unsent_bytes",
-        "key_file", "model.key", "net.curve",
+        "net.connections", "net.unsent_bytes", "key_file", "model.key", "net.curve",
     ),
     "flow.runners.local": (
         "errors", "flow.graph", "flow.runtime", "flow.sources", "flow.sinks",
         "flow.runners.assembly", "flow.runners.checkpoint_stores", "flow.runners.port",
-        "flow.runners.shared_outputs",
-        "flow.arrow", "flow.location", "flow.manifest",
+        "flow.runners.shared_outputs", "flow.arrow", "flow.location", "flow.manifest",
     ),
     "flow.loading": ("errors", "flow.graph"),
     "reporting": ("errors", "codec", "flow", "rerun", "reporting"),
@@ -79,15 +79,16 @@ LAYERS = {
     ),
     "worker": (
         "errors", "model", "settings", "key_file", "wire", "net", "refusal_log", "context", "codec",
-        "payload", "app", "worker",
+        "payload", "handler", "app", "tracing", "worker",
     ),
     "client": (
         "errors", "model", "key_file", "wire", "net", "context", "codec", "payload", "app",
-        "client",
+        "tracing", "client",
     ),
     "testing": (
         "errors", "model", "settings", "settings_sources", "wire", "net", "store", "context",
-        "codec", "payload", "app", "flow", "dispatch", "gateway", "worker", "client", "testing",
+        "codec", "payload", "handler", "app", "flow", "dispatch", "gateway", "worker", "client",
+        "testing",
     ),
     "cli": (
         "errors", "model", "settings", "settings_sources", "secret_file", "key_file",
@@ -112,27 +113,16 @@ IMPURE = IO | {
     "shunter.settings_sources", "structlog", "time", "uuid",
 }  # fmt: skip
 
+PURE_DISPATCH = (
+    "alarm_clock", "arrivals", "callback_places", "callbacks", "effects", "intake", "limit_book",
+    "membership", "placement", "plan", "planner", "roster", "rules", "settlement", "sharing",
+    "state", "timetable", "turn", "verdict", "view",
+)  # fmt: skip
+
 FORBIDDEN = {
     "model": IMPURE,
     "wire": IMPURE,
-    "dispatch.callback_places": IMPURE,
-    "dispatch.callbacks": IMPURE,
-    "dispatch.alarm_clock": IMPURE,
-    **dict.fromkeys(("dispatch.intake", "dispatch.limit_book"), IMPURE),
-    "dispatch.planner": IMPURE,
-    "dispatch.state": IMPURE,
-    "dispatch.effects": IMPURE,
-    "dispatch.membership": IMPURE,
-    "dispatch.settlement": IMPURE,
-    "dispatch.turn": IMPURE,
-    "dispatch.placement": IMPURE,
-    "dispatch.plan": IMPURE,
-    "dispatch.arrivals": IMPURE,
-    "dispatch.roster": IMPURE,
-    "dispatch.rules": IMPURE,
-    "dispatch.sharing": IMPURE,
-    "dispatch.verdict": IMPURE,
-    "dispatch.view": IMPURE,
+    **{f"dispatch.{name}": IMPURE for name in PURE_DISPATCH},
     "flow.graph": IMPURE - {"importlib", "uuid"},  # sketches when first used; UUIDs as keys
     "flow.runtime": IMPURE - {"uuid"},  # it reads UUIDs and makes none
     "flow.pictures": IMPURE,

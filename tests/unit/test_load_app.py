@@ -101,3 +101,16 @@ def test_an_import_error_keeps_its_cause(here: Path) -> None:
         load_app("jobs_bad")
 
     assert isinstance(caught.value.__cause__, ZeroDivisionError)
+
+
+@pytest.mark.parametrize(
+    ("text", "line"), [("x = 1\n\ny = undefined\n", 3), ("x = 1\ndef f(:\n", 2)]
+)
+def test_an_app_that_can_not_be_imported_is_told_with_its_line(
+    tmp_path: Path, text: str, line: int
+) -> None:
+    place = tmp_path / "broken_with_line.py"
+    place.write_text(text)
+
+    with pytest.raises(AppError, match=f"at {place}:{line}; correct it there"):
+        load_app(str(place))

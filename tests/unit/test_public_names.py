@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import subprocess
 import sys
 from collections import Counter
@@ -11,6 +12,8 @@ from pathlib import Path
 import pytest
 
 import shunter
+import shunter.testing
+from shunter.store.port import Store
 
 
 @pytest.mark.parametrize("name", shunter.__all__)
@@ -34,3 +37,29 @@ def test_no_two_classes_share_a_name() -> None:
     )
 
     assert {name for name, count in names.items() if count > 1} == set()
+
+
+def test_dir_shows_the_public_names_and_nothing_else() -> None:
+    assert dir(shunter) == sorted([*shunter.__all__, "__version__"])
+
+
+def public_methods() -> list[tuple[str, object]]:
+    found = {}
+    for home in (shunter, shunter.testing):
+        for name in home.__all__:
+            owner = getattr(home, name)
+            for attribute in dir(owner) if isinstance(owner, type) else ():
+                method = inspect.getattr_static(owner, attribute)
+                is_method = callable(method) or isinstance(method, property | classmethod)
+                is_ours = getattr(getattr(owner, attribute), "__module__", "shunter")
+                if is_method and not attribute.startswith("_") and "shunter" in str(is_ours):
+                    found[f"{name}.{attribute}"] = method
+    return sorted(found.items(), key=lambda item: item[0])
+
+
+def test_every_public_method_says_what_it_does() -> None:
+    told_elsewhere = {f"MemoryStore.{name}" for name in vars(Store)}  # the contract of stores
+    silent = {name for name, method in public_methods() if not inspect.getdoc(method)}
+
+    assert silent - told_elsewhere == set()
+    assert len(public_methods()) > 50

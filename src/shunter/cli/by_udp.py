@@ -29,7 +29,10 @@ NOT_OVER_UDP = {
     "timeout": "--timeout",
     "retry": "--retries",
     "delay": "--delay",
+    "expires_in": "--expires-in",
     "unique_key": "--unique-key",
+    "unique": "--unique-key",
+    "effects": "--at-most-once",
     "callback": "--callback",
     "keys": "--key",
 }

@@ -18,10 +18,15 @@ from shunter.codec import Codec, is_sealed, label_of, shown_label
 from shunter.errors import SettingsError
 from shunter.flow.terms import FLOW_JOB
 from shunter.model.job import Callback, Job, Status
+from shunter.model.pause import all_of
 from shunter.settings import Settings
+from shunter.shown_text import shown
 
 ANSWER_SECONDS = 5.0
 """How long a command waits for a dispatcher to answer."""
+
+WIDE = 120
+"""From so many columns on, a list of jobs has one for workers, whose ids are long."""
 
 _COLOURS = {
     Status.COMPLETED: "green",
@@ -57,7 +62,7 @@ def jobs(
     console = Terminal()
     with client_of(settings, codec=codec) as client:
         found = client.jobs(
-            status=_status(status),
+            status=None if status is None else status_named(status),
             type=job_type,
             worker_id=worker_id,
             namespace=namespace,
@@ -68,28 +73,40 @@ def jobs(
             console.print_json(json_line([document(job) for job in found]))
             return 0
         backlog = client.standing().backlog
-    now = time.time()
-    table = _table("id", "type", "status", "tries", "age", "took", "worker")
-    for job in found:
-        run = job.execution
-        began = run.given_at if run.started is None else run.started
-        took = "" if began is None else _span((run.ended or now) - began)
-        table.add_row(
-            job.id,
-            job.type,
-            _coloured(job.status),
-            str(job.attempt),
-            _span(now - job.created),
-            took,
-            run.worker_id or "",
-        )
-    console.print(table)
+    console.print(_listed(found, width=console.width))
     totals: dict[Status, int] = {}
     for _, state, count in backlog:
         totals[state] = totals.get(state, 0) + count
     counted = ", ".join(f"{totals[state]:,} {state.word}" for state in Status if state in totals)
     console.print(counted or "no jobs yet")
     return 0
+
+
+def _listed(found: list[Job], *, width: int) -> Table:
+    """Make a table of jobs, each on one line; who did them is shown where there is room.
+
+    Ids can be copied, however narrow the terminal: of types the end is left out.
+    """
+    now, is_wide = time.time(), width >= WIDE
+    names = ["id", "type", "status", "tries", "age", "took", *(["worker"] if is_wide else [])]
+    table = Table(box=box.SIMPLE_HEAD, padding=0, show_edge=False)
+    for name in names:
+        table.add_column(name, no_wrap=True, overflow="ellipsis")
+    rows = [_cells(job, now)[: len(names)] for job in found]
+    widths = [max(len(cell) for cell in column) for column in zip(names, *rows, strict=True)]
+    room = max(len("type"), width - sum(widths) - len(names) + 1 + widths[1])
+    for job, (job_id, job_type, status, *rest) in zip(found, rows, strict=True):
+        short = job_type if len(job_type) <= room else f"{job_type[: room - 1]}…"
+        table.add_row(job_id, short, Text(status, style=_COLOURS.get(job.status, "")), *rest)
+    return table
+
+
+def _cells(job: Job, now: float) -> list[str]:
+    run = job.execution
+    began = run.given_at if run.started is None else run.started
+    took = "" if began is None else _span((run.ended or now) - began)
+    age, tries = _span(now - job.created), str(job.attempt)
+    return [job.id, shown(job.type), job.status.word, tries, age, took, run.worker_id or ""]
 
 
 def job(settings: Settings, job_id: str, *, as_json: bool, codec: Codec | None = None) -> int:
@@ -119,19 +136,22 @@ def workers(settings: Settings, *, as_json: bool) -> int:
     console = Terminal()
     with client_of(settings) as client:
         found = client.workers()
+        held_back = all_of([] if as_json else client.pauses())
     if as_json:
         console.print_json(json_line([msgspec.to_builtins(worker) for worker in found]))
         return 0
     now = time.time()
-    table = _table("id", "level", "state", "slots", "jobs", "heard", "does")
+    versions = ("version",) if any(worker.version for worker in found) else ()
+    table = _table("id", "level", "state", "slots", "jobs", "heard", *versions, "does")
     for worker in sorted(found, key=lambda worker: (worker.state != "alive", worker.id)):
         table.add_row(
             worker.id,
             worker.kind,
-            worker.state,
+            "draining" if worker.state == "alive" and held_back.drains(worker) else worker.state,
             str(worker.max_jobs),
             str(len(worker.jobs)),
             _ago(worker.last_pinged, now),
+            *([worker.version] if versions else []),
             ", ".join(handler.type for handler in worker.handlers),
         )
     console.print(table)
@@ -175,8 +195,12 @@ def _story(job: Job) -> Table:
         ("attempt", f"{job.attempt} ({job.failures} failures, {job.losses} losses)"),
         ("created", _when(job.created, now)),
     ]
+    if job.scheduled is not None:
+        rows.append(("scheduled", _when(job.scheduled, now)))
     if job.wait_until:
         rows.append(("waits until", _when(job.wait_until, now)))
+    if job.rerun_of:
+        rows.append(("rerun of", job.rerun_of))
     if job.unique_key:
         rows.append(("unique key", job.unique_key))
     if job.keys:
@@ -187,6 +211,8 @@ def _story(job: Job) -> Table:
         rows.append(("dispatcher", f"{job.dispatcher.id}, {_when(job.dispatcher.date, now)}"))
     if run.worker_id:
         rows.append(("worker", run.worker_id))
+    if job.version:
+        rows.append(("version", job.version))
     if run.sent:
         rows.append(("sent", _when(run.sent, now)))
     if run.started:
@@ -248,9 +274,8 @@ def _table(*columns: str) -> Table:
     return table
 
 
-def _status(word: str | None) -> Status | None:
-    if word is None:
-        return None
+def status_named(word: str) -> Status:
+    """Return the status that a word on the command line means, or raise a SettingsError."""
     for status in Status:
         if word in (status.value, status.word, status.word.replace(" ", "-")):
             return status
@@ -284,6 +309,8 @@ def _ago(at: float, now: float) -> str:
 
 
 def _span(seconds: float) -> str:
+    if 0 < seconds < 0.001:
+        return f"{seconds * 1000:.2f} ms"
     if seconds < 1:
         return f"{max(0.0, seconds) * 1000:.0f} ms"
     if seconds < 120:

@@ -33,6 +33,7 @@ EXTRAS = (
     Library("deltalake", "delta", "1.2"),
     Library("matplotlib", "report", "3.10"),
     Library("cryptography", "codec", "50"),
+    Library("opentelemetry-api", "otel", "1.30"),
 )
 """What one feature or another needs."""
 

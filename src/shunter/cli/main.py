@@ -4,7 +4,8 @@ Each command imports what it needs when it is called: `shunter jobs` should not 
 server and three databases to be read from disk.
 
 Exit codes: 0 all went well; 1 a job failed or was cancelled, or something needed is missing;
-2 the command or a setting is wrong; 3 no dispatcher answers; 4 the wait was over before the job.
+2 the command, a setting, an app or a flow is wrong; 3 no dispatcher answers; 4 the wait was over
+before the job.
 """
 
 from __future__ import annotations
@@ -15,19 +16,34 @@ import traceback
 from enum import StrEnum
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 from rich.text import Text
 
-from shunter.cli import flows, keys, limits
+from shunter import __version__
+from shunter.cli import flows, keys, limits, operations, schedules
+from shunter.cli.options import (
+    AppOption,
+    CodecAppOption,
+    ConfigOption,
+    DispatcherOption,
+    JsonOption,
+    SlotsOption,
+    StoreOption,
+    UdpDispatcherOption,
+    codec_of,
+)
 from shunter.cli.terminal import Terminal
 from shunter.errors import (
     AppError,
+    FlowError,
     JobRefused,
     KeyRefused,
     LimitsRefused,
+    PauseRefused,
     ResultTimeout,
+    ScheduleRefused,
     SettingsError,
     ShunterError,
     Unreachable,
@@ -36,17 +52,34 @@ from shunter.model.redaction import redacted
 from shunter.settings_sources import load_settings
 from shunter.shown_text import shown
 
-if TYPE_CHECKING:
-    from shunter.codec import Codec
-
 app = typer.Typer(
     name="shunter",
-    help="Gets jobs to workers and events to stages.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    add_completion=False,
     rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+
+def _print_version(is_asked: bool) -> None:
+    if is_asked:
+        typer.echo(f"shunter {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def shunter(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version",
+            is_eager=True,
+            callback=_print_version,
+            help="Print the version and exit.",
+        ),
+    ] = False,
+) -> None:
+    """Gets jobs to workers and events to stages."""
 
 
 class Protocol(StrEnum):
@@ -68,38 +101,13 @@ EXIT_CODES: list[tuple[type[ShunterError], int]] = [
     (ResultTimeout, 4),
     (SettingsError, 2),
     (AppError, 2),
+    (FlowError, 2),
     (JobRefused, 2),
     (KeyRefused, 2),
     (LimitsRefused, 2),
+    (PauseRefused, 2),
+    (ScheduleRefused, 2),
     (ShunterError, 1),
-]
-
-ConfigOption = Annotated[
-    Path | None,
-    typer.Option("--config", help="A TOML file; ./shunter.toml is used where there is one."),
-]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
-DispatcherOption = Annotated[
-    list[str] | None,
-    typer.Option("--dispatcher", help="Where a dispatcher listens for us; may be repeated."),
-]
-UdpDispatcherOption = Annotated[
-    list[str] | None,
-    typer.Option("--dispatcher", metavar="HOST:PORT", help="Where the dispatcher listens."),
-]
-AppOption = Annotated[
-    str | None,
-    typer.Option("--app", help="Where the handlers are: module:app or path/to/file.py:app."),
-]
-CodecAppOption = Annotated[
-    str | None,
-    typer.Option(
-        "--app", help="The app whose codec opens what is encrypted: module:app or a file."
-    ),
-]
-StoreOption = Annotated[str | None, typer.Option("--store", help="Where jobs are kept: a URL.")]
-SlotsOption = Annotated[
-    int | None, typer.Option("--max-jobs", help="Slots: how many jobs run at the same time.")
 ]
 
 
@@ -153,6 +161,9 @@ def worker(
     ] = None,
     dispatchers: DispatcherOption = None,
     max_jobs: SlotsOption = None,
+    types: Annotated[
+        str | None, typer.Option(metavar="A,B", help="Serve only these of the app's types.")
+    ] = None,
     http: Annotated[
         bool, typer.Option("--http", help="Be called over HTTP; --dispatcher is then http://...")
     ] = False,
@@ -169,7 +180,9 @@ def worker(
     flags = working.worker_flags(dispatchers, max_jobs, http=http, listen=listen)
     loaded = load_settings(config_file, os.environ, flags)
     flows.allow_masters(loaded.settings.worker.spark_masters)
-    raise typer.Exit(working.worker(loaded.settings, app_spec, http=http, parent=parent))
+    raise typer.Exit(
+        working.worker(loaded.settings, app_spec, http=http, types=types, parent=parent)
+    )
 
 
 @app.command()
@@ -202,9 +215,24 @@ def submit(
     timeout: Annotated[float | None, typer.Option(help="Seconds the job may run.")] = None,
     retries: Annotated[int | None, typer.Option(help="How often to try again.")] = None,
     delay: Annotated[float | None, typer.Option(help="Seconds to wait before it starts.")] = None,
+    expires_in: Annotated[
+        float | None, typer.Option(help="Seconds in which a worker must have taken it.")
+    ] = None,
     unique_key: Annotated[
         str | None, typer.Option(help="The same key and payload is the same job.")
     ] = None,
+    unique_within: Annotated[
+        float | None, typer.Option(help="Seconds for which the key is kept in any case.")
+    ] = None,
+    unique_during: Annotated[
+        str | None, typer.Option(help="Keep the key while queued, or until done running.")
+    ] = None,
+    unique_then: Annotated[
+        str | None, typer.Option(help="Keep, replace or postpone the job that has the key.")
+    ] = None,
+    at_most_once: Annotated[
+        bool, typer.Option("--at-most-once", help="Never run it again after a loss.")
+    ] = False,
     callback: Annotated[
         str | None, typer.Option(metavar="URL", help="Have it called when the job has ended.")
     ] = None,
@@ -239,7 +267,10 @@ def submit(
         timeout=timeout,
         retries=retries,
         delay=delay,
+        expires_in=expires_in,
         unique_key=unique_key,
+        unique=(unique_within, unique_during, unique_then),
+        effects="at_most_once" if at_most_once else None,
         callback=callback,
         keys=submitting.keys_from(keys),
     )
@@ -337,6 +368,13 @@ def cancel(
     raise typer.Exit(inspecting.cancel(loaded.settings, job_ids, as_json=as_json))
 
 
+app.command()(operations.rerun)
+app.command()(operations.pause)
+app.command()(operations.resume)
+app.command()(operations.drain)
+app.command()(operations.pauses)
+
+
 @app.command()
 def workers(
     dispatchers: DispatcherOption = None,
@@ -351,6 +389,7 @@ def workers(
 
 
 app.add_typer(flows.app)
+app.add_typer(schedules.app)
 app.add_typer(keys.app)
 app.add_typer(limits.app)
 app.command()(keys.audit)
@@ -426,15 +465,6 @@ def examine(
     if url or repair:
         raise SettingsError("the command", "doctor", "a URL or --repair alone", "both with --store")
     raise typer.Exit(doctor.run(config_file, environ=os.environ, as_json=as_json))
-
-
-def codec_of(app_spec: str | None) -> Codec | None:
-    """Return the codec of an app, if one was named and has one."""
-    if app_spec is None:
-        return None
-    from shunter.app import load_app
-
-    return load_app(app_spec).codec
 
 
 def main() -> None:

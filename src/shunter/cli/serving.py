@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
 import sys
 
 import structlog
@@ -13,6 +12,7 @@ from msgspec import to_builtins
 from shunter.app import load_app
 from shunter.cli.processes import run_until_signalled, set_up_logging
 from shunter.cli.service_manager import keep_informed
+from shunter.cli.worker_processes import WorkerProcesses
 from shunter.gateway.service import Service
 from shunter.settings import Settings
 from shunter.settings_sources import LoadedSettings
@@ -51,29 +51,22 @@ async def _up(loaded: LoadedSettings, app_spec: str | None, workers: int) -> int
         ready = group.create_task(service.ready.wait())
         await asyncio.wait({serving, ready}, return_when=asyncio.FIRST_COMPLETED)
         ready.cancel()
-        children = [
-            await asyncio.create_subprocess_exec(
+        beside = WorkerProcesses(
+            lambda: asyncio.create_subprocess_exec(
                 *(sys.executable, "-m", "shunter", "worker", "--app", str(app_spec)),
                 *("--parent", str(os.getpid())),
                 env=environ,
                 start_new_session=True,
             )
-            for _ in range(workers if not serving.done() else 0)
-        ]
-        if not children:
+        )
+        if not serving.done():
+            beside.keep(workers)
+        if not workers:
             structlog.get_logger("shunter").info(
                 "no workers of ours were started; name an app with --app", action="start"
             )
-        service.before_stop = lambda: _end_all(children)
+        service.before_stop = beside.stop  # they resign while the dispatcher still listens
     return 0
-
-
-async def _end_all(children: list[asyncio.subprocess.Process]) -> None:
-    """Let workers resign while the dispatcher still listens."""
-    for child in children:
-        if child.returncode is None:
-            child.send_signal(signal.SIGTERM)
-    await asyncio.gather(*(child.wait() for child in children))
 
 
 def _as_environment(settings: Settings) -> dict[str, str]:

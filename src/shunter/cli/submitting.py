@@ -19,6 +19,7 @@ from shunter.client.handle import value_of
 from shunter.codec import Codec
 from shunter.errors import AppError, JobCancelled, JobFailed, ResultTimeout
 from shunter.model.retry import Retry
+from shunter.model.unique import Unique
 from shunter.settings import Settings
 from shunter.wire.messages import Outcome
 
@@ -67,10 +68,23 @@ def keys_from(words: list[str] | None) -> dict[str, str] | None:
     return keys or None
 
 
-def options_from(*, retries: int | None, **options: Any) -> dict[str, Any]:
-    """Collect what was said about the job."""
+def options_from(
+    *,
+    retries: int | None,
+    unique_key: str | None = None,
+    unique: tuple[float | None, str | None, str | None] = (None, None, None),
+    **options: Any,
+) -> dict[str, Any]:
+    """Collect what was said about the job; `unique` is the rule for its key."""
     if retries is not None:
         options["retry"] = Retry(limit=retries)
+    within, during, then = unique
+    if unique == (None, None, None):
+        options["unique_key"] = unique_key
+    elif unique_key is None:
+        raise AppError("--unique-within, --unique-during and --unique-then go with --unique-key")
+    else:
+        options["unique"] = Unique(unique_key, within, during or "", then or "keep")
     return {name: value for name, value in options.items() if value is not None}
 
 
@@ -91,7 +105,10 @@ def submit(
         job = client.with_options(**options, reply=wait).submit_raw(job_type, payload)
         if job_type in client.unserved and not as_json:
             missing = (f"no worker does {job_type!r} yet", "yellow")
-            err.print(Text.assemble(missing, "; the job is stored and waits for one"))
+            meant = client.similar.get(job_type)
+            question = f"; did you mean {meant!r}?" if meant else ""
+            waits = f"; the job is stored and waits for one{question}"
+            err.print(Text.assemble(missing, waits), soft_wrap=True)
         if not wait:
             out.print(json_line({"id": job.id}) if as_json else job.id)
             return 0

@@ -23,13 +23,20 @@ if TYPE_CHECKING:
 
 
 def worker(
-    settings: Settings, app_spec: str, *, http: bool = False, parent: int | None = None
+    settings: Settings,
+    app_spec: str,
+    *,
+    http: bool = False,
+    types: str | None = None,
+    parent: int | None = None,
 ) -> int:
     """Serve as a worker until a signal comes, then resign; die with `parent` if it is given."""
     if parent is not None:
         die_with_parent(parent)
     set_up_logging()
     app = load_app(app_spec)
+    if types is not None:
+        app = app.only(types_in(types))
     if http:
         from shunter.worker.http.host import HttpHost
 
@@ -37,6 +44,14 @@ def worker(
         return asyncio.run(run_until_signalled(lambda: HttpHost(app_spec, app, by_http)))
     chosen = host_settings(settings)
     return asyncio.run(run_until_signalled(lambda: ZmqWorker(app_spec, app, chosen)))
+
+
+def types_in(text: str) -> list[str]:
+    """Read `--types a,b`, or raise a SettingsError."""
+    types = [word.strip() for word in text.split(",") if word.strip()]
+    if not types:
+        raise SettingsError("the command line", "--types", repr(text), "types of job: a,b")
+    return types
 
 
 def worker_flags(

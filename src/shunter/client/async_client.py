@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import os
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from functools import partial
 from os import PathLike
 from typing import Any
@@ -20,21 +20,43 @@ from msgspec.structs import asdict, force_setattr, replace
 from shunter.app import JobFunction, payload_of
 from shunter.client.addresses import checked_addresses
 from shunter.client.handle import AsyncJob, raise_refusal
-from shunter.client.opening import is_same_call, opened_job, sealed_payload
+from shunter.client.input_checks import checked_query, option_type_faults
+from shunter.client.opening import (
+    check_unique,
+    is_same_call,
+    opened_job,
+    opened_payload,
+    sealed_payload,
+)
 from shunter.client.pending_outcomes import PendingOutcomes
+from shunter.client.schedules import AsyncSchedules
 from shunter.client.session import DispatcherSession, OpenSession, Session
 from shunter.codec import Codec
 from shunter.context import current_context
-from shunter.errors import JobNotFound, JobRefused, LimitsRefused, ResultTimeout, UniqueKeyTaken
+from shunter.errors import (
+    AppError,
+    JobNotFound,
+    JobRefused,
+    LimitsRefused,
+    PauseRefused,
+    ResultTimeout,
+    UniqueKeyTaken,
+)
 from shunter.key_file import read_caller_key
+from shunter.model.document import NIL
 from shunter.model.identity import timed_id
 from shunter.model.job import Callback, Job
 from shunter.model.job_limits import key_faults
+from shunter.model.limits import MAX_SECONDS, unique_faults
 from shunter.model.limits_record import LimitsChange, TypeLimits
+from shunter.model.pause import Pause, PauseTarget
+from shunter.model.resubmission import resubmission
 from shunter.model.retry import Retry
 from shunter.model.submission import Receipt, Submission
+from shunter.model.unique import Unique
 from shunter.model.worker import Worker
 from shunter.net.environment import REAL, Environment
+from shunter.tracing import current_traceparent, is_tracing
 from shunter.wire.batching import batches
 from shunter.wire.messages import (
     Accepted,
@@ -46,6 +68,8 @@ from shunter.wire.messages import (
     JobsListed,
     Kind,
     LimitsShown,
+    PauseOrder,
+    PausesListed,
     SetLimits,
     Standing,
     Submit,
@@ -56,13 +80,18 @@ BATCH_JOBS = 500
 BATCHES_UNDER_WAY = 4
 SHOWN_AT_ONCE = 500
 
+RERUN_AT_ONCE = 100
+"""So many jobs that are to be done again are here at the same time, with their payloads."""
+
 JobType = str | JobFunction[..., Any]
 
 
 class JobOptions(Struct, frozen=True, kw_only=True):
     """What a submission may say beside type and arguments. None leaves it to the handler.
 
-    `callback` may be given as the URL alone. `keys` say whose the job is, for limits.
+    `callback` may be given as the URL alone. A job with `expires_in` fails if no worker has
+    taken it so many seconds after it could have started; anew after each retry or loss. `keys`
+    say whose the job is, for limits.
     """
 
     priority: int | None = None
@@ -74,7 +103,11 @@ class JobOptions(Struct, frozen=True, kw_only=True):
     workflow: str | None = None
     run: str | None = None
     callback: Callback | str | None = None
+    traceparent: str | None = None
     reply: bool = True
+    effects: str | None = None
+    expires_in: float | None = None
+    unique: Unique | None = None
     keys: dict[str, str] | None = None
 
     def __post_init__(self) -> None:
@@ -82,6 +115,21 @@ class JobOptions(Struct, frozen=True, kw_only=True):
             raise JobRefused("(new)", field, reason)
         if isinstance(self.callback, str):
             force_setattr(self, "callback", Callback(self.callback))
+        for field, fault in option_type_faults(self):
+            raise JobRefused("(not sent)", field, fault)
+        if self.expires_in is not None and not 0 < self.expires_in <= MAX_SECONDS:
+            raise AppError(
+                f"expires_in: found {self.expires_in!r}; give seconds above 0, up to "
+                f"{MAX_SECONDS:.0f}"
+            )
+        for field, reason in unique_faults(self.unique) if self.unique is not None else ():
+            raise AppError(f"{field}: {reason}")
+
+    def fields(self) -> dict[str, Any]:
+        """Return the fields of a submission."""
+        fields = asdict(self)
+        fields["place_within"] = fields.pop("expires_in")
+        return fields
 
 
 class AsyncClient:
@@ -120,6 +168,18 @@ class AsyncClient:
         """The types last submitted that no worker does yet."""
         return self._session.unserved
 
+    @property
+    def similar(self) -> dict[str, str]:
+        """For types last submitted that no worker does: one that is served and spelt like it."""
+        return dict(self._session.similar)
+
+    def _hint(self, job_type: str) -> str:
+        if job_type not in self._session.unserved:
+            return ""
+        found = self._session.similar.get(job_type)
+        question = f"; did you mean {found!r}?" if found else ""
+        return f"no worker did {job_type!r} when it was submitted{question}"
+
     async def __aenter__(self) -> AsyncClient:
         return self
 
@@ -127,6 +187,7 @@ class AsyncClient:
         await self.close()
 
     async def close(self) -> None:
+        """Close the connections; jobs that were submitted go on."""
         await self._awaited.close()
         self._session.close()
 
@@ -137,12 +198,36 @@ class AsyncClient:
         view._options = replace(self._options, **options)
         return view
 
+    def within(self, traceparent: str | None) -> AsyncClient:
+        """Return this client for jobs of one span, unless its options name one already."""
+        if traceparent is None or self._options.traceparent is not None:
+            return self
+        return self.with_options(traceparent=traceparent)
+
+    @property
+    def schedules(self) -> AsyncSchedules[AsyncJob]:
+        """The schedules by which jobs are made again and again."""
+        return AsyncSchedules(self._session.ask, self, self.job_handle)
+
+    def template(self, job: JobType, payload: bytes) -> Submission:
+        """Return a job as it would be submitted, but without a name and without sealing it."""
+        return self._named(job, payload, "")
+
+    def codec_for(self, job: JobType) -> Codec | None:
+        """Return the codec of the function's own app, or else the client's."""
+        return (job.codec if isinstance(job, JobFunction) else None) or self._codec
+
+    def new_id(self) -> str:
+        """Return a name that no other job has."""
+        entropy = int.from_bytes(self._environment.token_bytes(10))
+        return timed_id(self._environment.wall(), entropy)
+
     # ---- submitting
 
     async def submit(self, job: JobType, /, *args: Any, **kwargs: Any) -> AsyncJob:
         """Submit one job; when this returns, it is stored."""
         wish = self._wish(job, payload_of(*args, **kwargs))
-        (handle,) = await self._send([wish], self._codec_for(job))
+        (handle,) = await self._send([wish], self.codec_for(job))
         return handle
 
     async def submit_many(self, job: JobType, calls: Iterable[Any]) -> list[AsyncJob]:
@@ -157,7 +242,7 @@ class AsyncClient:
         all_wishes = (self._wish(job, _payload_of_call(call)) for call in calls)
         waiting = batches(all_wishes, lambda wish: len(wish.payload), most=BATCH_JOBS)
         while some := list(itertools.islice(waiting, BATCHES_UNDER_WAY)):
-            codec = self._codec_for(job)
+            codec = self.codec_for(job)
             handles = await asyncio.gather(*(self._send(wishes, codec) for wishes in some))
             yield list(itertools.chain.from_iterable(handles))
 
@@ -166,11 +251,82 @@ class AsyncClient:
         (handle,) = await self._send([self._wish(job_type, payload, job_id)], self._codec)
         return handle
 
-    def _codec_for(self, job: JobType) -> Codec | None:
-        """Return the codec of the function's own app, or else the client's."""
-        return (job.codec if isinstance(job, JobFunction) else None) or self._codec
+    async def rerun(
+        self,
+        job_id: str,
+        *,
+        args: Sequence[Any] | None = None,
+        kwargs: Mapping[str, Any] | None = None,
+        new_id: str = "",
+    ) -> AsyncJob:
+        """Do an ended job again, as a new one; return when that is stored.
+
+        It has the arguments of the first, or all of `args` and `kwargs` in their place. Under a
+        `new_id` of yours it may be asked for again and remains one job.
+        """
+        (handle,) = await self.rerun_many([job_id], args=args, kwargs=kwargs, new_ids=[new_id])
+        return handle
+
+    async def rerun_many(
+        self,
+        job_ids: Sequence[str],
+        *,
+        args: Sequence[Any] | None = None,
+        kwargs: Mapping[str, Any] | None = None,
+        new_ids: Sequence[str] = (),
+    ) -> list[AsyncJob]:
+        """Do ended jobs again, each as a new one; raise JobNotFound if one is not there."""
+        ids, names = list(job_ids), list(new_ids) or [""] * len(job_ids)
+        handles: list[AsyncJob] = []
+        payload = None
+        if args is not None or kwargs is not None:
+            payload = payload_of(*(args or ()), **(kwargs or {}))
+        for start in range(0, len(ids), RERUN_AT_ONCE):
+            some = ids[start : start + RERUN_AT_ONCE]
+            found = {job.id: job for job in await self._jobs_in_full(list(dict.fromkeys(some)))}
+            wishes = []
+            for job_id, new_id in zip(some, names[start:], strict=False):
+                if job_id not in found:
+                    raise JobNotFound(job_id)
+                wishes.append(self._rerun_wish(found[job_id], payload, new_id))
+            for batch in batches(wishes, lambda wish: len(wish.payload), most=BATCH_JOBS):
+                handles += await self._send(batch, self._codec)
+        return handles
+
+    def _rerun_wish(self, job: Job, payload: bytes | None, new_id: str) -> Submission:
+        """Return what to submit; what is encrypted is so for one job, and is sealed anew."""
+        new_id = new_id or self.new_id()
+        if payload is None:
+            payload = opened_payload(self._codec, job.payload or NIL, job.id, job.type)
+        payload = sealed_payload(self._codec, payload, new_id, job.type)
+        options = {
+            name: value
+            for name, value in asdict(self._options).items()
+            if value is not None and name != "reply"
+        }
+        wish = resubmission(job, new_id=new_id, payload=payload, reply=self._options.reply)
+        return replace(wish, **options)
 
     def _wish(self, job: JobType, payload: bytes, job_id: str = "") -> Submission:
+        job_id = job_id or self.new_id()
+        job_type = job.name if isinstance(job, JobFunction) else job
+        codec = self.codec_for(job)
+        if codec is not None and self._options.unique is not None:
+            check_unique(self._options.unique, job_id)
+        payload = sealed_payload(codec, payload, job_id, job_type)
+        if len(payload) > self._max_payload_bytes + 16:
+            raise JobRefused(
+                job_id,
+                "payload",
+                f"{len(payload):,} bytes; at most {self._max_payload_bytes:,} are accepted; "
+                "store the data elsewhere and send its address",
+            )
+        wish = self._named(job, payload, job_id)
+        if wish.traceparent is None and is_tracing():
+            wish = replace(wish, traceparent=current_traceparent())
+        return wish
+
+    def _named(self, job: JobType, payload: bytes, job_id: str) -> Submission:
         job_type, options = (job, self._options)
         if isinstance(job, JobFunction):
             handler = job.handler
@@ -180,20 +336,10 @@ class AsyncClient:
                 priority=handler.priority if options.priority is None else options.priority,
                 timeout=handler.timeout if options.timeout is None else options.timeout,
                 retry=handler.retry if options.retry is None else options.retry,
+                effects=handler.effects if options.effects is None else options.effects,
             )
         assert isinstance(job_type, str)
-        job_id = job_id or timed_id(
-            self._environment.wall(), int.from_bytes(self._environment.token_bytes(10))
-        )
-        payload = sealed_payload(self._codec_for(job), payload, job_id, job_type)
-        if len(payload) > self._max_payload_bytes + 16:
-            raise JobRefused(
-                job_id,
-                "payload",
-                f"{len(payload):,} bytes; at most {self._max_payload_bytes:,} are accepted; "
-                "store the data elsewhere and send its address",
-            )
-        return Submission(job_id, job_type, payload, **asdict(options))
+        return Submission(job_id, job_type, payload, **options.fields())
 
     async def _send(self, wishes: Sequence[Submission], codec: Codec | None) -> list[AsyncJob]:
         """Submit, and return the handles: results may arrive before the receipt does.
@@ -204,6 +350,13 @@ class AsyncClient:
         answer = await self._session.ask(Kind.SUBMIT, lambda n: Submit(n, tuple(wishes)))
         assert isinstance(answer, Accepted)
         self._session.unserved = answer.unserved
+        self._session.similar = {
+            name: meant
+            for name, meant in zip(answer.unserved, answer.similar, strict=False)
+            if meant
+        }
+        for handle in handles if answer.unserved else ():
+            handle.hint = self._hint(handle.type)
         receipts = list(answer.receipts)
         if codec is not None and any(receipt.reason for receipt in receipts):
             receipts = await self._judged_again(wishes, receipts, codec)
@@ -286,8 +439,10 @@ class AsyncClient:
     async def jobs(self, **query: Any) -> list[Job]:
         """List jobs, newest first, by status, type, worker_id, namespace, before, limit or job_ids.
 
+        A status may be given as a word: `jobs(status="failed")`.
         Those asked for by id come in that order and in full; one that is not there is left out.
         """
+        query = checked_query(query)
         if job_ids := query.get("job_ids"):
             found = await self._jobs_in_full(list(dict.fromkeys(job_ids)))
             return [opened_job(self._codec, job) for job in found]
@@ -307,7 +462,41 @@ class AsyncClient:
             job_ids = job_ids[asked:]
         return shown
 
+    # ---- holding back
+
+    async def pause(self, job_type: JobType) -> None:
+        """Let no dispatcher start more jobs of a type, from 2 s on; what runs goes on."""
+        await self._hold(PauseTarget.TYPE, _type_of(job_type), is_on=True)
+
+    async def resume(self, job_type: JobType) -> None:
+        """Let jobs of a type start again, or raise PauseRefused if it is not paused."""
+        await self._hold(PauseTarget.TYPE, _type_of(job_type), is_on=False)
+
+    async def drain(self, worker_id: str = "", *, version: str = "") -> None:
+        """Give nothing new to a worker, or to all workers of a version, from 2 s on."""
+        await self._hold(*_drained(worker_id, version), is_on=True)
+
+    async def undrain(self, worker_id: str = "", *, version: str = "") -> None:
+        """Give jobs again to what was drained."""
+        await self._hold(*_drained(worker_id, version), is_on=False)
+
+    async def pauses(self) -> list[Pause]:
+        """Return all that is held back: types, workers and versions."""
+        answer = await self._session.ask(Kind.PAUSES, Asked)
+        assert isinstance(answer, PausesListed)
+        return list(answer.pauses)
+
+    async def _hold(self, target: PauseTarget, name: str, *, is_on: bool) -> None:
+        answer = await self._session.ask(
+            Kind.PAUSE, lambda number: PauseOrder(number, target, name, is_on)
+        )
+        assert isinstance(answer, Accepted)
+        for receipt in answer.receipts:
+            if receipt.reason:
+                raise PauseRefused(target, name, receipt.reason)
+
     async def workers(self) -> list[Worker]:
+        """Return all workers, and the ids of the jobs that each has."""
         answer = await self._session.ask(Kind.WORKERS, Asked)
         assert isinstance(answer, WorkersListed)
         return list(answer.workers)
@@ -348,6 +537,21 @@ def _change_of(job_type: str, change: dict[str, Any]) -> LimitsChange:
         return convert(change, LimitsChange)
     except ValidationError as error:
         raise LimitsRefused(job_type, "change", f"{error}; send numbers, names as text") from None
+
+
+def _type_of(job: JobType) -> str:
+    return job if isinstance(job, str) else job.name
+
+
+def _drained(worker_id: str, version: str) -> tuple[PauseTarget, str]:
+    """Return what is meant: a worker, or a version."""
+    if bool(worker_id) is bool(version):
+        raise PauseRefused(
+            "worker", worker_id, "name the worker's id or version=..., one of the two"
+        )
+    if version:
+        return PauseTarget.VERSION, version
+    return PauseTarget.WORKER, worker_id
 
 
 def _payload_of_call(call: Any) -> bytes:

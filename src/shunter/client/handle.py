@@ -10,8 +10,15 @@ import msgspec
 
 from shunter.client.opening import opened_outcome
 from shunter.codec import Codec
-from shunter.errors import JobCancelled, JobFailed, JobNotFound, JobRefused, ResultTimeout
-from shunter.model.job import Job, Status
+from shunter.errors import (
+    JobCancelled,
+    JobFailed,
+    JobNotFound,
+    JobRefused,
+    NotPlaced,
+    ResultTimeout,
+)
+from shunter.model.job import ErrorKind, Job, Status
 from shunter.model.submission import Receipt
 from shunter.wire.messages import Outcome
 
@@ -35,6 +42,7 @@ class AsyncJob:
         self.id = job_id
         self.type = job_type
         self.outcome: Outcome | None = None
+        self.hint = ""
         self._fault: Exception | None = None
         self._client, self._codec = client, codec
         self._waiter: asyncio.Future[Outcome] | None = None
@@ -58,7 +66,7 @@ class AsyncJob:
             try:
                 await asyncio.wait_for(asyncio.shield(self._awaited()), timeout)
             except TimeoutError:
-                raise ResultTimeout(self.id, timeout or 0.0) from None
+                raise ResultTimeout(self.id, timeout or 0.0, self.hint) from None
         known = self.known_outcome()
         assert known is not None
         return known
@@ -83,6 +91,7 @@ class AsyncJob:
         return self._waiter
 
     async def status(self) -> Status:
+        """Ask the dispatcher how far the job is."""
         return (await self._client.job(self.id)).status
 
     async def cancel(self) -> None:
@@ -118,6 +127,8 @@ def value_of(outcome: Outcome) -> Any:
             error = outcome.error
             if error is None:
                 raise JobFailed(outcome.job_id, "unknown", "no reason was recorded")
+            if error.kind is ErrorKind.UNPLACED:
+                raise NotPlaced(outcome.job_id, error.message)
             raise JobFailed(outcome.job_id, error.kind, error.message, error.traceback)
 
 

@@ -23,8 +23,9 @@ from shunter.codec import (
     seal,
     shown_sealed,
 )
-from shunter.errors import CodecError
+from shunter.errors import CodecError, JobRefused
 from shunter.model.job import Failure, Job
+from shunter.model.unique import Then, Unique
 from shunter.wire.messages import Outcome
 
 
@@ -33,6 +34,17 @@ def sealed_payload(codec: Codec | None, payload: bytes, job_id: str, job_type: s
     if codec is None or is_sealed(payload):
         return payload
     return seal(codec, payload, CodecContext(SealedField.PAYLOAD, job_id, job_type))
+
+
+def check_unique(unique: Unique, job_id: str) -> None:
+    """Raise JobRefused if sealed arguments can't be treated so: they are those of one job alone."""
+    if unique.then == Then.REPLACE:
+        raise JobRefused(
+            job_id,
+            "unique.then",
+            "found replace, and with a codec arguments are sealed for one job alone; "
+            "use postpone, or let the handler read what is current",
+        )
 
 
 def opened_payload(codec: Codec | None, payload: bytes, job_id: str, job_type: str) -> bytes:

@@ -41,15 +41,26 @@ from shunter.wire.messages import (
     Message,
     Outcome,
     Outcomes,
+    PausesListed,
     Refusal,
     RefusalCode,
+    SchedulesListed,
     Standing,
     WorkersListed,
     decode,
 )
 from shunter.wire.parts import WHOLE_BYTES, ByteBudget
 
-Answer = Accepted | Fetched | JobsListed | WorkersListed | Standing | LimitsShown
+Answer = (
+    Accepted
+    | Fetched
+    | JobsListed
+    | WorkersListed
+    | Standing
+    | PausesListed
+    | SchedulesListed
+    | LimitsShown
+)
 
 _ANSWERS: dict[Kind, type[Answer]] = {
     Kind.ACCEPTED: Accepted,
@@ -57,6 +68,8 @@ _ANSWERS: dict[Kind, type[Answer]] = {
     Kind.LIST: JobsListed,
     Kind.WORKERS: WorkersListed,
     Kind.STATUS: Standing,
+    Kind.PAUSES: PausesListed,
+    Kind.SCHEDULES: SchedulesListed,
     Kind.LIMITS: LimitsShown,
     Kind.SET_LIMITS: LimitsShown,
 }
@@ -74,6 +87,7 @@ class DispatcherSession(Protocol):
 
     addresses: tuple[str, ...]
     unserved: tuple[str, ...]
+    similar: dict[str, str]
 
     async def ask(self, kind: Kind, body: Callable[[int], Message]) -> Answer:
         """Send a request and return its answer."""
@@ -128,6 +142,7 @@ class Session:
         self.addresses = addresses
         self.heard_at = 0.0
         self.unserved: tuple[str, ...] = ()
+        self.similar: dict[str, str] = {}
         self._timeout = timeout
         self._on_outcomes = on_outcomes
         self._identity = b"c-" + environment.token_bytes(12)

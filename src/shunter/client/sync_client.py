@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Callable,
+    Coroutine,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from functools import partial
 from os import PathLike
 from typing import Any, TypeVar
@@ -12,11 +20,14 @@ from typing import Any, TypeVar
 from shunter.client.addresses import checked_addresses
 from shunter.client.async_client import AsyncClient, JobType
 from shunter.client.handle import AsyncJob, value_of
+from shunter.client.schedules import AsyncSchedules, Schedules
 from shunter.codec import Codec
 from shunter.model.job import Job, Status
 from shunter.model.limits_record import TypeLimits
+from shunter.model.pause import Pause
 from shunter.model.submission import Receipt
 from shunter.model.worker import Worker
+from shunter.tracing import current_traceparent, is_tracing
 from shunter.wire.messages import Outcome, Standing
 
 T = TypeVar("T")
@@ -34,6 +45,7 @@ class SubmittedJob:
 
     @property
     def id(self) -> str:
+        """The job's id, by which anybody may ask for it."""
         return self._job.id
 
     @property
@@ -50,9 +62,11 @@ class SubmittedJob:
         return self._job.known_outcome() or self._client._do(self._job.wait(timeout))
 
     def status(self) -> Status:
+        """Ask the dispatcher how far the job is."""
         return self._client._do(self._job.status())
 
     def cancel(self) -> None:
+        """Ask for the job to be stopped, or raise JobRefused where it can't be."""
         self._client._do(self._job.cancel())
 
 
@@ -94,6 +108,7 @@ class Client:
         self.close()
 
     def close(self) -> None:
+        """Close the connections; jobs that were submitted go on."""
         if self._loop.is_closed():
             return
         self._do(self._async.close())
@@ -112,22 +127,62 @@ class Client:
         """The types last submitted that no worker does yet."""
         return self._async.unserved
 
+    @property
+    def similar(self) -> dict[str, str]:
+        """For types last submitted that no worker does: one that is served and spelt like it."""
+        return self._async.similar
+
+    @property
+    def schedules(self) -> Schedules[SubmittedJob]:
+        """The schedules by which jobs are made again and again."""
+        asynchronous = self._async
+        inner = AsyncSchedules(asynchronous._session.ask, asynchronous, self.job_handle)
+        return Schedules(inner, self._do)
+
     def submit(self, job: JobType, /, *args: Any, **kwargs: Any) -> SubmittedJob:
         """Submit one job; when this returns, it is stored."""
-        return SubmittedJob(self, self._do(self._async.submit(job, *args, **kwargs)))
+        return SubmittedJob(self, self._do(self._submitting().submit(job, *args, **kwargs)))
 
     def submit_many(self, job: JobType, calls: Iterable[Any]) -> list[SubmittedJob]:
         """Submit a job for each call; return when all are stored.
 
         A call is a tuple or list of positional arguments, a dict of named ones, or one argument.
         """
-        jobs = self._do(self._async.submit_many(job, calls))
+        jobs = self._do(self._submitting().submit_many(job, calls))
         return [SubmittedJob(self, handle) for handle in jobs]
 
     def submit_raw(self, job_type: str, payload: bytes, *, job_id: str = "") -> SubmittedJob:
         """Submit a payload that is a msgpack document already, perhaps under an id of yours."""
-        work = self._async.submit_raw(job_type, payload, job_id=job_id)
+        work = self._submitting().submit_raw(job_type, payload, job_id=job_id)
         return SubmittedJob(self, self._do(work))
+
+    def rerun(
+        self,
+        job_id: str,
+        *,
+        args: Sequence[Any] | None = None,
+        kwargs: Mapping[str, Any] | None = None,
+        new_id: str = "",
+    ) -> SubmittedJob:
+        """Do an ended job again, as a new one; return when that is stored.
+
+        It has the arguments of the first, or all of `args` and `kwargs` in their place. Under a
+        `new_id` of yours it may be asked for again and remains one job.
+        """
+        work = self._async.rerun(job_id, args=args, kwargs=kwargs, new_id=new_id)
+        return SubmittedJob(self, self._do(work))
+
+    def rerun_many(
+        self,
+        job_ids: Sequence[str],
+        *,
+        args: Sequence[Any] | None = None,
+        kwargs: Mapping[str, Any] | None = None,
+        new_ids: Sequence[str] = (),
+    ) -> list[SubmittedJob]:
+        """Do ended jobs again, each as a new one; raise JobNotFound if one is not there."""
+        work = self._async.rerun_many(job_ids, args=args, kwargs=kwargs, new_ids=new_ids)
+        return [SubmittedJob(self, handle) for handle in self._do(work)]
 
     def as_completed(
         self, jobs: Iterable[SubmittedJob], timeout: float | None = None
@@ -154,7 +209,28 @@ class Client:
         """List jobs, newest first, as the asynchronous client does."""
         return self._do(self._async.jobs(**query))
 
+    def pause(self, job_type: JobType) -> None:
+        """Let no dispatcher start more jobs of a type, from 2 s on; what runs goes on."""
+        self._do(self._async.pause(job_type))
+
+    def resume(self, job_type: JobType) -> None:
+        """Let jobs of a type start again, or raise PauseRefused if it is not paused."""
+        self._do(self._async.resume(job_type))
+
+    def drain(self, worker_id: str = "", *, version: str = "") -> None:
+        """Give nothing new to a worker, or to all workers of a version, from 2 s on."""
+        self._do(self._async.drain(worker_id, version=version))
+
+    def undrain(self, worker_id: str = "", *, version: str = "") -> None:
+        """Give jobs again to what was drained."""
+        self._do(self._async.undrain(worker_id, version=version))
+
+    def pauses(self) -> list[Pause]:
+        """Return all that is held back: types, workers and versions."""
+        return self._do(self._async.pauses())
+
     def workers(self) -> list[Worker]:
+        """Return all workers, and the ids of the jobs that each has."""
         return self._do(self._async.workers())
 
     def standing(self) -> Standing:
@@ -168,6 +244,10 @@ class Client:
     def set_limits(self, job: JobType, /, **change: Any) -> TypeLimits:
         """Change a type's limits while it runs, as the asynchronous client does."""
         return self._do(self._async.set_limits(job, **change))
+
+    def _submitting(self) -> AsyncClient:
+        """Return the client that submits; spans belong to the caller's thread, not to its own."""
+        return self._async.within(current_traceparent()) if is_tracing() else self._async
 
     def _do(self, work: Coroutine[Any, Any, T]) -> T:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()

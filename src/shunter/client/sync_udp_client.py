@@ -93,6 +93,7 @@ class UdpClient:
         self.close()
 
     def close(self) -> None:
+        """Close the socket; tasks that were added go on."""
         if self._loop.is_closed():
             return
         self._do(self._async.close())

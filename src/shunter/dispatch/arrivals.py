@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from shunter.model.job import Callback, Failure, Job, ReplyTo
 from shunter.model.limits_record import LimitsRecord
+from shunter.model.pause import Pauses
 from shunter.model.presence import Company
 from shunter.model.report import Advance, Held, Report
 from shunter.model.scope import EVERYTHING, JobScope
@@ -33,6 +34,9 @@ class WorkerLink(Protocol):
 
     def send_pong(self, worker_id: str, beat: int) -> None:
         """Answer a heartbeat whose renewal is committed."""
+
+    def send_note(self, worker_id: str, text: str) -> None:
+        """Have the worker log something, if its protocol has room for that."""
 
 
 class ClientLink(Protocol):
@@ -64,12 +68,18 @@ class Submitter(Struct, frozen=True):
 
     `reply_to` is who wants to hear of the job. `notice` is a callback that the gateway makes
     itself: it needs no leave, as one that a client asks for does. `namespace` is that of the
-    client's key.
+    client's key, and `sees_all` tells whether it may also rerun jobs of others.
     """
 
     reply_to: ReplyTo | None = None
     notice: Callback | None = None
     namespace: str = ""
+    sees_all: bool = False
+
+    @property
+    def scope(self) -> JobScope:
+        """The jobs that the client may rerun."""
+        return JobScope(self.namespace, self.sees_all)
 
 
 NOBODY = Submitter()
@@ -157,13 +167,17 @@ class Reported(Struct, frozen=True):
 
 
 class JobReturned(Struct, frozen=True):
-    """The worker does not have the job; `blame` tells whether that counts as a loss."""
+    """The worker does not have the job; `blame` tells whether that counts as a loss.
+
+    Without blame, `may_have_begun` tells whether the worker may have got as far as to start it.
+    """
 
     worker_id: str
     held: Held
     reason: str
     blame: bool = False
     tries: int = 0
+    may_have_begun: bool = False
 
 
 class UnattributedResult(Struct, frozen=True):
@@ -238,6 +252,7 @@ class Arrivals:
         self.limits: dict[str, LimitsRecord] = {}
         self.tokens_due: set[str] = set()
         self.company: Company | None = None
+        self.pauses: Pauses | None = None
 
     def __bool__(self) -> bool:
         return any(vars(self).values())
@@ -253,4 +268,6 @@ class Arrivals:
         ids.update(ask.job_id for ask in self.cancel_requests)
         ids.update(job.id for job in self.unplaced)
         ids.update(called.job_id for called in self.callback_attempts if called.is_disputed)
+        for submitted in self.submitted:
+            ids.update(wish.rerun_of for wish in submitted.submissions if wish.rerun_of)
         return ids

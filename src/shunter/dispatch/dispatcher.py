@@ -46,6 +46,7 @@ from shunter.dispatch.effects import (
     Effect,
     HandOver,
     MakeCallback,
+    NoteFailure,
     NoteRefusal,
     PlaceAgain,
     SendJobs,
@@ -59,10 +60,12 @@ from shunter.dispatch.view import DispatcherView
 from shunter.errors import JobError, StoreError
 from shunter.model.job import Job
 from shunter.model.limits_record import LimitsRecord
+from shunter.model.pause import Pauses
 from shunter.model.presence import Company
 from shunter.model.report import Advance, Held, Report
 from shunter.model.scope import EVERYTHING, JobScope
 from shunter.model.submission import Submission
+from shunter.model.worker import Handler
 from shunter.store.port import Batch, Committed, Store
 
 T = TypeVar("T")
@@ -88,6 +91,7 @@ class Dispatcher:
         now: Callable[[], float],
         jitter: Callable[[], float],
         on_refused: Callable[[str, JobError], None] = lambda worker_id, error: None,
+        on_failed: Callable[[Job], None] = lambda job: None,
         on_store_error: Callable[[StoreError], None] = lambda error: None,
     ) -> None:
         self.id = dispatcher_id
@@ -95,6 +99,7 @@ class Dispatcher:
         self.rules = rules
         self.now = now
         self.turns = 0
+        self.schedules_known = 0
         self.state = DispatcherState(dispatcher_id, rules, jitter=jitter)
         self.counters = self.state.counters
         self.view = DispatcherView(self.state)
@@ -103,6 +108,7 @@ class Dispatcher:
         self.store_health = StoreHealth(now)
         self._on_store_error = on_store_error
         self._clients: dict[str, ClientLink] = {}
+        self._registered: dict[str, tuple[Handler, ...]] = {}
         self._inbox = Arrivals()
         self._submissions_waiting = 0
         self._wake = asyncio.Event()
@@ -120,6 +126,7 @@ class Dispatcher:
             MakeCallback: self._make_callback,
             DecideAgain: self._decide_again,
             PlaceAgain: lambda e: self._inbox.unplaced.append(e.job),
+            NoteFailure: lambda e: on_failed(e.job),
             NoteRefusal: lambda e: self._on_refused(e.worker_id, e.error),
         }
 
@@ -159,8 +166,24 @@ class Dispatcher:
     def introduce(self, arrival: WorkerRegistered) -> None:
         """Let a worker in, or in again."""
         self._forget_words_of(arrival.worker.id)
+        worker = arrival.worker
+        if worker.kind.traits.lists_jobs:
+            self._registered[worker.id] = worker.handlers
+            if any(handler.schedule is not None for handler in worker.handlers):
+                bare = tuple(replace(handler, schedule=None) for handler in worker.handlers)
+                arrival = replace(arrival, worker=replace(worker, handlers=bare))
         self._inbox.membership.append(replace(arrival, received=self.now()))
         self._wake.set()
+
+    def take_registered(self) -> dict[str, tuple[Handler, ...]]:
+        """Return what workers do that came since the last call, for the schedules they declare."""
+        taken, self._registered = self._registered, {}
+        return taken
+
+    def tell_worker(self, worker_id: str, text: str) -> None:
+        """Have a worker log something, if it is connected here."""
+        if (member := self.state.members.get(worker_id)) is not None:
+            member.link.send_note(worker_id, text)
 
     def leave(self, worker_id: str) -> None:
         """Give nothing more to a worker that its gateway has lost."""
@@ -207,10 +230,22 @@ class Dispatcher:
         self._wake.set()
 
     def give_back(
-        self, worker_id: str, jobs: Iterable[Held], reason: str, *, blame: bool = False
+        self,
+        worker_id: str,
+        jobs: Iterable[Held],
+        reason: str,
+        *,
+        blame: bool = False,
+        may_have_begun: bool = False,
     ) -> None:
-        """Say that the worker does not have these jobs; `blame` counts it as a loss."""
-        self._inbox.returned_jobs.extend(JobReturned(worker_id, job, reason, blame) for job in jobs)
+        """Say that the worker does not have these jobs; `blame` counts it as a loss.
+
+        `may_have_begun` is for jobs that were sent, and that nobody knows to be untouched.
+        """
+        self._inbox.returned_jobs.extend(
+            JobReturned(worker_id, job, reason, blame, may_have_begun=may_have_begun)
+            for job in jobs
+        )
         self._wake.set()
 
     def heard(self, worker_ids: Iterable[str]) -> None:
@@ -278,6 +313,12 @@ class Dispatcher:
         """Say which other dispatchers there are, and what their clocks show."""
         self._inbox.company = company
         self._wake.set()
+
+    def hold_back(self, pauses: Pauses) -> None:
+        """Start nothing of what is paused, and again what no longer is."""
+        if pauses != self.state.pauses:
+            self._inbox.pauses = pauses
+            self._wake.set()
 
     def expect_waiting(self) -> None:
         """Look into the store's queue again: others may have put jobs there."""

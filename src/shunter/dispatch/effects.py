@@ -54,6 +54,12 @@ class StopRuns(Struct, frozen=True):
     runs: Sequence[Held]
 
 
+class NoteFailure(Struct, frozen=True):
+    """Write down that a job has failed for good."""
+
+    job: Job
+
+
 class AnswerSubmission(Struct, frozen=True):
     """Tell a client which of its jobs are stored."""
 
@@ -112,6 +118,7 @@ Effect = (
     | ConfirmReports
     | SendJobs
     | StopRuns
+    | NoteFailure
     | AnswerSubmission
     | HandOver
     | AnswerCancel

@@ -14,10 +14,20 @@ from shunter.errors import JobRefused
 from shunter.model.allowed_hosts import AllowedHosts, allowed_hosts
 from shunter.model.document import DOCUMENT_BYTES, is_document
 from shunter.model.identity import NAME_RULE, is_name
-from shunter.model.job import Callback, Execution, Job
+from shunter.model.job import Callback, Effects, Execution, Job
 from shunter.model.job_limits import key_faults
-from shunter.model.limits import MAX_KEY_LENGTH, MAX_SECONDS, moment_fault, option_faults
+from shunter.model.limits import (
+    MAX_KEY_LENGTH,
+    MAX_SECONDS,
+    TRACEPARENT_RULE,
+    is_traceparent,
+    moment_fault,
+    option_faults,
+    unique_faults,
+)
+from shunter.model.spelling import did_you_mean
 from shunter.model.submission import Submission
+from shunter.model.unique import Then, Unique
 from shunter.model.worker import Handler
 
 
@@ -48,12 +58,15 @@ def admit(
         raise JobRefused(
             submission.id,
             "type",
-            f"no worker does {submission.type!r}; types that are served: {served}",
+            f"no worker does {submission.type!r}; types that are served: {served}"
+            + did_you_mean(submission.type, known_types),
         )
     not_before = submission.not_before if submission.delay is None else now + submission.delay
     timeout = submission.timeout
     priority = submission.priority
+    effects = submission.effects
     if handler is not None:
+        effects = handler.effects if effects is None else effects
         timeout = handler.timeout if timeout is None else timeout
         priority = handler.priority if priority is None else priority
     return Job(
@@ -73,14 +86,19 @@ def admit(
         if submission.place_within is None
         else (not_before or now) + submission.place_within,
         wait_until=not_before if not_before is not None and not_before > now else None,
-        unique_key=submission.unique_key,
+        unique_key=submission.unique.key if submission.unique else submission.unique_key,
+        unique=submission.unique,
         namespace=submitter.namespace,
+        rerun_of=submission.rerun_of,
+        traceparent=submission.traceparent,
         retry=submission.retry
         if submission.retry is not None
         else handler.retry
         if handler
         else None,
+        effects=None if effects is None else Effects(effects),
         reply_to=submitter.reply_to if submission.reply else None,
+        scheduled=submission.scheduled,
         keys=submission.keys or {},
     )
 
@@ -101,6 +119,10 @@ def _faults(submission: Submission, rules: IntakeRules) -> Iterator[tuple[str, s
         yield "id", f"found {submission.id[:64]!r}; send {NAME_RULE}"
     if not is_name(submission.type):
         yield "type", f"found {submission.type[:64]!r}; send {NAME_RULE}"
+    if submission.rerun_of is not None and not is_name(submission.rerun_of):
+        yield "rerun_of", f"found {submission.rerun_of[:64]!r}; send the id of an ended job"
+    if submission.traceparent is not None and not is_traceparent(submission.traceparent):
+        yield "traceparent", f"found {submission.traceparent[:64]!r}; send {TRACEPARENT_RULE}"
     if len(submission.payload) > rules.max_payload_bytes + DOCUMENT_BYTES:
         yield (
             "payload",
@@ -110,15 +132,17 @@ def _faults(submission: Submission, rules: IntakeRules) -> Iterator[tuple[str, s
     if not is_document(submission.payload):
         reason = f"{len(submission.payload):,} bytes that are not one msgpack value; send one"
         yield "payload", reason
-    if submission.priority is not None or submission.timeout is not None or submission.retry:
-        yield from option_faults(
-            priority=submission.priority, timeout=submission.timeout, retry=submission.retry
-        )
+    options = (submission.priority, submission.timeout, submission.retry, submission.effects)
+    if options != (None, None, None, None):
+        priority, timeout, retry, effects = options
+        yield from option_faults(priority=priority, timeout=timeout, retry=retry, effects=effects)
     yield from _time_faults(submission)
     if submission.callback is not None and (
         fault := rules.callback_hosts.fault(submission.callback.url)
     ):
         yield "callback.url", fault
+    if submission.unique is not None:
+        yield from _unique_faults(submission, submission.unique)
     if submission.keys:
         yield from key_faults(submission.keys)
     for field in ("unique_key", "workflow", "run"):
@@ -132,7 +156,18 @@ def _time_faults(submission: Submission) -> Iterator[tuple[str, str]]:
         yield "delay", f"found {submission.delay}; send 0 to {MAX_SECONDS:.0f} seconds"
     if submission.not_before is not None and (fault := moment_fault(submission.not_before)):
         yield "not_before", fault
+    if submission.scheduled is not None and (fault := moment_fault(submission.scheduled)):
+        yield "scheduled", fault
     if submission.place_within is not None and not 0 < submission.place_within <= MAX_SECONDS:
         yield "place_within", f"found {submission.place_within:g}; send seconds above 0"
     if submission.delay is not None and submission.not_before is not None:
         yield "delay", "found beside not_before; send one of the two"
+
+
+def _unique_faults(submission: Submission, unique: Unique) -> Iterator[tuple[str, str]]:
+    yield from unique_faults(unique)
+    if submission.unique_key is not None:
+        yield "unique", "found beside unique_key; send one of the two"
+    has_time = submission.delay is not None or submission.not_before is not None
+    if unique.then == Then.POSTPONE and not has_time:
+        yield "unique.then", "found postpone without delay or not_before; send one of the two"

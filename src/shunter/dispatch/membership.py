@@ -25,7 +25,7 @@ from shunter.dispatch.arrivals import (
 from shunter.dispatch.plan import Plan
 from shunter.dispatch.state import DispatcherState, Member
 from shunter.dispatch.verdict import is_run_of
-from shunter.model.job import Job
+from shunter.model.job import Effects, Job
 from shunter.model.lease import has_lapsed
 from shunter.model.report import Held
 from shunter.model.worker import Worker
@@ -57,8 +57,11 @@ class Membership:
 
     def _introduce(self, arrival: WorkerRegistered, plan: Plan) -> None:
         worker, state = arrival.worker, self._state
-        state.members[worker.id] = Member(worker, arrival.link, plan.now)
+        once = {it.type for it in worker.handlers if it.effects == Effects.AT_MOST_ONCE}
+        member = Member(worker, arrival.link, plan.now, at_most_once=frozenset(once))
+        state.members[worker.id] = member
         state.roster.enlist(worker.id, worker.handlers, arrival.window)
+        state.heed_drain(worker)
         state.waiting |= {handler.type for handler in worker.handlers}
         state.limits.declare(worker)
         plan.workers.append(worker)

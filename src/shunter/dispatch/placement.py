@@ -21,6 +21,7 @@ from shunter.errors import JobRefused
 from shunter.model import lifecycle
 from shunter.model.job import Job
 from shunter.model.lifecycle import WorkerSlot
+from shunter.model.resubmission import check_rerun, with_callback
 from shunter.model.submission import Receipt, Submission
 from shunter.store.port import CLAIM_BYTES, Claim
 
@@ -49,11 +50,12 @@ class Placement:
             ripe_at = job.dispatcher.date + self._rules.cooldown
             if plan.now < ripe_at or job.id in plan.changes:
                 continue
-            worker_id = self._state.roster.place(job.type, job.id)
+            is_paused = job.type in self._state.pauses.types
+            worker_id = None if is_paused else self._state.roster.place(job.type, job.id)
             if worker_id is not None:
                 started = lifecycle.started(job, self._slot(worker_id, job.id), now=plan.now)
                 plan.changes[job.id] = Change(started, claimed=job)
-            elif plan.now > ripe_at + patience:
+            elif is_paused or plan.now > ripe_at + patience:
                 plan.changes[job.id] = Change(lifecycle.released(job, now=plan.now))
             else:
                 continue
@@ -65,11 +67,13 @@ class Placement:
         if now is not None and now.revision == claimed.revision:
             self._state.claimed[claimed.id] = claimed
 
-    def insert(self, submitted: Submitted, plan: Plan) -> None:
+    def insert(self, submitted: Submitted, stored: StoredJobs, plan: Plan) -> None:
         """Admit what was submitted, and start it at once where there is room."""
         insertion = Insertion([], [], submitted.answer, submitted.on_stored)
         for submission, submitter in zip(submitted.submissions, submitted.submitters, strict=True):
             try:
+                if submission.rerun_of is not None:
+                    submission, submitter = self._rerun(submission, submitter, stored)
                 job = self._admit(submission, submitter, plan.now)
             except JobRefused as refusal:
                 self._counters["submissions_refused"] += 1
@@ -78,6 +82,17 @@ class Placement:
                 insertion.jobs.append(job)
                 insertion.receipts.append(None)
         plan.insertions.append(insertion)
+
+    def _rerun(
+        self, submission: Submission, submitter: Submitter, stored: StoredJobs
+    ) -> tuple[Submission, Submitter]:
+        """Return a rerun as it is to be admitted: it is of the namespace of the first job."""
+        job_id = submission.rerun_of or ""
+        original = self._state.running.get(job_id) or stored.jobs.get(job_id)
+        check_rerun(submission, original, submitter.scope)
+        assert original is not None
+        submission = with_callback(submission, original)
+        return submission, replace(submitter, namespace=original.namespace)
 
     def _admit(self, submission: Submission, submitter: Submitter, now: float) -> Job:
         roster = self._state.roster
@@ -156,10 +171,18 @@ class Placement:
             left -= share
 
     def _slot(self, worker_id: str, job_id: str | None = None) -> WorkerSlot:
-        kind = self._state.members[worker_id].worker.kind
+        member = self._state.members[worker_id]
+        kind, version = member.worker.kind, member.worker.version
         if kind.traits.is_shared:
             assert job_id is not None
-            return WorkerSlot(worker_id, place=self._state.roster.number(worker_id, job_id))
+            place = self._state.roster.number(worker_id, job_id)
+            return WorkerSlot(worker_id, place=place, version=version)
         if kind.traits.lists_jobs:
-            return WorkerSlot(worker_id, expiry_grace=self._rules.expiry_grace)
-        return WorkerSlot(worker_id, presumed_dead_after=self._rules.presumed_dead_after(kind))
+            return WorkerSlot(
+                worker_id,
+                expiry_grace=self._rules.expiry_grace,
+                at_most_once=member.at_most_once,
+                version=version,
+            )
+        silence = self._rules.presumed_dead_after(kind)
+        return WorkerSlot(worker_id, presumed_dead_after=silence, version=version)

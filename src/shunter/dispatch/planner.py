@@ -45,6 +45,8 @@ class Planner:
         """Decide on all arrivals. `stored` is what the store says of jobs not in the state."""
         plan = Plan(arrivals, now)
         members = self._membership
+        if arrivals.pauses is not None:
+            self._state.heed(arrivals.pauses)
         if arrivals.is_queue_changed:
             self._state.waiting |= self._state.roster.types()
         if arrivals.limits:
@@ -90,7 +92,7 @@ class Planner:
             self._advance(worker_id, advance, plan)
         self._placement.start_claimed(plan)
         for submitted in arrivals.submitted:
-            self._placement.insert(submitted, plan)
+            self._placement.insert(submitted, stored, plan)
         plan.claims = list(self._placement.claims(now))
         return plan
 
@@ -143,7 +145,13 @@ class Planner:
             if arrival.blame:
                 self._lose(job, arrival, plan)
             else:
-                back = lifecycle.returned(job, held.attempt, arrival.reason, now=plan.now)
+                back = lifecycle.returned(
+                    job,
+                    held.attempt,
+                    arrival.reason,
+                    now=plan.now,
+                    may_have_begun=arrival.may_have_begun,
+                )
                 self._change(back, plan, arrival)
         except JobError as error:
             self._refuse(worker_id, error, plan)
@@ -234,6 +242,13 @@ class Planner:
                 raise JobNotFound(ask.job_id)
             if ask.job_id in plan.changes:
                 raise JobRefused(ask.job_id, "status", "it is changing right now; ask again")
+            if job.status.is_final:
+                raise JobRefused(
+                    ask.job_id,
+                    "status",
+                    f"it is {job.status.word} already and can't be cancelled any more; its record "
+                    "says how it ended",
+                )
             stoppable = self._state.is_stoppable(job.execution.worker_id)
             stopped = lifecycle.cancelled(job, now=plan.now, stoppable=stoppable)
         except JobError as error:

@@ -46,6 +46,7 @@ class WorkerCapacity:
         "free",
         "handlers",
         "held",
+        "is_drained",
         "is_open",
         "is_shared",
         "kind",
@@ -71,11 +72,12 @@ class WorkerCapacity:
         self.foreign: set[str] = set()  # those of the held that don't count against the window
         self.reserved = 0
         self.is_open = True
+        self.is_drained = False
         self.free = 0  # as the roster counted it last
 
     def counted(self) -> int:
         """Return how many more jobs it may be given."""
-        if not self.is_open:
+        if not self.is_open or self.is_drained:
             return 0
         room = self.window - len(self.held) + len(self.foreign) - self.reserved
         if self.is_shared:
@@ -208,6 +210,15 @@ class Roster:
             seat.window, seat.is_open = window, is_open
             self._count(seat)
 
+    def drain(self, worker_id: str, *, is_drained: bool) -> bool:
+        """Give a worker nothing new, or jobs again; return whether that is a change."""
+        seat = self._seats.get(worker_id)
+        if seat is None or seat.is_drained is is_drained:
+            return False
+        seat.is_drained = is_drained
+        self._count(seat)
+        return True
+
     def hold(self, worker_id: str, job_id: str, *, is_foreign: bool = False) -> None:
         """Note that the worker has this job; a foreign one takes nothing from its window."""
         seat = self._seats.get(worker_id)
@@ -322,6 +333,14 @@ class Roster:
             if job_type in kind.types:
                 seat = next(iter(group.seats.values()))
                 return next(h for h in seat.handlers if h.type == job_type)
+        return None
+
+    def declaring(self, job_type: str) -> tuple[str, Handler] | None:
+        """Return a worker of our own that does this type, and what it has declared for it."""
+        for kind, group in self._groups.items():
+            if job_type in kind.types and not kind.is_shared:
+                seat = next(iter(group.seats.values()))
+                return seat.worker_id, next(h for h in seat.handlers if h.type == job_type)
         return None
 
     def held(self, worker_id: str) -> Set[str]:

@@ -21,6 +21,7 @@ from shunter.dispatch.effects import (
     DeliverOutcomes,
     Effect,
     HandOver,
+    NoteFailure,
     PlaceAgain,
     SendJobs,
     StopRuns,
@@ -56,6 +57,7 @@ class Settlement:
         self._answers: list[Effect] = []
         self._again: list[Effect] = []
         self._callbacks: list[Effect] = []
+        self._failed: list[Effect] = []
 
     def effects(self, committed: Committed) -> list[Effect]:
         """Bring the state up to date, and return what is to be done, in order.
@@ -93,6 +95,7 @@ class Settlement:
             *self._stopped(),
             *self._outcomes(),
             *self._cancels_answered(),
+            *self._failed,
         ]
 
     # ---- the state
@@ -119,6 +122,8 @@ class Settlement:
             state.counters[_COUNTERS[job.status]] += 1
             state.timings.ended(job)
             self._ended.append(job)
+            if job.status is Status.FAILED:
+                self._failed.append(NoteFailure(job))
 
     def _lost_race(self, change: Change) -> None:
         """Another write came first: believe the store, and decide again on what was reported."""
@@ -151,6 +156,8 @@ class Settlement:
                 continue
             if job.execution.worker_id is not None and job.id not in state.running:
                 state.roster.drop(job.execution.worker_id, job.id)
+            if isinstance(now, Job) and now.status is Status.QUEUED and now.wait_until is None:
+                state.waiting.add(now.type)
             if isinstance(now, Job) and now.status.is_final:
                 asking = job.reply_to and job.reply_to.under_number_of(now.reply_to)
                 self._ended.append(replace(now, reply_to=asking))

@@ -48,10 +48,12 @@ def _sit_down(state: DispatcherState, worker: Worker, survey: Survey, *, now: fl
     if is_new:
         state.members[worker.id] = Member(worker, survey.link, now)
         state.roster.enlist(worker.id, worker.handlers, worker.max_jobs, is_shared=True)
+        state.heed_drain(worker)
         state.waiting |= {handler.type for handler in worker.handlers}
         return
     assert known is not None
     known.worker = worker
+    state.heed_drain(worker)
     if not is_shut(known, now=now):
         state.roster.adjust(worker.id, is_open=True)
 

@@ -21,6 +21,7 @@ from shunter.dispatch.roster import Opening, Roster, Types
 from shunter.dispatch.rules import Rules
 from shunter.dispatch.timings import Timings
 from shunter.model.job import Job, Status
+from shunter.model.pause import NO_PAUSES, Pauses
 from shunter.model.report import Held
 from shunter.model.watch import Watch
 from shunter.model.worker import Worker, WorkerKind, kind_of
@@ -36,6 +37,7 @@ class Member(Struct):
     lists_from: float = 0.0  # before that, its lists of jobs may be old news
     full_until: float = 0.0
     unreachable_since: float | None = None
+    at_most_once: frozenset[str] = frozenset()  # types whose handlers bear no second run
     strange: dict[Held, float] = {}  # runs it has that we don't know of, and since when it says so
 
 
@@ -56,6 +58,7 @@ class DispatcherState:
         self.waiting: set[str] = set()
         self.limits = LimitBook()
         self.clogged: set[str] = set()  # gateways that have as much to send as they may keep
+        self.pauses = NO_PAUSES
         self._turns: dict[str, int] = {}  # which turn each type had last
         self._last_turn = 0
         self.heartbeats = Watch()  # of workers, as the store has them
@@ -125,6 +128,22 @@ class DispatcherState:
         for job_id in self.roster.remove(worker_id):
             self.end(job_id)
 
+    def heed(self, pauses: Pauses) -> None:
+        """Go by these pauses from now on.
+
+        A type that is paused is one of which jobs may be waiting: so new ones go into the queue.
+        """
+        self.pauses = pauses
+        self.waiting |= pauses.types
+        for member in self.members.values():
+            self.heed_drain(member.worker)
+
+    def heed_drain(self, worker: Worker) -> None:
+        """Give a worker nothing new if it is drained, and jobs again if it no longer is."""
+        is_drained = self.pauses.drains(worker)
+        if self.roster.drain(worker.id, is_drained=is_drained) and not is_drained:
+            self.waiting |= {handler.type for handler in worker.handlers}
+
     def is_stoppable(self, worker_id: str | None) -> bool:
         """True if a worker can be asked to stop a job."""
         if worker_id is None:
@@ -157,7 +176,7 @@ class DispatcherState:
         if not self.waiting or not self.has_memory:
             return
         for opening in self.roster.openings():
-            if types := opening.types & self.waiting:
+            if types := (opening.types & self.waiting) - self.pauses.types:
                 under_way = sum(job.type in opening.types for job in self.claimed.values())
                 if opening.free > under_way:
                     yield replace(opening, free=opening.free - under_way), types

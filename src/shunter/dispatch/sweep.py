@@ -14,7 +14,9 @@ from msgspec.structs import replace
 
 from shunter.dispatch.alarm_clock import AlarmClock
 from shunter.dispatch.arrivals import Survey, WorkerLink
+from shunter.dispatch.declarations import Declarations
 from shunter.dispatch.dispatcher import Dispatcher
+from shunter.dispatch.tick_sweep import TickSweep
 from shunter.model.job import Job, Status
 from shunter.model.limits_record import limits_record, record_of
 from shunter.model.presence import Company, HostClock, Presence, Skews
@@ -173,6 +175,12 @@ async def purge(dispatcher: Dispatcher) -> int:
     """Delete a few jobs that ended longer ago than their retention; return how many."""
     before = dispatcher.now() - dispatcher.rules.retention
     return await dispatcher.store.purge(ended_before=before, limit=PURGED_AT_ONCE)
+
+
+async def tick(ticks: TickSweep, declarations: Declarations) -> None:
+    """Make jobs of ticks that have come, of schedules that clients put and that apps declare."""
+    await ticks.sweep()
+    await declarations.sweep()
 
 
 Sweep = Callable[[Dispatcher], Coroutine[Any, Any, None]]

@@ -15,7 +15,7 @@ from shunter.dispatch.rules import Rules
 from shunter.model import lifecycle
 from shunter.model.document import DOCUMENT_BYTES, NIL, is_document
 from shunter.model.job import ErrorKind, Failure, Job, Progress, Status
-from shunter.model.limits import MAX_NOTE_BYTES, option_faults
+from shunter.model.limits import MAX_NOTE_BYTES, MAX_SECONDS, option_faults
 from shunter.model.report import Advance, Held, Report
 from shunter.model.retry import Retry
 
@@ -50,6 +50,21 @@ def ended(job: Job, report: Report, rules: Rules, *, now: float, jitter: float) 
             waited=report.waited,
             ran=report.ran,
         )
+    if error.kind is ErrorKind.SNOOZED:
+        if error.wait is not None and 0 <= error.wait <= MAX_SECONDS:
+            return lifecycle.snoozed(
+                job,
+                report.attempt,
+                error,
+                now=now,
+                log=report.log,
+                waited=report.waited,
+                ran=report.ran,
+            )
+        message = (
+            f"its worker put it off for {error.wait} s; send seconds from 0 to {MAX_SECONDS:.0f}"
+        )
+        error = Failure(ErrorKind.REFUSED, message)
     return lifecycle.failed(
         job,
         report.attempt,

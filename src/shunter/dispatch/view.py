@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from shunter.dispatch.state import DispatcherState
 from shunter.dispatch.timings import Timings
+from shunter.model.worker import Handler
 
 
 class DispatcherView:
@@ -17,6 +18,27 @@ class DispatcherView:
     def served_types(self) -> set[str]:
         """Return the types that some worker here does."""
         return self._state.roster.types()
+
+    def contradictions(
+        self, worker_id: str, handlers: Iterable[Handler]
+    ) -> Iterator[tuple[str, str]]:
+        """Yield which worker declares a type of this one with other options, and what to say."""
+        for handler in handlers:
+            known = self._state.roster.declaring(handler.type)
+            if known is None or known[0] == worker_id or known[1] == handler:
+                continue
+            other_id, other = known
+            differing = ", ".join(
+                f"{field} {getattr(handler, field)!r} and {getattr(other, field)!r}"
+                for field in Handler.__struct_fields__
+                if getattr(handler, field) != getattr(other, field)
+            )
+            yield (
+                other_id,
+                f"workers {worker_id} and {other_id} declare type {handler.type!r} with different "
+                f"options: {differing}; jobs that say nothing themselves get either. Give both "
+                "apps the same options, or the types different names",
+            )
 
     @property
     def connected(self) -> int:

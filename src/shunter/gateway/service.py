@@ -11,7 +11,10 @@ import zmq
 
 from shunter.dispatch import sweep
 from shunter.dispatch.alarm_clock import AlarmClock
+from shunter.dispatch.declarations import Declarations
 from shunter.dispatch.dispatcher import Dispatcher, heed_cancellation
+from shunter.dispatch.pausing import forget_drained, heed_pauses
+from shunter.dispatch.tick_sweep import TickSweep
 from shunter.errors import JobError, SettingsError, StoreError
 from shunter.gateway.callbacks import CallbackCaller
 from shunter.gateway.clocks import SteadyClock, host_clock
@@ -33,6 +36,7 @@ from shunter.gateway.udp.key_look_up import udp_keys
 from shunter.gateway.zmq.backend import Backend
 from shunter.gateway.zmq.frontend import Frontend
 from shunter.model.allowed_hosts import allowed_hosts
+from shunter.model.job import Job, in_one_line
 from shunter.model.presence import Skews
 from shunter.model.redaction import redacted_url
 from shunter.model.run_secrets import RunSecrets
@@ -49,6 +53,7 @@ from shunter.store.port import Store
 from shunter.store.registry import store_mark
 
 ALARM_SECONDS = 0.1
+TICK_SECONDS = 0.1
 CATCH_UP_SECONDS = 0.5
 SWEEP_SECONDS = 1.0
 LEAST_REFRESH_SECONDS = 0.1
@@ -87,6 +92,7 @@ class Service:
             now=self._clock,
             jitter=environment.random,
             on_refused=self._refused,
+            on_failed=self._job_failed,
             on_store_error=self._store_failed,
         )
         self._keys = key_list_of(settings)
@@ -129,6 +135,10 @@ class Service:
             tls=caller_files_of(settings.auth),
             environment=environment,
         )
+        self._ticks = TickSweep(self.dispatcher, new_id=self._new_id, tell=self._note_schedule)
+        self._declarations = Declarations(
+            self.dispatcher, self._ticks.timetable, tell=self._note_schedule
+        )
         self._gate: CurveGate | None = None
         trusted = CallerFiles(ca=settings.auth.ca_file)  # strangers are shown no certificate
         self._messenger = CallbackCaller(self.dispatcher, tls=trusted, environment=environment)
@@ -143,6 +153,7 @@ class Service:
         await self._store.open()
         await self._keys.open(self._store, self._environment.token_bytes(SECRET_BYTES))
         self._run_secrets.use(self._keys.secret)
+        await heed_pauses(self.dispatcher)
         await self._learn_limits()
         context = self._environment.zmq_context()
         try:
@@ -168,13 +179,15 @@ class Service:
             tasks = [
                 group.create_task(self.dispatcher.run()),
                 group.create_task(self._every(ALARM_SECONDS, self._ring_alarms)),
+                group.create_task(self._every(TICK_SECONDS, self._tick)),
                 group.create_task(self._every(CATCH_UP_SECONDS, self._catch_up)),
                 group.create_task(self._every(SWEEP_SECONDS, self._sweep)),
                 group.create_task(self._every(PRESENCE_SECONDS, self._meet_others)),
                 group.create_task(self._every(self._verification_seconds, self._verify)),
                 group.create_task(self._every(HOUSEKEEPING_SECONDS, self._keep_house)),
                 group.create_task(self._frontend.answer_questions()),
-                group.create_task(self._frontend.cancel_audited()),
+                group.create_task(self._frontend.perform_audited()),
+                group.create_task(self._frontend.carry_out_schedules()),
                 group.create_task(self._watch()),
             ]
             if self._keys.is_on:
@@ -219,6 +232,7 @@ class Service:
             new_id=self._new_id,
             hosts=allowed_hosts([*http.allowed_hosts, http.host], "http.allowed_hosts"),
             keys=self._keys,
+            declarations=self._declarations,
         )
         return self._environment.http_server(
             app,
@@ -319,7 +333,11 @@ class Service:
             self._udp.tick()
         await sweep.watch_the_clock(self.dispatcher, self._alarm_clock)
 
+    async def _tick(self) -> None:
+        await sweep.tick(self._ticks, self._declarations)
+
     async def _sweep(self) -> None:
+        await heed_pauses(self.dispatcher)
         self.dispatcher.expect_waiting()
         self.dispatcher.heard([*self._backend.plain_worker_ids(), *self._udp.worker_ids()])
         await self._share_limits()
@@ -383,12 +401,26 @@ class Service:
     async def _keep_house(self) -> None:
         for act in sweep.RARELY:
             await act(self.dispatcher)
+        await forget_drained(self.dispatcher)
         self._backend.forget_gone()
         while await sweep.purge(self.dispatcher) >= sweep.PURGED_AT_ONCE:
             await asyncio.sleep(PURGE_PAUSE_SECONDS)
 
+    def _job_failed(self, job: Job) -> None:
+        self._log.warning(
+            "a job failed",
+            action="fail",
+            type=job.type,
+            job=job.id,
+            attempt=job.attempt,
+            error=in_one_line(job.error),
+        )
+
     def _store_failed(self, error: StoreError) -> None:
         self._log.error("the store fails, trying again", action="store", error=str(error))
+
+    def _note_schedule(self, name: str, text: str) -> None:
+        self._log.warning(text, action="schedule", schedule=name)
 
     def _refused(self, worker_id: str, error: JobError) -> None:
         self._refusals.note(worker_id, type(error).__name__, str(error))

@@ -56,6 +56,7 @@ def registered(
     key: str = "",
     scheme: str = "http",
     secret: str = "",
+    version: str = "",
 ) -> Worker:
     """A worker comes, or comes again; its jobs are to be verified at once."""
     fresh = Worker(
@@ -71,6 +72,7 @@ def registered(
         key=key,
         scheme=scheme,
         secret=secret,
+        version=version,
     )
     if known is None:
         return fresh

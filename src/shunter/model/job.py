@@ -9,11 +9,15 @@ Rules: docs/spec/jobs.md.
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Any
 
+import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from shunter.model.document import sealed_data_at
 from shunter.model.retry import Retry
+from shunter.model.unique import Unique
 
 DEFAULT_TYPE = "default"
 """The type of a job that came without one, from a client that knows nothing of types."""
@@ -50,18 +54,40 @@ class ErrorKind(StrEnum):
     CANCELLED = "cancelled"
     REFUSED = "refused"
     UNPLACED = "unplaced"
+    SNOOZED = "snoozed"
+
+
+class Effects(StrEnum):
+    """What a handler's effects on the outside world can bear: a second run, or none at all."""
+
+    AT_LEAST_ONCE = "at_least_once"
+    AT_MOST_ONCE = "at_most_once"
 
 
 class Failure(Struct, frozen=True, omit_defaults=True):
     """What went wrong; `ended_by` is what it took to stop it: request, SIGTERM or SIGKILL.
 
-    `kind` is exception, timeout, lost, cancelled, refused or unplaced.
+    `kind` is exception, timeout, lost, cancelled, refused, unplaced or snoozed. With `is_final`
+    the worker says that another try is of no use. A snoozed job waits for `wait` seconds.
     """
 
     kind: ErrorKind
     message: str
     traceback: str = ""
     ended_by: str = ""
+    is_final: bool = False
+    wait: float | None = None
+
+
+MAX_LINE = 300
+
+
+def in_one_line(failure: Failure | None) -> str:
+    """Return what went wrong as a line of a log has it."""
+    if failure is None:
+        return "no reason was recorded"
+    text = " ".join(f"{failure.kind}: {failure.message}".split())
+    return text if len(text) <= MAX_LINE else f"{text[:MAX_LINE]}…"
 
 
 class Dispatch(Struct, frozen=True):
@@ -158,6 +184,11 @@ class Job(Struct, frozen=True, kw_only=True, omit_defaults=True):
     `payload` is None where the record was read without it. A job with `place_by` fails if it is
     still in the queue then; `place_within` is the span that it gets again after each loss.
     `namespace` is that of the submitter's key, and says who may see the job (`scope.py`).
+    `unique_key` is the key while the job has it, and `unique` the rule by which it gives it up.
+    `effects` is None until somebody has said it, the handler at the latest when the job starts.
+    `scheduled` is the tick that the job of a schedule stands for (`schedule.py`).
+    `rerun_of` is the job whose work this one does again. `version` is that of the app that the
+    current or last run is of. `traceparent` is the span that it was submitted in.
     `keys` say whose the job is, for limits; where its type has any, it waits in the `lane` of one.
     """
 
@@ -178,8 +209,10 @@ class Job(Struct, frozen=True, kw_only=True, omit_defaults=True):
     callback: Callback | None = None
     not_before: float | None = None
     unique_key: str | None = None
+    unique: Unique | None = None
     namespace: str = ""
     retry: Retry | None = None
+    effects: Effects | None = None
     error: Failure | None = None
     progress: Progress | None = None
     reply_to: ReplyTo | None = None
@@ -188,8 +221,45 @@ class Job(Struct, frozen=True, kw_only=True, omit_defaults=True):
     place_by: float | None = None
     losses: int = 0
     failures: int = 0
+    snoozes: int = 0
+    replacements: int = 0
     cancel_requested: bool = False
     log: str = ""
     history: tuple[PastAttempt, ...] = ()
+    scheduled: float | None = None
+    rerun_of: str | None = None
+    version: str = ""
+    traceparent: str | None = None
     keys: dict[str, str] = {}
     lane: str | None = None
+
+    @property
+    def value(self) -> Any:
+        """What the handler returned, decoded; None where there is no result (yet)."""
+        return _decoded(self.result)
+
+    @property
+    def arguments(self) -> Any:
+        """The payload, decoded: a list of positional arguments, a dict of named ones."""
+        return _decoded(self.payload)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the record as JSON has it: payload and result decoded, its status as a word.
+
+        Bytes are base64, and what is encrypted says so.
+        """
+        plain: dict[str, Any] = msgspec.to_builtins(self)
+        for name, document in (("payload", self.payload), ("result", self.result)):
+            plain[name] = None if document is None else _plain(document)
+        return {**plain, "status": self.status.word}
+
+
+def _decoded(document: bytes | None) -> Any:
+    return None if document is None else msgspec.msgpack.decode(document)
+
+
+def _plain(document: bytes) -> Any:
+    if sealed_data_at(document) is not None:
+        return {"encrypted": True, "bytes": len(document)}
+    value = msgspec.msgpack.decode(document)
+    return msgspec.to_builtins(value, str_keys=True, enc_hook=repr)

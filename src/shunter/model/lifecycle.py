@@ -15,8 +15,18 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from shunter.errors import InvalidTransition, JobFinal, LeaseLost, StaleAttempt
-from shunter.model.job import Dispatch, ErrorKind, Failure, Job, PastAttempt, Progress, Status
+from shunter.model.job import (
+    Dispatch,
+    Effects,
+    ErrorKind,
+    Failure,
+    Job,
+    PastAttempt,
+    Progress,
+    Status,
+)
 from shunter.model.lane_claim import LanePlace
+from shunter.model.limits import MAX_SNOOZES
 from shunter.model.retry import AFTER_LOSS, NO_RETRY, Retry, backoff
 from shunter.model.run_times import run_start, run_times
 
@@ -28,13 +38,16 @@ class Event(StrEnum):
     STARTED = "started"
     RELEASED = "released"
     CAME_DUE = "came due"
+    PUT_BACK = "put back"
     UNPLACED = "unplaced"
     PROGRESSED = "progressed"
     COMPLETED = "completed"
     FAILED = "failed"
     RETRIED = "retried"
+    SNOOZED = "snoozed"
     LOST = "lost"
     EXHAUSTED = "exhausted"
+    ABANDONED = "abandoned"
     RETURNED = "returned"
     EXPIRED = "expired"
     CANCEL_REQUESTED = "cancel requested"
@@ -44,22 +57,29 @@ class Event(StrEnum):
 TRANSITIONS: dict[tuple[Status, Event], Status] = {
     (Status.QUEUED, Event.CLAIMED): Status.DISPATCHING,
     (Status.QUEUED, Event.CAME_DUE): Status.QUEUED,
+    (Status.QUEUED, Event.PUT_BACK): Status.QUEUED,
     (Status.QUEUED, Event.UNPLACED): Status.FAILED,
     (Status.QUEUED, Event.CANCELLED): Status.CANCELLED,
     (Status.DISPATCHING, Event.STARTED): Status.IN_PROGRESS,
     (Status.DISPATCHING, Event.RELEASED): Status.QUEUED,
+    (Status.DISPATCHING, Event.PUT_BACK): Status.QUEUED,
     (Status.DISPATCHING, Event.CANCELLED): Status.CANCELLED,
     (Status.IN_PROGRESS, Event.PROGRESSED): Status.IN_PROGRESS,
     (Status.IN_PROGRESS, Event.COMPLETED): Status.COMPLETED,
     (Status.IN_PROGRESS, Event.FAILED): Status.FAILED,
     (Status.IN_PROGRESS, Event.RETRIED): Status.QUEUED,
+    (Status.IN_PROGRESS, Event.SNOOZED): Status.QUEUED,
     (Status.IN_PROGRESS, Event.LOST): Status.QUEUED,
     (Status.IN_PROGRESS, Event.EXHAUSTED): Status.FAILED,
+    (Status.IN_PROGRESS, Event.ABANDONED): Status.FAILED,
     (Status.IN_PROGRESS, Event.RETURNED): Status.QUEUED,
     (Status.IN_PROGRESS, Event.EXPIRED): Status.FAILED,
     (Status.IN_PROGRESS, Event.CANCEL_REQUESTED): Status.IN_PROGRESS,
     (Status.IN_PROGRESS, Event.CANCELLED): Status.CANCELLED,
 }
+
+RunTimes = tuple[float | None, float]
+"""When a run began and ended."""
 
 CLAIM_GRACE_SECONDS = 5.0
 """How long beyond the cooldown a claim holds before anyone may put the job back."""
@@ -105,12 +125,16 @@ class WorkerSlot(Struct, frozen=True):
     `expiry_grace` is the time that a worker which enforces time-outs itself gets to do so.
     `presumed_dead_after` is for a worker that is silent while it works. `place` is a number below
     the worker's `max_jobs`, where others may be choosing the same worker at the same moment.
+    `at_most_once` are the types whose handlers there bear no second run. `version` is that of the
+    worker's app.
     """
 
     worker_id: str
     expiry_grace: float = 0.0
     presumed_dead_after: float | None = None
     place: int | None = None
+    at_most_once: frozenset[str] = frozenset()
+    version: str = ""
 
 
 def started(job: Job, slot: WorkerSlot, *, now: float) -> Job:
@@ -129,7 +153,10 @@ def started(job: Job, slot: WorkerSlot, *, now: float) -> Job:
         expiry=now + min(spans) if spans else None,
         place=slot.place,
     )
-    return _moved(job, Event.STARTED, now, execution=execution, attempt=job.attempt + 1)
+    changes: dict[str, Any] = {"version": slot.version} if slot.version != job.version else {}
+    if job.effects is None and job.type in slot.at_most_once:
+        changes["effects"] = Effects.AT_MOST_ONCE
+    return _moved(job, Event.STARTED, now, execution=execution, attempt=job.attempt + 1, **changes)
 
 
 def started_at_once(claimed_job: Job, slot: WorkerSlot) -> Job:
@@ -154,6 +181,21 @@ def released(job: Job, *, now: float) -> Job:
 def came_due(job: Job, *, now: float) -> Job:
     """The time that a waiting job waited for has come."""
     return _moved(job, Event.CAME_DUE, now, wait_until=None)
+
+
+def put_back(job: Job, *, not_before: float | None, now: float, **changes: Any) -> Job:
+    """Another submission with the job's key says when it may start, and perhaps what it does."""
+    place_within = changes.setdefault("place_within", job.place_within)
+    return _moved(
+        job,
+        Event.PUT_BACK,
+        now,
+        dispatcher=None,
+        not_before=not_before,
+        wait_until=not_before if not_before is not None and not_before > now else None,
+        place_by=None if place_within is None else max(not_before or now, now) + place_within,
+        **changes,
+    )
 
 
 def unplaced(job: Job, *, now: float) -> Job:
@@ -227,8 +269,8 @@ def failed(
 ) -> Job:
     """The run failed; the job is tried again while its retries last.
 
-    A time-out is final. `retry` is the handler's own policy, which counts
-    where the job came without one. A job that was being cancelled is cancelled.
+    A time-out is final unless the policy says otherwise. `retry` is the handler's own policy, which
+    counts where the job came without one. A job that was being cancelled is cancelled.
     """
     step(job, Event.FAILED)
     fence(job, attempt)
@@ -238,12 +280,47 @@ def failed(
         return _ended_run(job, Event.CANCELLED, stopped, now, times, log=log)
     policy = job.retry or retry or NO_RETRY
     failures = job.failures + 1
-    if error.kind is ErrorKind.EXCEPTION and failures <= policy.limit:
+    if _is_worth_a_try(job, error, policy) and failures <= policy.limit:
         wait_until = now + backoff(policy, failures, jitter=jitter)
         return _ended_run(
             job, Event.RETRIED, error, now, times, log=log, failures=failures, wait_until=wait_until
         )
     return _ended_run(job, Event.FAILED, error, now, times, log=log, failures=failures)
+
+
+def _is_worth_a_try(job: Job, error: Failure, policy: Retry) -> bool:
+    if error.kind is ErrorKind.TIMEOUT:
+        return policy.on_timeout and not _bears_no_second_run(job)
+    return error.kind is ErrorKind.EXCEPTION and not error.is_final
+
+
+def snoozed(
+    job: Job,
+    attempt: int,
+    error: Failure,
+    *,
+    now: float,
+    log: str = "",
+    waited: float | None = None,
+    ran: float | None = None,
+) -> Job:
+    """The handler puts the job off; nobody is to blame, and only how often is counted."""
+    step(job, Event.SNOOZED)
+    fence(job, attempt)
+    times = run_times(job.execution, waited, ran, now=now)
+    if job.cancel_requested:
+        stopped = Failure(ErrorKind.CANCELLED, f"cancelled; {error.message}")
+        return _ended_run(job, Event.CANCELLED, stopped, now, times, log=log)
+    if job.snoozes >= MAX_SNOOZES:
+        message = f"it was put off {MAX_SNOOZES:,} times and may not be again; submit a new job"
+        return _ended_run(
+            job, Event.FAILED, Failure(ErrorKind.SNOOZED, message), now, times, log=log
+        )
+    wait_until = now + (error.wait or 0.0)
+    snoozes = job.snoozes + 1
+    return _ended_run(
+        job, Event.SNOOZED, error, now, times, log=log, snoozes=snoozes, wait_until=wait_until
+    )
 
 
 def lost(
@@ -258,7 +335,10 @@ def lost(
     waited: float | None = None,
     ran: float | None = None,
 ) -> Job:
-    """Whoever ran the job is gone; it is queued again, but not for ever."""
+    """Whoever ran the job is gone; it is queued again, but not for ever.
+
+    One that bears no second run has ended: nobody knows how far it came.
+    """
     step(job, Event.LOST)
     fence(job, attempt)
     times = run_times(job.execution, waited, ran, now=now)
@@ -266,6 +346,8 @@ def lost(
     if job.cancel_requested:
         error = Failure(ErrorKind.CANCELLED, f"cancelled; {reason}")
         return _ended_run(job, Event.CANCELLED, error, now, times, log=log, losses=losses)
+    if _bears_no_second_run(job):
+        return _abandoned(job, reason, times, now=now, log=log, losses=losses)
     error = Failure(ErrorKind.LOST, reason)
     if losses >= max_losses:
         error = Failure(
@@ -279,14 +361,31 @@ def lost(
     )
 
 
-def returned(job: Job, attempt: int, reason: str, *, now: float) -> Job:
-    """A worker gives back a job that it has not done; nobody is to blame."""
+def _bears_no_second_run(job: Job) -> bool:
+    return job.effects is Effects.AT_MOST_ONCE
+
+
+def _abandoned(job: Job, reason: str, times: RunTimes | None, *, now: float, **changes: Any) -> Job:
+    message = f"{reason}; it may have had its effect, and is not run again (effects at_most_once)"
+    error = Failure(ErrorKind.LOST, message)
+    return _ended_run(job, Event.ABANDONED, error, now, times, **changes)
+
+
+def returned(
+    job: Job, attempt: int, reason: str, *, now: float, may_have_begun: bool = False
+) -> Job:
+    """A worker gives back a job that it has not done; nobody is to blame.
+
+    It runs elsewhere; not so one that bears no second run and may have begun.
+    """
     step(job, Event.RETURNED)
     fence(job, attempt)
     times = job.execution.started, now  # most have only waited there
     if job.cancel_requested:
         error = Failure(ErrorKind.CANCELLED, f"cancelled; {reason}")
         return _ended_run(job, Event.CANCELLED, error, now, times)
+    if may_have_begun and _bears_no_second_run(job):
+        return _abandoned(job, reason, None, now=now)
     return _ended_run(job, Event.RETURNED, Failure(ErrorKind.LOST, reason), now, times)
 
 
@@ -303,7 +402,10 @@ def expired(job: Job, *, now: float, jitter: float, max_losses: int) -> Job:
         reason = f"worker {run.worker_id} was silent for {gone_for:.1f} s and is presumed dead"
         return lost(job, job.attempt, reason, now=now, jitter=jitter, max_losses=max_losses)
     message = f"ran past its time-out of {run.timeout:g} s; its worker was told to stop"
-    return _ended_run(job, Event.EXPIRED, Failure(ErrorKind.TIMEOUT, message), now)
+    error = Failure(ErrorKind.TIMEOUT, message)
+    if job.retry is not None and job.retry.on_timeout:
+        return failed(job, job.attempt, error, now=now, jitter=jitter)
+    return _ended_run(job, Event.EXPIRED, error, now)
 
 
 def cancelled(job: Job, *, now: float, stoppable: bool) -> Job:
@@ -337,13 +439,16 @@ def _ended_run(
     event: Event,
     error: Failure,
     now: float,
-    times: tuple[float | None, float] | None = None,
+    times: RunTimes | None = None,
     **changes: Any,
 ) -> Job:
     """Close the current run without a result and note it in the job's history."""
     run = job.execution
     started, ended = times or run_times(run, None, None, now=now)
     past = PastAttempt(job.attempt, run.worker_id, started, ended, event.value, error.message)
+    history = job.history
+    if event is Event.SNOOZED and history and history[-1].outcome == event:
+        history = history[:-1]  # one line for all of them, or nothing else would be left
     is_final = step(job, event).is_final
     execution = (
         replace(run, started=started, ended=ended)
@@ -359,7 +464,7 @@ def _ended_run(
             total_place=None,
         )
     )
-    if job.place_within is not None and event in (Event.LOST, Event.RETRIED):
+    if job.place_within is not None and event in (Event.LOST, Event.RETRIED, Event.SNOOZED):
         changes["place_by"] = (changes.get("wait_until") or now) + job.place_within
     log = changes.pop("log", "")
     return _moved(
@@ -370,7 +475,7 @@ def _ended_run(
         execution=execution,
         dispatcher=job.dispatcher if is_final else None,
         progress=job.progress if is_final else None,
-        history=(*job.history[-MAX_HISTORY + 1 :], past),
+        history=(*history[-MAX_HISTORY + 1 :], past),
         log=log or job.log,
         **changes,
     )

@@ -6,10 +6,13 @@ Pure. Each fault names its field, what was found, and what to send instead.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator
 
+from shunter.model.job import Effects
 from shunter.model.queueing import PRIORITY_LIMIT
 from shunter.model.retry import Retry
+from shunter.model.unique import During, Then, Unique
 
 MAX_SECONDS = 10 * 365 * 86400.0
 MAX_RETRIES = 1_000_000
@@ -17,15 +20,24 @@ MAX_FACTOR = 1000
 MAX_MOMENT = 1e11
 MAX_KEY_LENGTH = 512
 MAX_NOTE_BYTES = 8 << 10
+MAX_ERROR_NAMES = 16
+MAX_ERROR_NAME_LENGTH = 128
+MAX_SNOOZES = 1000
 MAX_COROUTINES = 10_000
 MAX_THREADS = 1_000
 """How many jobs may be in one process of a worker, as coroutines and as threads."""
 
 
 def option_faults(
-    *, priority: int | None, timeout: float | None, retry: Retry | None
+    *,
+    priority: int | None,
+    timeout: float | None,
+    retry: Retry | None,
+    effects: str | None = None,
 ) -> Iterator[tuple[str, str]]:
     """Yield the fields that are out of range, each with its reason."""
+    if effects is not None and effects not in set(Effects):
+        yield "effects", f"found {effects[:64]!r}; send {' or '.join(Effects)}"
     if priority is not None and abs(priority) > PRIORITY_LIMIT:
         yield "priority", f"found {priority}; send -{PRIORITY_LIMIT} to {PRIORITY_LIMIT}"
     if timeout is not None and not 0 < timeout <= MAX_SECONDS:
@@ -42,6 +54,24 @@ def option_faults(
         yield "retry.factor", f"found {retry.factor}; send 1 to {MAX_FACTOR}"
     if not 0 <= retry.jitter <= 1:
         yield "retry.jitter", f"found {retry.jitter}; send 0 to 1"
+    if retry.on_timeout and effects == Effects.AT_MOST_ONCE:
+        yield (
+            "retry.on_timeout",
+            "found beside effects at_most_once, and a run that was cut off may have had its "
+            "effect; leave one of the two out",
+        )
+    for field in ("on", "never"):
+        if reason := _names_fault(getattr(retry, field)):
+            yield f"retry.{field}", reason
+
+
+def _names_fault(names: tuple[str, ...]) -> str | None:
+    if len(names) > MAX_ERROR_NAMES:
+        return f"found {len(names)} names; send at most {MAX_ERROR_NAMES}"
+    for name in names:
+        if not 1 <= len(name) <= MAX_ERROR_NAME_LENGTH:
+            return f"{len(name)} characters; send a class's name of 1 to {MAX_ERROR_NAME_LENGTH}"
+    return None
 
 
 def concurrency_fault(concurrency: object, *, is_async: bool) -> str | None:
@@ -53,8 +83,30 @@ def concurrency_fault(concurrency: object, *, is_async: bool) -> str | None:
     return f"found {concurrency!r}; give a whole number from 1 to {most:,} ({kind})"
 
 
+_TRACEPARENT = re.compile(r"[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}\Z")
+TRACEPARENT_RULE = "00-, 32 hexadecimal digits, -, 16 of them, -, two of them, as W3C has it"
+
+
+def is_traceparent(text: str) -> bool:
+    """True if a text names a span as W3C's Trace Context does."""
+    return _TRACEPARENT.match(text) is not None
+
+
 def moment_fault(moment: float) -> str | None:
     """Say what is wrong with a point in time, or nothing."""
     if math.isfinite(moment) and 0 <= moment <= MAX_MOMENT:
         return None
     return f"found {moment}; send seconds since 1970"
+
+
+def unique_faults(unique: Unique) -> Iterator[tuple[str, str]]:
+    """Yield the fields that are out of range, each with its reason."""
+    if not 1 <= len(unique.key) <= MAX_KEY_LENGTH:
+        yield "unique.key", f"{len(unique.key)} characters; send 1 to {MAX_KEY_LENGTH}"
+    if unique.within is not None and not 0 < unique.within <= MAX_SECONDS:
+        send = f"seconds above 0 up to {MAX_SECONDS:.0f}"
+        yield "unique.within", f"found {unique.within}; send {send}"
+    if unique.during and unique.during not in set(During):
+        yield "unique.during", f"found {unique.during[:64]!r}; send {' or '.join(During)}"
+    if unique.then not in set(Then):
+        yield "unique.then", f"found {unique.then[:64]!r}; send {', '.join(Then)}"

@@ -1,4 +1,7 @@
-"""A small document that dispatchers share: a key, a line of the audit log, a type's limits.
+"""A small document that dispatchers share: a key, a line of the audit log, a secret, a schedule,
+a pause, the limits of a type.
+
+An edition says which records of another kind were changed last, for those who keep many in mind.
 
 Records of one kind have names of their own and are few, except where a reader asks for a page of
 them. They are written by compare-and-swap, like jobs. Pure.
@@ -17,6 +20,9 @@ class RecordKind(StrEnum):
     KEY = "key"
     SECRET = "secret"  # noqa: S105
     AUDIT = "audit"
+    PAUSE = "pause"
+    SCHEDULE = "schedule"
+    EDITION = "edition"
     LIMITS = "limits"
     RATE = "rate"
 

@@ -10,10 +10,15 @@ from msgspec import Struct
 
 from shunter.model.job import Callback
 from shunter.model.retry import Retry
+from shunter.model.unique import Unique
 
 
 class Submission(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """A job that a client wants done. What is None is decided by the handler's defaults."""
+    """A job that a client wants done. What is None is decided by the handler's defaults.
+
+    `rerun_of` names an ended job whose work is to be done again (`resubmission.py`). `traceparent`
+    is the span that it was submitted in, as W3C writes it.
+    """
 
     id: str
     type: str
@@ -29,6 +34,11 @@ class Submission(Struct, frozen=True, array_like=True, forbid_unknown_fields=Tru
     callback: Callback | None = None
     reply: bool = True
     place_within: float | None = None
+    scheduled: float | None = None
+    effects: str | None = None
+    unique: Unique | None = None
+    rerun_of: str | None = None
+    traceparent: str | None = None
     keys: dict[str, str] | None = None
 
 

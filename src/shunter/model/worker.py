@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from shunter.model.job_limits import JobLimits
 from shunter.model.retry import Retry
+from shunter.model.schedule import ScheduleTerms
 
 PLAIN_PREFIX = "plain:"
 """Ids of workers that know only the plain level begin so; they can't be told to stop."""
@@ -68,6 +69,17 @@ MAX_WORKERS = 10_000
 """How many workers of all kinds one dispatcher lets in."""
 
 
+class DeclaredSchedule(Struct, frozen=True, omit_defaults=True):
+    """When jobs of a handler are made by themselves, and with which payload.
+
+    `started` is when the worker's process began.
+    """
+
+    terms: ScheduleTerms
+    payload: bytes = b""
+    started: float = 0.0
+
+
 class Handler(Struct, frozen=True, omit_defaults=True):
     """A type of job that a worker does, and what it wants for jobs that say nothing else.
 
@@ -78,7 +90,9 @@ class Handler(Struct, frozen=True, omit_defaults=True):
     priority: int = 0
     timeout: float | None = None
     retry: Retry | None = None
+    effects: str | None = None
     concurrency: int = 1
+    schedule: DeclaredSchedule | None = None
     limits: JobLimits | None = None
 
 
@@ -88,8 +102,9 @@ class Worker(Struct, frozen=True, kw_only=True, omit_defaults=True):
     `last_pinged` is when it last spoke, or for an HTTP worker, when it was last asked; `answered`
     is when that one last answered, and `verified` when it was last asked for its jobs. `revision`
     counts the writes of a record that several dispatchers change. `key` names the key that it
-    showed, and `started` is when its process was, by its own clock. `secret` is what an HTTP worker
-    knows dispatchers by, and nobody else is to see it.
+    showed. `started` is when its process was, by its own clock. `secret` is what an HTTP worker
+    knows dispatchers by, and nobody else is to see it. `version` is that of its app, where that has
+    one.
     """
 
     id: str
@@ -111,6 +126,7 @@ class Worker(Struct, frozen=True, kw_only=True, omit_defaults=True):
     key: str = ""
     scheme: str = "http"
     secret: str = ""
+    version: str = ""
     started: float = 0.0
     jobs: tuple[str, ...] = ()
     places: tuple[int, ...] = ()

@@ -45,7 +45,7 @@ from shunter.model.queueing import (
     total_place,
 )
 from shunter.model.record import Record, RecordKind
-from shunter.model.uniqueness import NamedKey, answer_to, named_key
+from shunter.model.uniqueness import EarlierJobChange, NamedKey, answer_to, named_key
 from shunter.model.worker import Worker
 from shunter.store.port import Backlog, Batch, Claim, Committed, JobQuery
 
@@ -70,6 +70,7 @@ class MemoryStore:
         self._places: dict[str, str] = {}
         self._limit_places: dict[str, str] = {}
         self._total_places: dict[str, str] = {}
+        self._alarms: dict[str, float] = {}  # of jobs that have one, which are few
         self._ready: dict[str, list[tuple[int, int, str]]] = {}  # by type: rank, seq, id
         self._lanes: dict[str, dict[str, list[tuple[int, int, str]]]] = {}  # likewise, by lane
         self._workers: dict[str, Worker] = {}
@@ -279,7 +280,7 @@ class MemoryStore:
 
     async def next_alarm(self) -> float | None:
         self._check_open()
-        return min((at for at, _ in self._alarms()), default=None)
+        return min(self._alarms.values(), default=None)
 
     async def backlog(self) -> list[Backlog]:
         self._check_open()
@@ -367,11 +368,17 @@ class MemoryStore:
         return list(self._dispatchers.values())
 
     async def records(
-        self, kind: RecordKind, *, before: str | None = None, limit: int | None = None
+        self,
+        kind: RecordKind,
+        *,
+        before: str | None = None,
+        limit: int | None = None,
+        names: Sequence[str] | None = None,
     ) -> list[Record]:
         self._check_open()
-        names = sorted((n for k, n in self._records if k is kind), reverse=True)
-        found = [n for n in names if before is None or n < before]
+        known = (n for k, n in self._records if k is kind) if names is None else {*names}
+        there = (n for n in known if (kind, n) in self._records)
+        found = [n for n in sorted(there, reverse=True) if before is None or n < before]
         return [self._records[kind, name] for name in found[:limit]]
 
     async def swap_records(self, records: Sequence[Record]) -> list[bool]:
@@ -409,7 +416,16 @@ class MemoryStore:
                 self._keys[key] = job.id
             self._write(job)
             return job
-        return answer_to(job, self._with_payload(self._jobs[holder]))
+        answer = answer_to(job, self._with_payload(self._jobs[holder]))
+        if not isinstance(answer, EarlierJobChange):
+            return answer
+        changed = answer.job
+        if answer.has_payload:
+            self._payloads[changed.id] = changed.payload
+        if changed.unique_key is None and key is not None:
+            del self._keys[key]
+        self._write(changed)
+        return self._with_payload(changed) if answer.is_answer else self._insert(job)
 
     def _replace(self, job: Job) -> bool:
         stored = self._jobs.get(job.id)
@@ -426,7 +442,9 @@ class MemoryStore:
         stored = self._jobs.get(job.id)
         if stored is None or not stored.status.is_final or stored.revision != job.revision - 1:
             return False
-        self._jobs[job.id] = replace(stored, callback=job.callback, revision=job.revision)
+        delivered = replace(stored, callback=job.callback, revision=job.revision)
+        self._jobs[job.id] = delivered
+        self._set_alarm(delivered)
         return True
 
     def _swap_worker(self, worker: Worker) -> bool:
@@ -458,6 +476,7 @@ class MemoryStore:
             if (taken := held(job)) is not None:
                 places[taken] = job.id
         self._jobs[job.id] = replace(job, payload=None)
+        self._set_alarm(job)
 
     def _queue(self, job: Job) -> list[tuple[int, int, str]]:
         """Where a job waits: in the queue of its type, or in its lane."""
@@ -470,11 +489,15 @@ class MemoryStore:
 
     def _due(self, now: float) -> list[Job]:
         """The jobs whose alarm has come, the earliest first."""
-        due = sorted((at, job_id) for at, job_id in self._alarms() if at <= now)
+        due = sorted((at, job_id) for job_id, at in self._alarms.items() if at <= now)
         return [self._jobs[job_id] for _, job_id in due]
 
-    def _alarms(self) -> Iterable[tuple[float, str]]:
-        return ((at, job.id) for job in self._jobs.values() if (at := alarm(job)) is not None)
+    def _set_alarm(self, job: Job) -> None:
+        at = alarm(job)
+        if at is None:
+            self._alarms.pop(job.id, None)
+        else:
+            self._alarms[job.id] = at
 
 
 def _bare(worker: Worker) -> Worker:

@@ -116,7 +116,9 @@ class Store(Protocol):
 
         Unique keys are so within their namespace. The answer to each is the job now stored
         (itself, or the earlier one with the same namespace, type and payload), or the refusal
-        where the earlier one differs (`model.uniqueness.answer_to`).
+        where the earlier one differs (`model.uniqueness.answer_to`). Where that is a change of
+        the earlier job, it is compared and swapped, its payload included, and decided anew if
+        another write came first; this also takes its key from a job that is final.
         """
 
     async def claim(self, claim: Claim) -> list[Job]:
@@ -136,7 +138,8 @@ class Store(Protocol):
         """Compare and swap: write each job whose stored revision is the one before its own.
 
         A False says that another write came first, that the stored job is final, or that the
-        new one's place (`model.queueing.place`) is another job's. The payload is never changed.
+        new one's place (`model.queueing.place`) is another job's. Payload and key stay as they
+        are.
         """
 
     async def get(self, ids: Sequence[str], *, payload: bool = False) -> list[Job | None]:
@@ -215,9 +218,17 @@ class Store(Protocol):
         """Write that a dispatcher is here, and return all that were here in the last day."""
 
     async def records(
-        self, kind: RecordKind, *, before: str | None = None, limit: int | None = None
+        self,
+        kind: RecordKind,
+        *,
+        before: str | None = None,
+        limit: int | None = None,
+        names: Sequence[str] | None = None,
     ) -> list[Record]:
-        """Return records of one kind by falling names, at most `limit`, from behind `before`."""
+        """Return records of one kind by falling names, at most `limit`, from behind `before`.
+
+        With `names`, only those of these that are there.
+        """
 
     async def swap_records(self, records: Sequence[Record]) -> list[bool]:
         """Compare and swap: write each record whose stored revision is the one before its own.

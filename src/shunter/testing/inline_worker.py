@@ -7,27 +7,31 @@ its time-out; one that only computes takes no time.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
-import inspect
 import io
 import logging
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 from shunter.app import App
 from shunter.client.session import OpenSession
-from shunter.context import Terminated, enter_context, leave_context
+from shunter.context import Context, Terminated, enter_context, leave_context
 from shunter.dispatch.arrivals import HeartbeatReceived, WorkerRegistered
 from shunter.dispatch.dispatcher import Dispatcher
 from shunter.errors import AppError
+from shunter.handler.arounds import call_through
+from shunter.handler.final_failure import is_final_failure, tell_of_failure
+from shunter.handler.setups import OpenSetups
 from shunter.model.job import ErrorKind, Failure, Job
 from shunter.model.report import Advance, Held, Report
 from shunter.model.worker import Worker, WorkerKind
 from shunter.payload import result_of
 from shunter.testing.clock import VirtualClock
 from shunter.testing.process_deaths import ProcessDeaths, ProcessDied
-from shunter.testing.virtual_time import run_virtually, virtual_sleep
+from shunter.testing.virtual_time import run_virtually, virtual_runner, virtual_sleep
 from shunter.worker.failures import failure_of
 from shunter.worker.run_seal import RunSeal
 
@@ -48,12 +52,24 @@ class InlineContext:
         return self._job.id
 
     @property
+    def job_type(self) -> str:
+        return self._job.type
+
+    @property
     def run_id(self) -> str:
         return self._job.run or self._job.id
 
     @property
     def attempt(self) -> int:
         return self._job.attempt
+
+    @property
+    def scheduled(self) -> float | None:
+        return self._job.scheduled
+
+    @property
+    def traceparent(self) -> str | None:
+        return self._job.traceparent
 
     def progress(self, done: float, total: float | None = None, note: str = "") -> None:
         sealed = self._seal.note(note) if note else ""
@@ -80,6 +96,28 @@ class InlineWorker:
         self._cancelled: set[Held] = set()
         self._beat = 0
         self._running = 0
+        self._runner: asyncio.Runner | None = None
+        self._raised: BaseException | None = None
+        self._setups = OpenSetups(app.setups, self._awaited)
+
+    def open(self) -> None:
+        """Open what the app wants open, as a worker's child does, or raise an AppError."""
+        if self._app.setups:
+            self._runner = virtual_runner(self._clock)
+            try:
+                self._setups.open()
+            except AppError:
+                self._runner.close()
+                raise
+
+    def close(self) -> None:
+        """Close what was opened."""
+        if self._runner is not None:
+            with self._runner:
+                self._setups.close()
+
+    def _awaited(self, coroutine: Coroutine[Any, Any, Any], deadline: float | None = None) -> Any:
+        return run_virtually(coroutine, self._clock, deadline, self._runner)
 
     # ---- WorkerLink
 
@@ -90,6 +128,8 @@ class InlineWorker:
         self._cancelled.update(jobs)
 
     def send_pong(self, worker_id: str, beat: int) -> None: ...
+
+    def send_note(self, worker_id: str, text: str) -> None: ...
 
     def send_taken(self, worker_id: str, batches: Sequence[int]) -> None: ...
 
@@ -103,10 +143,11 @@ class InlineWorker:
             kind=WorkerKind.FULL,
             hostname="sandbox",
             port=0,
-            handlers=self._app.handlers(),
+            handlers=self._app.declared_handlers(now),
             max_jobs=1,
             registered=now,
             last_pinged=now,
+            version=self._app.version,
         )
         self._dispatcher.introduce(WorkerRegistered(worker, self, frozenset(), 1, None))
 
@@ -153,6 +194,9 @@ class InlineWorker:
         seal = RunSeal(self._app, job.id, job.type)
         with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output), _logs(output):
             outcome = self._run(job, None if timeout is None else started + timeout, seal)
+            is_late = timeout is not None and self._clock() - started > timeout
+            if isinstance(outcome, Failure) and not is_late and held not in self._cancelled:
+                self._tell_of_failure(outcome, job, seal)
         log = seal.log(output.getvalue())
         took = self._clock() - started
         waited = max(0.0, started - (job.execution.sent or started))
@@ -179,15 +223,19 @@ class InlineWorker:
         if isinstance(opened, Failure):
             return opened
         try:
-            args, kwargs = function.arguments(opened, context)
+            args, kwargs = function.arguments(opened, context, self._setups.values)
         except AppError as error:
             return seal.failure(Failure(ErrorKind.REFUSED, str(error)))
         entered = enter_context(context)
         try:
             with virtual_sleep(self._clock, deadline), self._deaths_of(job, function.function):
-                value = function.function(*args, **kwargs)
-                if inspect.iscoroutine(value):
-                    value = run_virtually(value, self._clock, deadline)
+                value = call_through(
+                    self._app.arounds,
+                    function.function,
+                    (args, kwargs),
+                    {**self._setups.values, Context: context},
+                    partial(self._awaited, deadline=deadline),
+                )
         except ProcessDied as death:
             return Failure(ErrorKind.LOST, str(death))
         except Terminated:
@@ -196,15 +244,25 @@ class InlineWorker:
             is_over = deadline is not None and self._clock() >= deadline
             if is_over:
                 return self._timed_out(job, "request")
-            return seal.failure(failure_of(error))
+            self._raised = error
+            return seal.failure(failure_of(error, job.retry, function.retry))
         except Exception as error:
-            return seal.failure(failure_of(error))
+            self._raised = error
+            return seal.failure(failure_of(error, job.retry, function.retry))
         finally:
             leave_context(entered)
         try:
             return seal.result(result_of(value))
         except AppError as error:
             return seal.failure(Failure(ErrorKind.REFUSED, f"handler {job.type!r}: {error}"))
+
+    def _tell_of_failure(self, failure: Failure, job: Job, seal: RunSeal) -> None:
+        """Call the app's hooks if the job is not tried again."""
+        error, self._raised = self._raised or AppError(failure.message), None
+        policy = next((h.retry for h in self._app.handlers() if h.type == job.type), None)
+        if is_final_failure(failure, job.retry, policy, job.failures):
+            values = {**self._setups.values, Context: InlineContext(self, job, seal)}
+            tell_of_failure(self._app.final_failure_hooks, error, values, self._awaited)
 
     def _deaths_of(
         self, job: Job, handler: Callable[..., Any]

@@ -25,13 +25,20 @@ from shunter.flow.runners.spark.session.spark_session import spark_session
 from shunter.flow.runners.spark.stream.run import stream_on_spark
 from shunter.flow.sinks import WriteJsonLines, WriteParquet
 
-BRIEF = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""Options of a Java that need not be fast in the long run."""
+BRIEF = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=128m"
+"""Options of a Java that need not be fast in the long run: with one compiler alone it would keep
+little of what that has compiled, and be busy with throwing away the rest."""
+
+UNMOVED = (
+    "-XX:+IgnoreUnrecognizedVMOptions -XX:+UnlockDiagnosticVMOptions -XX:ArchiveRelocationMode=0"
+)
+"""Java moves an archive to a random address, for safety, and mends each of its pointers then: a
+tenth of a second, also where it finds out afterwards that the archive is not for its classes."""
 
 
 def quick_java(folder: Path) -> str:
     """Return options for Java, with the archive in `folder`."""
-    return f"{BRIEF} -XX:SharedArchiveFile={_archive_in(folder)} -Xlog:disable"
+    return f"{BRIEF} -XX:SharedArchiveFile={_archive_in(folder)} {UNMOVED} -Xlog:disable"
 
 
 def make_archive(folder: Path) -> None:

@@ -8,20 +8,36 @@ with Sandbox(app) as sandbox:
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
+
+from msgspec.structs import replace
 
 from shunter.app import App, JobFunction, payload_of
 from shunter.client.async_client import JobOptions
-from shunter.client.handle import value_of
-from shunter.client.opening import is_same_call, opened_job, opened_outcome, sealed_payload
+from shunter.client.handle import raise_refusal, value_of
+from shunter.client.opening import (
+    check_unique,
+    is_same_call,
+    opened_job,
+    opened_outcome,
+    opened_payload,
+    sealed_payload,
+)
+from shunter.client.schedules import AsyncSchedules, Schedules
 from shunter.codec import Codec
 from shunter.dispatch import sweep
+from shunter.dispatch.declarations import Declarations
 from shunter.dispatch.dispatcher import Dispatcher
+from shunter.dispatch.pausing import pause, resume
 from shunter.dispatch.rules import Rules
+from shunter.dispatch.tick_sweep import TickSweep
 from shunter.errors import JobNotFound, JobRefused, ResultTimeout, UniqueKeyTaken
+from shunter.model.document import NIL
 from shunter.model.identity import timed_id
 from shunter.model.job import Job, Status
+from shunter.model.pause import PauseTarget
+from shunter.model.resubmission import resubmission
 from shunter.model.submission import Receipt, Submission
 from shunter.store.memory import MemoryStore
 from shunter.testing.clock import VirtualClock
@@ -48,6 +64,7 @@ class SandboxJob:
 
     @property
     def status(self) -> Status:
+        """Where the job stands now."""
         return self.record.status
 
     @property
@@ -65,6 +82,7 @@ class SandboxJob:
         return value_of(opened_outcome(self._sandbox.codec, outcome))
 
     def cancel(self) -> None:
+        """Ask for the job to be stopped, or raise JobRefused."""
         self._sandbox.cancel(self.id)
 
 
@@ -101,8 +119,13 @@ class Sandbox:
         self.callbacks: list[tuple[str, str]] = []
         self.dispatcher.serve_callbacks(self)
         self._options = JobOptions()
+        self._ticks = TickSweep(self.dispatcher, new_id=self.new_id, look_seconds=0.0)
+        self._declarations = Declarations(
+            self.dispatcher, self._ticks.timetable, tell=lambda name, text: None
+        )
 
     def __enter__(self) -> Sandbox:
+        self.worker.open()
         finish(self.store.open())
         self.worker.introduce()
         self.run()
@@ -112,6 +135,7 @@ class Sandbox:
 
     def __exit__(self, *_: object) -> None:
         finish(self.store.close())
+        self.worker.close()
 
     @property
     def codec(self) -> Codec | None:
@@ -124,13 +148,35 @@ class Sandbox:
         view.__dict__ = {**self.__dict__, "_options": JobOptions(**options)}
         return view
 
+    @property
+    def schedules(self) -> Schedules[SandboxJob]:
+        """The schedules by which jobs are made as time passes; with the methods of a client's."""
+        ask = SandboxSession(self).ask
+        return Schedules(AsyncSchedules(ask, self, lambda job_id: SandboxJob(self, job_id)), finish)
+
+    def template(self, job: str | JobFunction[..., Any], payload: bytes) -> Submission:
+        """Return a job as it would be submitted, but without a name and without sealing it."""
+        job_type = job if isinstance(job, str) else job.name
+        return Submission("", job_type, payload, **self._options.fields())
+
+    def codec_for(self, job: str | JobFunction[..., Any]) -> Codec | None:
+        """That of the app."""
+        return self.codec
+
+    def new_id(self) -> str:
+        """Return a name that no other job has."""
+        return timed_id(self.clock(), self._random.getrandbits(80))
+
     def submit(self, job: str | JobFunction[..., Any], /, *args: Any, **kwargs: Any) -> SandboxJob:
         """Submit a job; nothing runs before `run()`, `advance()` or `result()`."""
-        job_type = job if isinstance(job, str) else job.name
-        options = {name: getattr(self._options, name) for name in JobOptions.__struct_fields__}
-        job_id = timed_id(self.clock(), self._random.getrandbits(80))
-        payload = sealed_payload(self.codec, payload_of(*args, **kwargs), job_id, job_type)
-        wish = Submission(job_id, job_type, payload, **options)
+        wish, job_id = self.template(job, payload_of(*args, **kwargs)), self.new_id()
+        if self.codec is not None and wish.unique is not None:
+            check_unique(wish.unique, job_id)
+        payload = sealed_payload(self.codec, wish.payload, job_id, wish.type)
+        wish = replace(wish, id=job_id, payload=payload)
+        return self._submitted(wish)
+
+    def _submitted(self, wish: Submission) -> SandboxJob:
         receipts: list[Receipt] = []
         self.dispatcher.submit([wish], receipts.extend)
         finish(self.dispatcher.turn())
@@ -138,8 +184,25 @@ class Sandbox:
         if receipt.reason and (holder := self._same_job(wish, receipt)) is not None:
             return SandboxJob(self, holder)
         if receipt.reason:
-            raise JobRefused(job_id, receipt.field, receipt.reason)
+            raise_refusal(receipt)
         return SandboxJob(self, receipt.job_id)
+
+    def rerun(
+        self,
+        job_id: str,
+        *,
+        args: Sequence[Any] | None = None,
+        kwargs: Mapping[str, Any] | None = None,
+        new_id: str = "",
+    ) -> SandboxJob:
+        """Do an ended job again, as a new one, with its arguments or with these."""
+        job, new_id = self.job(job_id), new_id or self.new_id()
+        if args is None and kwargs is None:
+            payload = opened_payload(self.codec, job.payload or NIL, job.id, job.type)
+        else:
+            payload = payload_of(*(args or ()), **(kwargs or {}))
+        payload = sealed_payload(self.codec, payload, new_id, job.type)
+        return self._submitted(resubmission(job, new_id=new_id, payload=payload))
 
     def _same_job(self, wish: Submission, refused: Receipt) -> str | None:
         """Return the job that was meant where the same arguments were only sealed anew."""
@@ -149,6 +212,19 @@ class Sandbox:
         job = self.job(holder)
         is_same = is_same_call(self.codec, wish.payload, job, job_id=wish.id, type=wish.type)
         return holder if is_same else None
+
+    def pause(self, job: str | JobFunction[..., Any]) -> None:
+        """Let no more jobs of a type start."""
+        self.hold_back(PauseTarget.TYPE, job if isinstance(job, str) else job.name, is_on=True)
+
+    def resume(self, job: str | JobFunction[..., Any]) -> None:
+        """Let jobs of a type start again, or raise PauseRefused if it is not paused."""
+        self.hold_back(PauseTarget.TYPE, job if isinstance(job, str) else job.name, is_on=False)
+
+    def hold_back(self, target: PauseTarget, name: str, *, is_on: bool) -> None:
+        """Hold a type, a worker or a version back, or let it go on."""
+        finish((pause if is_on else resume)(self.dispatcher, target, name))
+        finish(self.dispatcher.turn())
 
     def submit_many(
         self, job: str | JobFunction[..., Any], calls: Iterable[Any], /
@@ -167,6 +243,7 @@ class Sandbox:
     def run(self) -> None:
         """Do all that can be done without time passing."""
         for _ in range(MAX_TURNS):
+            finish(sweep.tick(self._ticks, self._declarations))
             self.dispatcher.look_for_tokens()
             if finish(sweep.ring_alarms(self.dispatcher)) or self.dispatcher.has_work:
                 finish(self.dispatcher.turn())
@@ -179,7 +256,8 @@ class Sandbox:
         until = self.clock() + seconds
         while True:
             self.run()
-            due = self._next_due()
+            times = (self._next_due(), self._ticks.timetable.next_look)
+            due = min((at for at in times if at is not None), default=None)
             if due is None or due > until:
                 break
             self.clock.advance_to(due)
@@ -192,7 +270,7 @@ class Sandbox:
         self.run()
 
     def _next_due(self) -> float | None:
-        """Return when something is to be done next: an alarm, or the token of a rate."""
+        """Return when a job that is there needs something: an alarm, or the token of a rate."""
         times = (finish(self.store.next_alarm()), self.dispatcher.state.limits.next_due)
         return min((at for at in times if at is not None), default=None)
 

@@ -6,14 +6,19 @@ the handler's code names. Asked for results, it lets jobs run first.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from shunter.client.session import Answer
 from shunter.dispatch import sweep
+from shunter.dispatch.arrivals import Submitter
 from shunter.dispatch.limit_changes import change_limits, shown_limits
-from shunter.errors import LimitsRefused, ShunterError
-from shunter.model.submission import Receipt
+from shunter.dispatch.pausing import pauses
+from shunter.dispatch.schedule_book import ScheduleBook
+from shunter.errors import LimitsRefused, PauseRefused, ShunterError
+from shunter.gateway.schedule_orders import answer_question, carry_out
+from shunter.model.scope import EVERYTHING
+from shunter.model.submission import Receipt, Submission
 from shunter.store.port import JobQuery
 from shunter.testing.finish import finish
 from shunter.wire.messages import (
@@ -27,6 +32,10 @@ from shunter.wire.messages import (
     LimitsShown,
     Message,
     Outcome,
+    PauseOrder,
+    PausesListed,
+    ScheduleOrder,
+    SchedulesAsked,
     SetLimits,
     Standing,
     Submit,
@@ -43,12 +52,21 @@ class SandboxSession:
     def __init__(self, sandbox: Sandbox) -> None:
         self._sandbox = sandbox
         self._dispatcher, self._store = sandbox.dispatcher, sandbox.store
+        self._book = ScheduleBook(sandbox.dispatcher, new_id=sandbox.new_id, submit=self._submit)
         self._last = 0
         self.addresses: tuple[str, ...] = ("the sandbox",)
         self.unserved: tuple[str, ...] = ()
+        self.similar: dict[str, str] = {}
 
     def close(self) -> None:
         """Nothing is open."""
+
+    async def _submit(self, jobs: Sequence[Submission], namespace: str) -> Sequence[Receipt]:
+        receipts: list[Receipt] = []
+        submitter = Submitter(namespace=namespace)
+        self._dispatcher.submit(jobs, receipts.extend, submitter=submitter)
+        await self._dispatcher.turn()
+        return receipts
 
     async def ask(self, kind: Kind, body: Callable[[int], Message]) -> Answer:
         """Answer a request at once."""
@@ -86,6 +104,15 @@ class SandboxSession:
                     limit=asked.limit,
                 )
                 return JobsListed(asked.request, tuple(finish(self._store.find(query))))
+            case PauseOrder() as order:
+                receipt = Receipt(order.name)
+                try:
+                    self._sandbox.hold_back(order.target, order.name, is_on=order.is_on)
+                except PauseRefused as error:
+                    receipt = Receipt(order.name, error.target, error.reason)
+                return Accepted(order.request, (receipt,))
+            case other if kind is Kind.PAUSES:
+                return PausesListed(self._last, tuple(finish(pauses(self._store))))
             case other if kind is Kind.WORKERS:
                 workers = finish(self._store.workers())
                 return WorkersListed(other.request, tuple(workers))  # type: ignore[attr-defined]
@@ -93,6 +120,10 @@ class SandboxSession:
                 backlog = tuple((b.type, b.status, b.count) for b in finish(self._store.backlog()))
                 counters = dict(self._dispatcher.counters)
                 return Standing(self._last, self._dispatcher.id, backlog, counters)
+            case SchedulesAsked() as asked:
+                return await answer_question(self._book, EVERYTHING, asked)
+            case ScheduleOrder() as order:
+                return await carry_out(self._book, EVERYTHING, order)
             case SetLimits() as order:
                 try:
                     changed = finish(change_limits(self._store, order.type, order.change))

@@ -41,15 +41,30 @@ def virtual_sleep(clock: VirtualClock, deadline: float | None) -> Iterator[None]
         yield
 
 
-def run_virtually(work: Coroutine[Any, Any, T], clock: VirtualClock, deadline: float | None) -> T:
-    """Run a coroutine on a loop that never waits; raise TimeoutError at the deadline."""
+def virtual_runner(clock: VirtualClock) -> asyncio.Runner:
+    """Return a runner whose loop never waits, for what outlives one run."""
+    return asyncio.Runner(loop_factory=lambda: _VirtualLoop(clock))
+
+
+def run_virtually(
+    work: Coroutine[Any, Any, T],
+    clock: VirtualClock,
+    deadline: float | None,
+    runner: asyncio.Runner | None = None,
+) -> T:
+    """Run a coroutine on a loop that never waits; raise TimeoutError at the deadline.
+
+    It has a loop of its own, unless there is a `runner` that has nothing else to run.
+    """
 
     async def in_time() -> T:
         async with asyncio.timeout(None if deadline is None else deadline - clock()):
             return await work
 
-    with asyncio.Runner(loop_factory=lambda: _VirtualLoop(clock)) as runner:
+    if runner is not None and not runner.get_loop().is_running():
         return runner.run(in_time())
+    with virtual_runner(clock) as own:
+        return own.run(in_time())
 
 
 class _VirtualLoop(asyncio.SelectorEventLoop):

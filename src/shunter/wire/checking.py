@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from typing import Annotated, Any, TypeVar, get_args, get_type_hints
 
 import msgspec
@@ -78,6 +79,8 @@ def checked(document: Any, expected: type[D]) -> D:
 
 def _made_whole(fault: str, path: str, document: Any) -> bool:
     """Write 5.0 as 5 where a whole number is wanted: JSON does not tell them apart."""
+    if "[" in path:  # somewhere in a list, where no whole numbers are wanted
+        return False
     *outer, last = path.split(".")
     for step in outer:
         document = document[step]
@@ -91,6 +94,7 @@ def _made_whole(fault: str, path: str, document: Any) -> bool:
 
 def _fault(fault: str, path: str, document: Any, expected: type[Document]) -> BadDocument:
     rules = rules_of(expected)
+    path = re.sub(r"\[[^]]*\]", "", path)  # of a list it is enough to know which one
     if named := _NAMED.match(fault):
         prefix = f"{path}." if path else ""
         field = prefix + named["name"][:SHOWN_CHARACTERS]
@@ -102,9 +106,9 @@ def _fault(fault: str, path: str, document: Any, expected: type[Document]) -> Ba
             if rule.startswith(prefix) and "." not in rule.removeprefix(prefix)
         )
         return BadDocument(field, f"not a field of this document; send any of {known}")
-    path = re.sub(r"\[[^]]*\]", "", path)  # of a list it is enough to know which one
     for step in path.split(".") if path else ():
-        document = document.get(step) if isinstance(document, dict) else None
+        if not isinstance(document, list):
+            document = document.get(step) if isinstance(document, dict) else None
     send = rules.get(path, "a JSON object")
     found = "what is not shown here" if path in UNSHOWN else shown(document)
     return BadDocument(path, f"found {found}; send {send}")
@@ -112,14 +116,21 @@ def _fault(fault: str, path: str, document: Any, expected: type[Document]) -> Ba
 
 def rules_of(expected: type[Document], prefix: str = "") -> dict[str, str]:
     """Say for each field of a document, by its dotted path, what to send."""
-    rules = {}
+    rules: dict[str, str] = {}
     for name, hint in get_type_hints(expected, include_extras=True).items():
-        for part in (hint, *get_args(hint)):
+        for part in _parts(hint):
             if isinstance(part, type) and issubclass(part, Document):
                 inner = rules_of(part, f"{prefix}{name}.")
                 fields = ", ".join(key.removeprefix(f"{prefix}{name}.") for key in inner)
-                rules[prefix + name] = f"an object with {fields}"
+                rules.setdefault(prefix + name, f"an object with {fields}")
                 rules |= inner
             for note in getattr(part, "__metadata__", ()):
                 rules.setdefault(prefix + name, note.description)
     return rules
+
+
+def _parts(hint: Any) -> Iterator[Any]:
+    """Yield a type and all that it is made of, the outermost first."""
+    yield hint
+    for part in get_args(hint):
+        yield from _parts(part)

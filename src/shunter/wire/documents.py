@@ -12,11 +12,13 @@ from operator import attrgetter
 from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
+from shunter.model.document import sealed_data_at
 from shunter.model.job import (
     Callback,
     Dispatch,
+    Effects,
     ErrorKind,
     Failure,
     Job,
@@ -25,12 +27,22 @@ from shunter.model.job import (
     Status,
 )
 from shunter.model.job_limits import MAX_KEYS
-from shunter.model.limits import MAX_FACTOR, MAX_MOMENT, MAX_RETRIES, MAX_SECONDS
+from shunter.model.limits import (
+    MAX_ERROR_NAME_LENGTH,
+    MAX_ERROR_NAMES,
+    MAX_FACTOR,
+    MAX_MOMENT,
+    MAX_RETRIES,
+    MAX_SECONDS,
+    TRACEPARENT_RULE,
+)
 from shunter.model.queueing import PRIORITY_LIMIT
 from shunter.model.redaction import redacted_callback
 from shunter.model.report import Report
+from shunter.model.resubmission import resubmission
 from shunter.model.retry import Retry
 from shunter.model.submission import Submission
+from shunter.model.unique import During, Then, Unique
 from shunter.wire.checking import Document, Name, Text, checked
 from shunter.wire.tagging import BadDocument, document_of, tagged_document
 
@@ -103,11 +115,41 @@ EndName = Annotated[
     Literal["c", "f", "completed", "failed"],
     Meta(description="c or completed, f or failed"),
 ]
+EffectsName = Annotated[Effects, Meta(description=" or ".join(Effects))]
+DuringName = Annotated[During, Meta(description=" or ".join(During))]
+ThenName = Annotated[Then, Meta(description=", ".join(Then))]
+Flag = Annotated[bool, Meta(description="true or false")]
 Message = Annotated[str, Meta(max_length=65536, description="text of at most 65536 characters")]
 Kind = Annotated[
     ErrorKind, Meta(description=f"one of {', '.join(ErrorKind)}; only exception is retried")
 ]
 
+
+ErrorClasses = Annotated[
+    tuple[
+        Annotated[
+            str,
+            Meta(
+                min_length=1,
+                max_length=MAX_ERROR_NAME_LENGTH,
+                description="an exception's class, such as ValueError or shop.OutOfStock",
+            ),
+        ],
+        ...,
+    ],
+    Meta(
+        max_length=MAX_ERROR_NAMES,
+        description=f"a list of at most {MAX_ERROR_NAMES} names of exceptions' classes",
+    ),
+]
+
+Traceparent = Annotated[
+    str,
+    Meta(
+        pattern=r"^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}\Z",
+        description=TRACEPARENT_RULE,
+    ),
+]
 
 Keys = Annotated[
     dict[str, Any],  # the names and values are checked with all else that is submitted
@@ -119,7 +161,10 @@ Keys = Annotated[
 
 
 class RetryPolicy(Document, frozen=True, kw_only=True):
-    """Try again after an exception: `limit` times, waiting `delay` seconds and ever longer."""
+    """Try again after an exception: `limit` times, waiting `delay` seconds and ever longer.
+
+    With `on`, only after exceptions of these classes; never after those of `never`.
+    """
 
     limit: Annotated[
         int, Meta(ge=0, le=MAX_RETRIES, description=f"a whole number, 0 to {MAX_RETRIES}")
@@ -130,6 +175,9 @@ class RetryPolicy(Document, frozen=True, kw_only=True):
     ] = Retry().factor
     max_delay: Span = Retry().max_delay
     jitter: Annotated[float, Meta(ge=0, le=1, description="a number, 0 to 1")] = Retry().jitter
+    on: ErrorClasses = ()
+    never: ErrorClasses = ()
+    on_timeout: Flag = False
 
 
 class ExecutionWish(Document, frozen=True, kw_only=True):
@@ -144,6 +192,15 @@ class CallbackWish(Document, frozen=True, kw_only=True):
     url: Url
 
 
+class UniqueWish(Document, frozen=True, kw_only=True):
+    """One job at a time has this key: how long it keeps it, and what a second one means."""
+
+    key: Text
+    within: PlacementSpan | None = None
+    during: DuringName | None = None
+    then: ThenName = Then.KEEP
+
+
 class JobRequest(Document, frozen=True, kw_only=True):
     """A job to be done. What is left out or null is decided by the handler's defaults."""
 
@@ -156,18 +213,38 @@ class JobRequest(Document, frozen=True, kw_only=True):
     not_before: Moment | None = None
     place_within: PlacementSpan | None = None
     unique_key: Text | None = None
+    unique: UniqueWish | None = None
     workflow: Text | None = None
     run: Text | None = None
+    effects: EffectsName | None = None
     callback: CallbackWish | None = None
+    traceparent: Traceparent | None = None
     keys: Keys | None = None
 
 
+class RerunRequest(Document, frozen=True, kw_only=True):
+    """How an ended job is to be done again; without a payload, with its own.
+
+    The new job has this `id`, or one that is made up: name one so that a repeated request makes no
+    second job.
+    """
+
+    id: Name | None = None
+    payload: Value | UnsetType = UNSET
+    callback: CallbackWish | None = None
+
+
 class FailureWish(Document, frozen=True, kw_only=True):
-    """What went wrong in a run."""
+    """What went wrong in a run; `is_final` says that another try is of no use.
+
+    With the kind snoozed nothing did: the job is to be tried again after `wait` seconds.
+    """
 
     message: Message
     kind: Kind = ErrorKind.EXCEPTION
     traceback: Message = ""
+    is_final: Flag = False
+    wait: Span | None = None
 
 
 class ResultWish(Document, frozen=True, kw_only=True):
@@ -243,22 +320,30 @@ class JobDocument(Document, frozen=True, kw_only=True):
     execution: ExecutionDocument
     callback: CallbackDocument | None
     attempt: int
+    version: str
     revision: int
     not_before: float | None
     wait_until: float | None
     place_within: float | None
     place_by: float | None
     unique_key: str | None
+    unique: Unique | None
+    rerun_of: str | None
+    traceparent: str | None
     namespace: str
     keys: dict[str, str]
     lane: str | None
     retry: RetryPolicy | None
+    effects: Effects | None
     error: Failure | None
     progress: Progress | None
     losses: int
     failures: int
+    snoozes: int
+    replacements: int
     cancel_requested: bool
     history: tuple[PastAttempt, ...]
+    scheduled: float | None
     log: str | UnsetType = UNSET
 
 
@@ -345,12 +430,38 @@ def submission_of(document: Any, *, new_id: str) -> Submission:
         not_before=wish.not_before,
         place_within=wish.place_within,
         unique_key=wish.unique_key,
+        unique=None if wish.unique is None else _unique(wish.unique),
         workflow=wish.workflow,
         run=wish.run,
+        effects=wish.effects,
         callback=None if wish.callback is None else Callback(wish.callback.url),
+        traceparent=wish.traceparent,
         reply=False,
         keys=wish.keys,
     )
+
+
+def _unique(wish: UniqueWish) -> Unique:
+    return Unique(wish.key, wish.within, wish.during or "", wish.then)
+
+
+def rerun_of(document: Any, job: Job, *, new_id: str) -> Submission:
+    """Read how a job is to be done again, under `new_id` where no id is named."""
+    wish = checked(document, RerunRequest)
+    if wish.payload is not UNSET:
+        payload = document_of(wish.payload, "payload")
+    elif job.payload is None or sealed_data_at(job.payload) is not None:
+        raise BadDocument(
+            "payload",
+            f"that of job {job.id} is encrypted for that job alone; send it encrypted for id, or "
+            "rerun it with `shunter rerun --app` or Client(codec=...)",
+        )
+    else:
+        payload = job.payload
+    submission = resubmission(job, new_id=wish.id or new_id, payload=payload)
+    if wish.callback is None:
+        return submission
+    return replace(submission, callback=Callback(wish.callback.url))
 
 
 class HttpReport(Struct, frozen=True):
@@ -378,7 +489,11 @@ def _report(wish: ResultWish, job_id: str) -> Report:
     error = wish.error or "its worker gave no reason"
     if isinstance(error, str):
         error = FailureWish(message=error)
-    failure = Failure(error.kind, error.message, error.traceback)
+    if error.kind is ErrorKind.SNOOZED and error.wait is None:
+        raise BadDocument("error.wait", "missing beside the kind snoozed; send seconds")
+    failure = Failure(
+        error.kind, error.message, error.traceback, is_final=error.is_final, wait=error.wait
+    )
     return Report(job_id, wish.attempt, error=failure, waited=wish.waited, ran=wish.ran)
 
 

@@ -15,7 +15,10 @@ from msgspec import Struct
 from shunter.errors import ProtocolError
 from shunter.model.job import Failure, Job, Status
 from shunter.model.limits_record import LimitsChange, TypeLimits
+from shunter.model.pause import Pause, PauseTarget
 from shunter.model.report import Advance, Held, Report
+from shunter.model.retry import Retry
+from shunter.model.schedule import Schedule, ScheduleDraft
 from shunter.model.submission import Receipt, Submission
 from shunter.model.worker import Handler, Worker
 
@@ -42,6 +45,10 @@ class Kind(StrEnum):
     LIST = "LIST"
     WORKERS = "WORKERS"
     STATUS = "STATUS"
+    PAUSE = "PAUSE"
+    PAUSES = "PAUSES"
+    SCHEDULES = "SCHEDULES"
+    SCHEDULE = "SCHEDULE"
     LIMITS = "LIMITS"
     SET_LIMITS = "SET_LIMITS"
     ERROR = "ERROR"
@@ -63,8 +70,9 @@ class Hello(Message, frozen=True):
     """READY: a worker introduces itself. `beat` is answered like that of a PING.
 
     `window` is as in a PING; one that says nothing may be given `max_jobs` at a time. With
-    `parts` the worker takes large messages in parts. `started` is when its process was, by its own
-    clock: of two that declare different limits for a type, the one started later counts.
+    `parts` the worker takes large messages in parts. `app_version` is that of its app. `started` is
+    when its process was, by its own clock: of two that declare different limits for a type, the
+    one started later counts.
     """
 
     worker_id: str
@@ -78,6 +86,7 @@ class Hello(Message, frozen=True):
     held: tuple[Held, ...] = ()
     window: int | None = None
     parts: bool = False
+    app_version: str = ""
     started: float = 0.0
 
 
@@ -100,7 +109,11 @@ class Pong(Message, frozen=True):
 
 
 class Assignment(Message, frozen=True):
-    """One job for a worker to do."""
+    """One job for a worker to do.
+
+    `retry` is the job's own policy, and `failures` are its runs that ended with an error: so the
+    worker knows whether one more would be the last.
+    """
 
     job_id: str
     attempt: int
@@ -108,6 +121,10 @@ class Assignment(Message, frozen=True):
     payload: bytes
     timeout: float | None
     run: str | None
+    scheduled: float | None = None
+    retry: Retry | None = None
+    failures: int = 0
+    traceparent: str | None = None
 
 
 class Assignments(Message, frozen=True):
@@ -140,12 +157,16 @@ class Taken(Message, frozen=True):
 
 
 class Returned(Message, frozen=True):
-    """RETURN: jobs the worker has not done and gives back, with the secrets of the runs."""
+    """RETURN: jobs the worker has not done and gives back, with the secrets of the runs.
+
+    `begun` says that it had started them, and has stopped them.
+    """
 
     window: int
     jobs: tuple[Held, ...]
     reason: str
     secrets: tuple[bytes, ...]
+    begun: bool = False
 
 
 class Farewell(Message, frozen=True):
@@ -180,12 +201,14 @@ class Submit(Message, frozen=True):
 class Accepted(Message, frozen=True):
     """ACCEPTED: the jobs are committed (those without a reason).
 
-    `unserved` names the types that no worker known to this dispatcher does.
+    `unserved` names the types that no worker known to this dispatcher does, and `similar` for each
+    the type that is spelt most like it and is served, if there is one.
     """
 
     request: int
     receipts: tuple[Receipt, ...]
     unserved: tuple[str, ...] = ()
+    similar: tuple[str, ...] = ()
 
 
 class Outcome(Message, frozen=True):
@@ -229,6 +252,22 @@ class Cancel(Message, frozen=True):
     job_ids: tuple[str, ...]
 
 
+class PauseOrder(Message, frozen=True):
+    """PAUSE: hold something back, or let it go on; answered like a submission."""
+
+    request: int
+    target: PauseTarget
+    name: str
+    is_on: bool = True
+
+
+class PausesListed(Message, frozen=True):
+    """PAUSES' answer: all that is held back."""
+
+    request: int
+    pauses: tuple[Pause, ...]
+
+
 class JobsAsked(Message, frozen=True):
     """LIST: which jobs to show; with ids, exactly those, in full. `parts` is as in a FETCH."""
 
@@ -251,7 +290,7 @@ class JobsListed(Message, frozen=True):
 
 
 class Asked(Message, frozen=True):
-    """WORKERS, STATUS or LIMITS: a question without details."""
+    """WORKERS, STATUS, PAUSES or LIMITS: a question without details."""
 
     request: int
 
@@ -290,6 +329,57 @@ class SetLimits(Message, frozen=True):
     request: int
     type: str
     change: LimitsChange
+
+
+class SchedulesAsked(Message, frozen=True):
+    """SCHEDULES: which schedules to show, by falling names; with a `name`, that one, in full."""
+
+    request: int
+    name: str | None = None
+    namespace: str | None = None
+    before: str | None = None
+    limit: int = 100
+
+
+class ScheduleVerb(StrEnum):
+    """What to do with a schedule."""
+
+    PUT = "put"
+    PAUSE = "pause"
+    RESUME = "resume"
+    TRIGGER = "trigger"
+    BACKFILL = "backfill"
+    REMOVE = "remove"
+
+
+class ScheduleOrder(Message, frozen=True):
+    """SCHEDULE: put one, pause it, let it go on, have it make jobs, remove it.
+
+    `draft` is what to put. `job_id` names the job to trigger, so that it is one, however often the
+    order is sent; `begin` and `end` say which ticks to backfill.
+    """
+
+    request: int
+    verb: ScheduleVerb
+    name: str
+    namespace: str | None = None
+    draft: ScheduleDraft | None = None
+    job_id: str = ""
+    begin: float | None = None
+    end: float | None = None
+
+
+class SchedulesListed(Message, frozen=True):
+    """The answer to both: schedules as they are now, and the jobs that were made.
+
+    `next` is the `before` of the next page. A receipt with a reason says what was wrong.
+    """
+
+    request: int
+    schedules: tuple[Schedule, ...] = ()
+    job_ids: tuple[str, ...] = ()
+    next: str | None = None
+    refusal: Receipt | None = None
 
 
 class RefusalCode(StrEnum):

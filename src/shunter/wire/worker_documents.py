@@ -7,12 +7,31 @@ Names are the seed's own, hence the capitals in them.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from shunter.model.worker import MAX_HANDLERS, Worker, WorkerKind
+from shunter.model.schedule import (
+    DEFAULT_CATCH_UP_SECONDS,
+    MAX_DECLARED_BYTES,
+    Overlap,
+    ScheduleTerms,
+    terms_faults,
+)
+from shunter.model.timing import Cron
+from shunter.model.worker import MAX_HANDLERS, DeclaredSchedule, Handler, Worker, WorkerKind
 from shunter.wire.checking import Document, Name
+from shunter.wire.documents import Moment, Span, Value
+from shunter.wire.schedule_documents import (
+    CronText,
+    Interval,
+    Jitter,
+    OverlapName,
+    Zone,
+    timing_of,
+)
+from shunter.wire.tagging import BadDocument, document_of, tagged_document
 
 MAX_JOBS = 10_000
 
@@ -45,10 +64,34 @@ Secret = Annotated[
 ]
 
 
+class HandlerSchedule(Document, frozen=True, kw_only=True):
+    """A schedule that the worker's app declares for one of its handlers, whose name it has.
+
+    `payload` is what its jobs bring along, `started` when the worker's process began.
+    """
+
+    handler: Name
+    payload: Value = None
+    cron: CronText | None = None
+    tz: Zone = "UTC"
+    every: Interval | None = None
+    overlap: OverlapName = Overlap.SKIP
+    catch_up: Span = DEFAULT_CATCH_UP_SECONDS
+    jitter: Jitter = 0.0
+    started: Moment = 0.0
+
+
+Declared = Annotated[
+    tuple[HandlerSchedule, ...],
+    Meta(max_length=MAX_HANDLERS, description="a list of schedules, each with its handler"),
+]
+
+
 class WorkerRequest(Document, frozen=True, kw_only=True):
     """A worker that wants jobs: where it listens, what it does, how many it can hold.
 
-    Who gives a `secret` is shown it with each call, as bearer token.
+    Who gives a `secret` is shown it with each call, as bearer token. `version` is that of what it
+    runs; all workers of one can be drained.
     """
 
     hostname: Hostname
@@ -57,6 +100,8 @@ class WorkerRequest(Document, frozen=True, kw_only=True):
     maxJobs: MaxJobs
     scheme: Scheme = "http"
     secret: Secret | None = None
+    schedules: Declared = ()
+    version: Name | None = None
 
 
 class WorkerDocument(Document, frozen=True, kw_only=True):
@@ -73,6 +118,7 @@ class WorkerDocument(Document, frozen=True, kw_only=True):
     port: int
     scheme: str | None
     key: str | None
+    version: str | None
     handlers: tuple[str, ...]
     maxJobs: int
     jobs: tuple[str, ...]
@@ -85,10 +131,70 @@ class WorkerDocument(Document, frozen=True, kw_only=True):
     isDead: bool
 
 
+class RegisteredWorker(WorkerDocument, frozen=True, kw_only=True):
+    """The same as it is answered to the worker itself, with what its log should say."""
+
+    notes: tuple[str, ...] = ()
+
+
 class WorkerList(Document, frozen=True, kw_only=True):
     """All workers, in the order of their ids."""
 
     workers: tuple[WorkerDocument, ...]
+
+
+def declared_handlers(wish: WorkerRequest) -> tuple[Handler, ...]:
+    """Return what a worker does, with the schedules that it declares, or raise BadDocument."""
+    declared = {it.handler: it for it in wish.schedules}
+    for name in declared:
+        if name not in wish.handlers:
+            raise BadDocument("schedules", f"{name} is none of the handlers; leave it out")
+    return tuple(
+        Handler(name, schedule=_declared_schedule(declared[name]))
+        if name in declared
+        else Handler(name)
+        for name in dict.fromkeys(wish.handlers)
+    )
+
+
+def handler_schedule(handler: str, schedule: DeclaredSchedule) -> HandlerSchedule:
+    """Write a schedule that an app declares."""
+    terms, timing = schedule.terms, schedule.terms.timing
+    is_cron = isinstance(timing, Cron)
+    return HandlerSchedule(
+        handler=handler,
+        payload=tagged_document(schedule.payload),
+        cron=timing.text if isinstance(timing, Cron) else None,
+        tz=timing.tz if isinstance(timing, Cron) else "UTC",
+        every=None if is_cron else timing.seconds,  # type: ignore[union-attr]
+        overlap=terms.overlap,
+        catch_up=terms.catch_up,
+        jitter=terms.jitter,
+        started=schedule.started,
+    )
+
+
+def _declared_schedule(wish: HandlerSchedule) -> DeclaredSchedule:
+    terms = ScheduleTerms(
+        timing=timing_of(wish.cron, wish.tz, wish.every),
+        overlap=wish.overlap,
+        catch_up=wish.catch_up,
+        jitter=wish.jitter,
+    )
+    for field, reason in terms_faults(terms):
+        raise BadDocument("schedules", f"{wish.handler}: {field}: {reason}")
+    payload = document_of(wish.payload, "schedules")
+    if len(payload) > MAX_DECLARED_BYTES:
+        fact = f"{wish.handler}: payload: {len(payload):,} bytes"
+        raise BadDocument("schedules", f"{fact}; send at most {MAX_DECLARED_BYTES:,}")
+    return DeclaredSchedule(terms, payload, wish.started)
+
+
+def registered_worker(worker: Worker, notes: Sequence[str]) -> RegisteredWorker:
+    """Write a worker for itself."""
+    document = worker_document(worker)
+    fields = {name: getattr(document, name) for name in document.__struct_fields__}
+    return RegisteredWorker(**fields, notes=tuple(notes))
 
 
 def worker_document(worker: Worker) -> WorkerDocument:
@@ -101,6 +207,7 @@ def worker_document(worker: Worker) -> WorkerDocument:
         port=worker.port,
         scheme=worker.scheme if worker.kind is WorkerKind.HTTP else None,
         key=worker.key or None,
+        version=worker.version or None,
         handlers=tuple(handler.type for handler in worker.handlers),
         maxJobs=worker.max_jobs,
         jobs=worker.jobs,

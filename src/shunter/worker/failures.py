@@ -9,31 +9,48 @@ import traceback
 from pathlib import Path
 from types import TracebackType
 
+from shunter.context import Fail, Snooze
 from shunter.model.job import ErrorKind, Failure
+from shunter.model.retry import Retry
 
 MESSAGE_LIMIT = 2_000
 TRACEBACK_LIMIT = 16 << 10
 
 _OWN_FOLDERS = (
     str(Path(__file__).parent),
+    str(Path(__file__).parents[1] / "handler"),
     str(Path(traceback.__file__).parent / "asyncio"),
 )
 
 
-def failure_of(error: BaseException) -> Failure:
-    """Describe what a handler raised."""
-    return Failure(ErrorKind.EXCEPTION, _message(error), _traceback(error))
+def failure_of(error: BaseException, *policies: Retry | None) -> Failure:
+    """Describe what a handler raised, and whether another try makes sense.
+
+    That is up to the first of these policies that names classes of errors.
+    """
+    if isinstance(error, Snooze):
+        message = _shortened(str(error), MESSAGE_LIMIT)
+        return Failure(ErrorKind.SNOOZED, message, wait=error.seconds)
+    if isinstance(error, Fail):
+        message = _shortened(_text(error) or "its handler gave no reason", MESSAGE_LIMIT)
+        return Failure(ErrorKind.EXCEPTION, message, _traceback(error), is_final=True)
+    policy = next((policy for policy in policies if policy and policy.has_classes), None)
+    is_final = policy is not None and not policy.covers(error)
+    return Failure(ErrorKind.EXCEPTION, _message(error), _traceback(error), is_final=is_final)
 
 
 def _message(error: BaseException) -> str:
-    name = type(error).__name__
-    try:
-        text = str(error)
-    except BaseException:
-        text = "(its message can't be printed)"
+    name, text = type(error).__name__, _text(error)
     if isinstance(error, MemoryError):
         text = f"out of memory; {text}" if text else "out of memory"
     return _shortened(f"{name}: {text}" if text else name, MESSAGE_LIMIT)
+
+
+def _text(error: BaseException) -> str:
+    try:
+        return str(error)
+    except BaseException:
+        return "(its message can't be printed)"
 
 
 def _traceback(error: BaseException) -> str:

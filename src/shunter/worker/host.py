@@ -48,7 +48,9 @@ class WorkerHost:
         pool: Callable[..., ProcessPool],
     ) -> None:
         self._environment, self._grace = environment, settings.grace
-        self._types = tuple(handler.type for handler in app.handlers())
+        self._version = app.version
+        self._handlers = app.declared_handlers(environment.wall())
+        self._types = tuple(handler.type for handler in self._handlers)
         if len(self._types) > MAX_HANDLERS:
             raise AppError(
                 f"the app has {len(self._types)} types of job, and a worker may do {MAX_HANDLERS}; "
@@ -56,6 +58,7 @@ class WorkerHost:
             )
         self._log = structlog.get_logger("shunter.worker")
         self._stopping = asyncio.Event()
+        self._starting: asyncio.Timeout | None = None
         self._will_flush = False
         self._ends_at = math.inf
         self._pool = pool(app_spec, app, settings.pool, on_output=self._output_waits)
@@ -63,12 +66,15 @@ class WorkerHost:
     def stop(self) -> None:
         """Leave: finish what can be finished, give back the rest, return from `run()`."""
         self._stopping.set()
+        if self._starting is not None:
+            self._starting.reschedule(0.0)
 
     async def run(self) -> None:
         """Serve; raise an AppError if no children can be started any more."""
         await self._prepare()
         try:
-            await self._pool.start()
+            if not await self._start_pool():
+                return
             async with asyncio.TaskGroup() as tasks:
                 await self._open(tasks)
                 while not self._is_leaving and self._pool.fatal is None:
@@ -80,6 +86,17 @@ class WorkerHost:
             await self._pool.stop(grace=0.0)
             await self._close()
             self._log.info("stopped", action="stop")
+
+    async def _start_pool(self) -> bool:
+        """Start the pool; return False if we were told to leave before its children could."""
+        try:
+            async with asyncio.timeout(None) as self._starting:
+                await self._pool.start()
+        except TimeoutError:
+            return False
+        finally:
+            self._starting = None
+        return True
 
     def _tell_undeclared_limits(self, app: App, protocol: str) -> None:
         """Say that limits which the app declares count only where another worker declares them."""

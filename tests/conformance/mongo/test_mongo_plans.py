@@ -8,6 +8,7 @@ from conformance.store.given import NOW, claim, ended, job, jobs, running
 from shunter.model.job import Execution, Status
 from shunter.store.mongo import front, lanes, reads
 from shunter.store.mongo.front import ORDER, waiting
+from shunter.store.port import JobQuery
 
 
 def explained(run, store, **command):
@@ -168,3 +169,20 @@ def test_listing_a_namespace_reads_no_job_of_another(run, full):
 
     assert set(stages(stats)) <= {"namespace", "FETCH", "LIMIT"}
     assert stats["totalDocsExamined"] == 5
+
+
+@pytest.mark.parametrize("more", [{}, {"type": "sum"}])
+def test_listing_ended_jobs_by_status_reads_only_those_newest_first(run, full, monkeypatch, more):
+    run(ended(full, "done-2"))
+    asked = []
+
+    async def note(connection, wanted, projection, **how):
+        asked.append(wanted)
+        return []
+
+    monkeypatch.setattr(reads, "_jobs", note)
+    run(full.find(JobQuery(status=Status.COMPLETED, **more)))
+    stats = explained(run, full, filter=asked[0], sort={"seq": -1}, limit=10)
+
+    assert set(stages(stats)) <= {"outcome", "FETCH", "LIMIT"}
+    assert stats["totalDocsExamined"] == 2

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from conformance.store.given import NOW, claim, jobs, running
-from shunter.model.job import Status
+from shunter.model.job import FINAL, Status
 from shunter.store.port import JobQuery
 from shunter.store.sqlite import lanes, statements, writes
 
@@ -168,6 +168,19 @@ def test_listing_jobs_in_progress_looks_only_at_those(run, store):
         "SEARCH jobs USING INTEGER PRIMARY KEY (rowid=?)",
         "SCAN jobs USING COVERING INDEX held",
     }
+
+
+@pytest.mark.parametrize("status", sorted(FINAL))
+@pytest.mark.parametrize("more", [{}, {"type": "sum"}, {"before": "last"}, {"worker_id": "w"}])
+def test_listing_ended_jobs_by_status_reads_an_index_newest_first(run, store, status, more):
+    where, parameters = statements.matching(JobQuery(status=status, **more))
+    text = statements.read_jobs(where, "jobs.seq DESC")
+
+    plan = steps(run, store, text, (*parameters, 50))
+
+    assert any("SEARCH jobs USING INDEX outcomes (status=?" in step for step in plan), plan
+    assert not any("ORDER BY" in step for step in plan), plan
+    assert not any(step.startswith("SCAN jobs") for step in plan), plan
 
 
 @pytest.mark.parametrize("before", [None, "last"])

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from conformance.store.given import NOW, claim, job, jobs
 from shunter.model import lifecycle
-from shunter.model.job import Status
+from shunter.model.job import Effects, Status
 from shunter.model.lifecycle import WorkerSlot
 from shunter.model.queueing import PRIORITY_SPAN_SECONDS
 from shunter.store.port import Claim
@@ -158,7 +158,8 @@ def test_a_job_inserted_in_the_same_turn_is_there_for_the_claim_behind_it(run, s
 
 def test_a_claim_with_berths_returns_its_jobs_started_on_them(run, store):
     run(store.insert(jobs(3)))
-    slots = (WorkerSlot("w-1"), WorkerSlot("w-2", presumed_dead_after=60.0), WorkerSlot("w-1"))
+    once = WorkerSlot("w-1", at_most_once=frozenset({"sum"}))
+    slots = (once, WorkerSlot("w-2", presumed_dead_after=60.0), WorkerSlot("w-1"))
 
     got = run(store.claim(replace(claim(limit=3), slots=slots)))
 
@@ -170,6 +171,7 @@ def test_a_claim_with_berths_returns_its_jobs_started_on_them(run, store):
     stored = run(store.get([it.id for it in got], payload=True))
     assert stored == got
     assert {(it.status, it.attempt) for it in got} == {(Status.IN_PROGRESS, 1)}
+    assert [it.effects for it in got] == [Effects.AT_MOST_ONCE, None, None]
     assert [it.id for it in run(store.held_by(["w-1"]))] == ["job-0", "job-2"]
 
 

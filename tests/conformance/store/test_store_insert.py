@@ -10,6 +10,7 @@ from shunter.errors import UniqueKeyTaken
 from shunter.model import lifecycle
 from shunter.model.job import (
     Callback,
+    Effects,
     Execution,
     PastAttempt,
     Progress,
@@ -18,6 +19,7 @@ from shunter.model.job import (
 )
 from shunter.model.lifecycle import WorkerSlot
 from shunter.model.retry import Retry
+from shunter.model.unique import Unique
 
 
 def test_a_job_comes_back_as_it_was_given(run, store):
@@ -31,12 +33,16 @@ def test_a_job_comes_back_as_it_was_given(run, store):
         not_before=NOW + 1 / 3,
         wait_until=NOW + 1 / 3,
         unique_key="a 'key' with ünïcode and \"quotes\"",
-        retry=Retry(3, 0.1),
+        retry=Retry(3, 0.1, on=("ValueError",), never=("a.B",), on_timeout=True),
         error=lifecycle.Failure(lifecycle.ErrorKind.LOST, "öops\n\x00"),
         progress=Progress(0.1, None, NOW),
         reply_to=ReplyTo("zmq", b"\x00\xff\x80", "d-1"),
         losses=1,
         failures=2,
+        snoozes=3,
+        replacements=4,
+        effects=Effects.AT_MOST_ONCE,
+        unique=Unique("k", 1 / 3, "queued", "replace"),
         cancel_requested=True,
         log="line one\nline two ☃\n",
         history=(PastAttempt(1, "w", NOW, NOW + 0.1, "lost", "gone"),),

@@ -61,3 +61,17 @@ def test_records_are_shared_by_all_that_use_a_database(run, opened):
     assert run(two.swap_records([record("a")])) == [False]
 
     assert run(two.records(RecordKind.KEY)) == [record("a")]
+
+
+def test_records_are_found_by_their_names(run, store):
+    run(store.swap_records([record(name) for name in ("a", "b", "c/d", "e")]))
+    run(store.swap_records([replace(record("z"), kind=RecordKind.SECRET)]))
+
+    found = run(store.records(RecordKind.KEY, names=["c/d", "a", "z", "nobody", "a"]))
+
+    assert [it.name for it in found] == ["c/d", "a"]
+    assert found[0] == record("c/d")
+    assert run(store.records(RecordKind.KEY, names=[])) == []
+    assert [it.name for it in run(store.records(RecordKind.KEY, names=["a", "b"], limit=1))] == [
+        "b"
+    ]

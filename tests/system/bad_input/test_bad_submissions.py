@@ -10,6 +10,7 @@ import pytest
 from shunter.client import Client
 from shunter.model.retry import Retry
 from shunter.model.submission import Submission
+from shunter.model.unique import Unique
 from shunter.wire.messages import Submit
 from system.plain_peers import PlainPeers
 
@@ -31,6 +32,10 @@ LIMIT = 1024 * 1024
         Submission("fine-9", "add", b"x" * (LIMIT + 1)),
         Submission("fine-10", "add", b"\xc1 is no msgpack"),
         Submission("fine-11", "add", b""),
+        Submission("fine-12", "add", b"\x90", effects="once"),
+        Submission("fine-13", "add", b"\x90", retry=Retry(on=("",))),
+        Submission("fine-14", "add", b"\x90", unique=Unique("k", then="drop")),
+        Submission("fine-15", "add", b"\x90", unique=Unique("k", within=math.nan)),
     ],
     ids=lambda wish: f"{wish.id}",
 )

@@ -60,10 +60,20 @@ def test_all_that_a_job_may_say_is_kept(web: Web) -> None:
         "priority": 7,
         "workflow": "w",
         "run": "r",
-        "unique_key": "all of it",
+        "unique": {"key": "all of it", "within": 9.0, "during": "running", "then": "replace"},
         "not_before": later,
         "callback": {"url": "http://127.0.0.1:1/x"},
-        "retry": {"limit": 2, "delay": 0.5, "factor": 3.0, "max_delay": 9.0, "jitter": 0.0},
+        "effects": "at_least_once",
+        "retry": {
+            "limit": 2,
+            "delay": 0.5,
+            "factor": 3.0,
+            "max_delay": 9.0,
+            "jitter": 0.0,
+            "on": ["OSError"],
+            "never": ["shop.OutOfStock"],
+            "on_timeout": True,
+        },
     }
     job = web.submit("add", 1, 2, execution={"timeout": 2500}, **said)
 

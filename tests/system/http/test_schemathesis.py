@@ -35,9 +35,12 @@ def session() -> Iterator[requests.Session]:
 UNPROMISED = {
     "report": [positive_data_acceptance],
     "register": [positive_data_acceptance],
+    "put_schedule": [positive_data_acceptance],
+    "backfill_schedule": [positive_data_acceptance],
 }
-"""What the schema does not say: `result` goes with one status and `error` with the other; and the
-settings list the hosts where workers may be."""
+"""What the schema does not say: `result` goes with one status and `error` with the other; the
+settings list the hosts where workers may be; what a calendar and a zone are; and that a span ends
+after it begins."""
 
 GOOD = [(operation, GenerationMode.POSITIVE) for operation in OPERATIONS]
 BAD = [(operation, GenerationMode.NEGATIVE) for operation in OPERATIONS

@@ -309,6 +309,8 @@ def test_what_operators_do_is_written_down_and_what_clients_do_is_not(gate: Gate
     assert gate.ask("DELETE", JOBS + jobs[0], Role.CLIENT).status_code == 200
     for job_id in jobs[1:]:
         assert gate.ask("DELETE", JOBS + job_id, operator).status_code == 200
+    assert gate.ask("POST", f"{JOBS}{jobs[1]}/rerun", operator, json={}).status_code == 201
+    assert gate.ask("POST", f"{JOBS}{jobs[0]}/rerun", Role.CLIENT, json={}).status_code == 201
     assert gate.ask("DELETE", WORKERS + worker_id, operator).status_code == 200
 
     first = gate.ask("GET", f"{AUDIT}?limit=2", operator).json()
@@ -317,6 +319,7 @@ def test_what_operators_do_is_written_down_and_what_clients_do_is_not(gate: Gate
     mine = [line for line in lines if line["actor"] == operator.name]
     assert [(line["action"], line["target"]) for line in mine] == [
         ("resign worker", worker_id),
+        ("rerun job", jobs[1]),
         ("cancel job", jobs[2]),
         ("cancel job", jobs[1]),
     ]

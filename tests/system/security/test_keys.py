@@ -245,10 +245,12 @@ def test_an_operator_cancels_anybodys_job_and_the_log_says_so(keyed: KeyedYard) 
         job = theirs.with_options(delay=3600.0).submit("add", 1, 2)
         boss.cancel([job.id])
         assert theirs.job(job.id).status.word == "cancelled"
+        again = boss.with_options(delay=3600.0).rerun(job.id)
+        assert theirs.job(again.id).rerun_of == job.id
 
     done = keyed.yard.shunter("audit", "--json", "--limit", "3", "--store", keyed.store)
-    newest = json.loads(done.stdout)[0]
-    assert (newest["actor"], newest["action"], newest["target"]) == ("boss", "cancel job", job.id)
+    newest = [(it["actor"], it["action"], it["target"]) for it in json.loads(done.stdout)]
+    assert newest[:2] == [("boss", "rerun job", job.id), ("boss", "cancel job", job.id)]
 
 
 def test_what_was_done_with_keys_is_in_the_audit_log(keyed: KeyedYard) -> None:

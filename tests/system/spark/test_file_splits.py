@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,10 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from s3_server import s3_bucket as s3_bucket
-from s3_server import s3_server as s3_server
 from shunter import Flow
-from shunter.flow import location
 from shunter.flow.location import Location
 from shunter.flow.runners.local import LocalRun
 from shunter.flow.runners.port import Stopped
@@ -167,33 +163,12 @@ def test_bad_lines_of_splits_have_their_numbers_in_the_letters(
 def test_files_in_a_store_are_read_by_executors(small_splits: SparkSession, s3_bucket: str) -> None:
     folder = f"{s3_bucket.replace('s3', 's3a')}/in"
     json_files(Location.of(folder))
-    source = WithEnvironment(TextLines(folder), os.environ)
     found: list[int] = []
     flow = Flow("store")
-    flow.source(source).map(len).sink(Collect(found), workers=1)
+    flow.source(TextLines(folder)).map(len).sink(Collect(found), workers=1)
     run_on_spark(flow, small_splits, nodes=2)
 
     assert len(found) == COUNT
-
-
-class WithEnvironment:
-    """A source for the session's Python processes, which are older than the server."""
-
-    def __init__(self, source: Any, environ: Mapping[str, str]) -> None:
-        self._source = source
-        self._environ = {name: environ[name] for name in environ if name.startswith("AWS_")}
-        self.read, self.position, self.close = source.read, source.position, source.close
-
-    def splits(self, sizes: Any) -> Any:
-        return self._source.splits(sizes)
-
-    def at(self, split: Any) -> WithEnvironment:
-        return WithEnvironment(self._source.at(split), self._environ)
-
-    def open(self, position: Any) -> None:
-        os.environ.update(self._environ)
-        location._store_of.cache_clear()
-        self._source.open(position)
 
 
 def when_there_are(lines: int, path: Path) -> Callable[[], bool]:

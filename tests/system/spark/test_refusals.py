@@ -15,6 +15,7 @@ from shunter.errors import FlowError
 from shunter.flow.runners.spark import runner as module
 from shunter.flow.sinks import Collect, WriteCsv, WriteJsonLines, WriteParquet
 from shunter.flow.sources import CsvRows, JsonLines, ParquetRows, Watermarked
+from system import fork_server
 
 SECONDS = 2.0
 
@@ -149,25 +150,43 @@ def test_files_that_executors_elsewhere_may_have(monkeypatch: pytest.MonkeyPatch
         ),
     ],
 )
-def test_the_command_says_so_at_once(
-    lines: str, words: list[str], said: str, tmp_path: Path
-) -> None:
-    (tmp_path / "flow.py").write_text(FLOW.format(lines=lines))
-    java, mark = tmp_path / "bin" / "java", tmp_path / "java-was-started"
-    java.parent.mkdir()
-    java.write_text(JAVA.format(mark=mark))
-    java.chmod(0o755)
+def test_the_command_says_so(lines: str, words: list[str], said: str, tmp_path: Path) -> None:
+    java = flow_and_java(lines, tmp_path)
+    command = ["flow", "run", "flow.py", *words]
+    environ = {"JAVA_HOME": str(tmp_path)}
+    done = fork_server.run(command, folder=tmp_path, within=60, environ=environ)
+
+    assert done.returncode == 1
+    assert said in " ".join(done.stderr.split())
+    assert not java.exists()
+
+
+def test_the_command_says_so_at_once(tmp_path: Path) -> None:
+    """As users start it, with all its imports."""
+    java = flow_and_java(
+        'flow = Flow("f"); flow.source([1]).sink(WriteJsonLines("no/o"))', tmp_path
+    )
     before = _processor_seconds()
     done = subprocess.run(
-        [sys.executable, "-m", "shunter", "flow", "run", "flow.py", *words],
+        [sys.executable, "-m", "shunter", "flow", "run", "flow.py"],
         cwd=tmp_path, env={**os.environ, "JAVA_HOME": str(tmp_path)}, capture_output=True,
         text=True, timeout=60, check=False,
     )  # fmt: skip
 
     assert done.returncode == 1
-    assert said in " ".join(done.stderr.split())
-    assert not mark.exists()
+    assert "there is no folder" in " ".join(done.stderr.split())
+    assert not java.exists()
     assert _processor_seconds() - before < SECONDS
+
+
+def flow_and_java(lines: str, folder: Path) -> Path:
+    """Write a flow, and a Java that leaves a mark where it is started; return the mark."""
+    (folder / "flow.py").write_text(FLOW.format(lines=lines))
+    java, mark = folder / "bin" / "java", folder / "java-was-started"
+    java.parent.mkdir()
+    java.write_text(JAVA.format(mark=mark))
+    java.chmod(0o755)
+    return mark
 
 
 def _processor_seconds() -> float:

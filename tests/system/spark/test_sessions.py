@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
 from pathlib import Path
 
@@ -13,6 +11,7 @@ from shunter.errors import FlowError
 from shunter.flow.runners.spark.session import driver_java
 from shunter.flow.runners.spark.session import spark_session as module
 from shunter.flow.runners.spark.session.spark_session import spark_session
+from system import fork_server
 
 FLOW = """
 from shunter import Flow
@@ -107,11 +106,8 @@ def test_the_command_says_it_in_one_line_and_publishes_nothing(
     flow = tmp_path / "flow.py"
     flow.write_text(FLOW)
     java = {"JAVA_HOME": str(java_that_says("17.0.1", tmp_path) if words else tmp_path)}
-    told = subprocess.run(
-        [sys.executable, "-m", "shunter", "flow", "run", str(flow), "--on", "spark", *words],
-        capture_output=True, text=True, cwd=tmp_path, env={**os.environ, **java}, timeout=60,
-        check=False,
-    )  # fmt: skip
+    command = ["flow", "run", str(flow), "--on", "spark", *words]
+    told = fork_server.run(command, folder=tmp_path, within=60, environ=java)
 
     assert told.returncode == 1
     assert told.stdout == ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import logging
 from collections import Counter
@@ -17,6 +18,7 @@ from shunter.flow.graph.instructions import END_OF_STREAM, Instruction
 from shunter.flow.runners.port import Stopped
 from shunter.flow.runners.spark.stream.run import StreamRun, stream_on_spark
 from shunter.flow.runners.spark.stream.states import StateFiles
+from shunter.flow.runtime.report import StageReport
 from shunter.flow.sinks import WriteJsonLines
 from shunter.flow.sources import Watermarked
 
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.timeout(300)
 
 KEYS, AT_ONCE = 40, 100
+LOT = 70
+"""How many events a batch has before and behind a change: two of them leave some."""
 
 
 class Numbered:
@@ -206,52 +210,71 @@ def changed_flow(folder: Path) -> Flow:
     return made
 
 
-def test_a_changed_flow_goes_on_where_its_states_fit(
-    spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    options: Any = {"checkpoints": tmp_path / "kept", "nodes": 2, "max_events": AT_ONCE}
-    with pytest.raises(BatchDone):
-        stream_on_spark(begun_flow(tmp_path), spark, **options, progress=end_here)
-    before = len(lines_in(tmp_path))
-    with caplog.at_level(logging.WARNING):
-        stages = stream_on_spark(changed_flow(tmp_path), spark, **options)
+Changed = tuple[Path, list[int], list[StageReport], str]
+
+
+@pytest.fixture(scope="module")
+def changed(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Changed:
+    """A stream whose flow changes in the middle; before, a driver with the new flow dies early.
+
+    Its folder, how many lines each of two batches had brought before, what the stages have done,
+    and what was logged.
+    """
+    folder = tmp_path_factory.mktemp("changed")
+    options: Any = {"checkpoints": folder / "kept", "nodes": 2, "max_events": LOT}
+    before = []
+    for _ in range(2):
+        with pytest.raises(BatchDone):
+            stream_on_spark(begun_flow(folder), spark, **options, progress=end_here)
+        before.append(len(lines_in(folder)))
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(StreamRun, "_stream", dies)
+            with pytest.raises(Stopped):
+                stream_on_spark(changed_flow(folder), spark, **options)
+    heard = io.StringIO()
+    handler = logging.StreamHandler(heard)
+    logging.getLogger().addHandler(handler)
+    try:
+        stages = stream_on_spark(changed_flow(folder), spark, **options)
+    finally:
+        logging.getLogger().removeHandler(handler)
+    return folder, before, stages, heard.getvalue()
+
+
+def dies(*_: object) -> None:
+    raise Stopped
+
+
+def test_a_changed_flow_goes_on_where_its_states_fit(changed: Changed) -> None:
+    folder, before, stages, logged = changed
 
     counts = [*range(1, 6), -5]
-    found = Counter((each["key"], each["count"]) for each in lines_in(tmp_path))
+    found = Counter((each["key"], each["count"]) for each in lines_in(folder))
     assert found == Counter((key, count) for key in [*range(KEYS), 1_000] for count in counts)
-    more = [json.loads(line) for line in (tmp_path / "more.jsonl").read_text().splitlines()]
+    more = [json.loads(line) for line in (folder / "more.jsonl").read_text().splitlines()]
     ends = Counter(each["count"] for each in more if each["count"] < 0)
-    assert sum(-count * times for count, times in ends.items()) == 200 + 5 - before
+    assert sum(-count * times for count, times in ends.items()) == 200 + 5 - before[-1]
     assert {stage.name for stage in stages} >= {"more", "real", "others"}
     for said in ("the states by key of 'less'", "beginning empty: the stage 'more'",
                  "read from its beginning: the source 'others'"):  # fmt: skip
-        assert said in caplog.text
+        assert said in logged
 
+
+def test_a_changed_flow_that_dies_before_its_first_commit_leaves_the_way_back(
+    changed: Changed,
+) -> None:
+    folder, before, _, _ = changed
+
+    less = [json.loads(line) for line in (folder / "less.jsonl").read_text().splitlines()]
+    assert [each["count"] for each in less] == [*range(1, 2 * LOT + 1)]
+    assert 0 < before[0] < before[1]
+
+
+def test_a_flow_that_does_not_fit_its_states_is_refused(
+    spark: SparkSession, changed: Changed, tmp_path: Path
+) -> None:
     refused = Flow("changed")
     source = refused.source([1], name="another")
     source.map(str, name="numbers").sink(WriteJsonLines(tmp_path / "n.jsonl"), name="out")
     with pytest.raises(FlowError, match="was a source, and is a map"):
-        stream_on_spark(refused, spark, **options)
-
-
-def test_a_changed_flow_that_dies_before_its_first_commit_leaves_the_way_back(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def dies(*_: object) -> None:
-        raise Stopped
-
-    options: Any = {"checkpoints": tmp_path / "kept", "nodes": 2, "max_events": 300}
-    with pytest.raises(BatchDone):
-        stream_on_spark(begun_flow(tmp_path), spark, **options, progress=end_here)
-    with monkeypatch.context() as patch:
-        patch.setattr(StreamRun, "_stream", dies)
-        with pytest.raises(Stopped):
-            stream_on_spark(changed_flow(tmp_path), spark, **options)
-
-    stream_on_spark(begun_flow(tmp_path), spark, **options)
-
-    less = [json.loads(line) for line in (tmp_path / "less.jsonl").read_text().splitlines()]
-    assert [each["count"] for each in less] == [*range(1, 501), -500]
-    counts = [*range(1, 6), -5]
-    found = Counter((each["key"], each["count"]) for each in lines_in(tmp_path))
-    assert found == Counter((key, count) for key in range(KEYS) for count in counts)
+        stream_on_spark(refused, spark, checkpoints=changed[0] / "kept", nodes=2)

@@ -1,8 +1,7 @@
 """A stream whose driver dies at any point of a batch goes on, and nobody sees a difference.
 
-A death is a real kill behind the commit, where a driver leaves most to the next one, and at every
-point with SHUNTER_LONG=1, for each is a Spark of its own. At the other points the driver does
-nothing more, and leaves all as it is. `drivers/test_spark_jobs.py` kills one anywhere.
+The driver does nothing more and leaves all as it is; with SHUNTER_LONG=1 it is really killed, and
+each is a Spark of its own then. Every day `drivers/test_spark_jobs.py` kills one anywhere.
 """
 
 from __future__ import annotations
@@ -19,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from long_runs import IS_LONG
 from shunter.errors import FlowError
 from shunter.flow.runners.spark.stream.run import stream_on_spark
 from shunter.flow.runners.spark.stream.sinks import StreamSinkFeed
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 DRIVER = "from system.spark.streamed_flow import main; main()"
-KILLED = POINTS if os.environ.get("SHUNTER_LONG") else ("committed",)
 
 
 class Death(Exception):
@@ -98,7 +97,7 @@ def test_the_output_is_that_of_a_run_without_faults_after_deaths_at_every_point(
     flow_into(faultless).run(on="local")
 
     for batch, point in enumerate(POINTS, start=1):
-        if point in KILLED:
+        if IS_LONG:
             kill_a_driver(folder, point, batch)
         else:
             end_a_driver(folder, point, batch, spark, left)

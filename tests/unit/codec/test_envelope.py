@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from shunter.aes_codec import AesCodec
 from shunter.codec import (
-    EXTENSION,
+    SEALED_EXTENSION,
     Buffer,
     CodecContext,
     SealedField,
@@ -52,7 +52,7 @@ def test_a_sealed_document_is_one_value_of_msgpack(data: bytes) -> None:
     assert is_document(sealed)
     found = msgspec.msgpack.decode(sealed)
     assert isinstance(found, msgspec.msgpack.Ext)
-    assert found.code == EXTENSION
+    assert found.code == SEALED_EXTENSION
     assert msgspec.msgpack.encode(found) == sealed
     assert open_document(Mirror(), sealed, PAYLOAD) == data
     assert document_of(tagged_document(sealed), "payload") == sealed  # as HTTP passes it on
@@ -97,7 +97,7 @@ def test_a_document_without_an_id_opens_in_any_job_of_its_type_and_one_with_an_i
 
 @given(st.binary(max_size=40))
 def test_no_bytes_do_anything_but_open_or_be_refused(data: bytes) -> None:
-    document = msgspec.msgpack.encode(msgspec.msgpack.Ext(EXTENSION, data))
+    document = msgspec.msgpack.encode(msgspec.msgpack.Ext(SEALED_EXTENSION, data))
 
     with pytest.raises(CodecError):
         open_document(AES, document, PAYLOAD)

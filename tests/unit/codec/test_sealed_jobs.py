@@ -307,3 +307,17 @@ def test_what_is_sealed_already_is_sent_as_it_is() -> None:
 
     with Sandbox(app) as sandbox:
         assert sandbox.submit(forward).result() == "text!"
+
+
+def test_what_is_encrypted_for_one_job_is_sealed_anew_for_its_rerun() -> None:
+    with Sandbox(app_with(AesCodec({"k1": K1}))) as sandbox:
+        first = sandbox.submit("echo", CANARY)
+        first.result()
+
+        again = sandbox.rerun(first.id)
+
+        assert again.result() == f"{CANARY}!"
+        payload = again.record.payload
+        assert payload is not None
+        assert is_sealed(payload)
+        assert payload != first.record.payload

@@ -31,12 +31,16 @@ class Recorder:
         self.pongs: list[tuple[str, int]] = []
         self.taken: list[tuple[str, int]] = []
         self.delivered: list[Job] = []
+        self.notes: list[tuple[str, str]] = []
 
     def send_jobs(self, worker_id: str, jobs: Sequence[Job]) -> None:
         self.jobs += [(worker_id, job) for job in jobs]
 
     def send_cancels(self, worker_id: str, jobs: Sequence[Held]) -> None:
         self.cancels += [(worker_id, held) for held in jobs]
+
+    def send_note(self, worker_id: str, text: str) -> None:
+        self.notes.append((worker_id, text))
 
     def send_pong(self, worker_id: str, beat: int) -> None:
         self.pongs.append((worker_id, beat))

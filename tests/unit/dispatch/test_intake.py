@@ -13,6 +13,7 @@ from shunter.errors import JobRefused
 from shunter.model.job import Job, ReplyTo
 from shunter.model.retry import Retry
 from shunter.model.submission import Submission
+from shunter.model.unique import Unique
 from shunter.model.worker import Handler
 
 WISH = Submission("j-1", "add", b"\xc0")
@@ -46,6 +47,7 @@ def taken(wish: Submission, handler: Handler | None = None, **rules: object) -> 
         ({"delay": -1.0}, "delay"),
         ({"delay": math.nan}, "delay"),
         ({"not_before": math.inf}, "not_before"),
+        ({"scheduled": -1.0}, "scheduled"),
         ({"delay": 1.0, "not_before": 1.0}, "delay"),
         ({"unique_key": ""}, "unique_key"),
         ({"unique_key": "k" * 513}, "unique_key"),
@@ -60,6 +62,17 @@ def taken(wish: Submission, handler: Handler | None = None, **rules: object) -> 
         ({"retry": Retry(jitter=2.0)}, "retry.jitter"),
         ({"retry": Retry(factor=1e300)}, "retry.factor"),
         ({"retry": Retry(max_delay=math.nan)}, "retry.max_delay"),
+        ({"retry": Retry(on=("",))}, "retry.on"),
+        ({"retry": Retry(never=("E",) * 17)}, "retry.never"),
+        ({"effects": "once"}, "effects"),
+        ({"unique": Unique("")}, "unique.key"),
+        ({"unique": Unique("k", within=0.0)}, "unique.within"),
+        ({"unique": Unique("k", within=math.nan)}, "unique.within"),
+        ({"unique": Unique("k", during="always")}, "unique.during"),
+        ({"unique": Unique("k", then="drop")}, "unique.then"),
+        ({"unique": Unique("k", then="postpone")}, "unique.then"),
+        ({"unique": Unique("k"), "unique_key": "k"}, "unique"),
+        ({"effects": "at_most_once", "retry": Retry(on_timeout=True)}, "retry.on_timeout"),
     ],
 )
 def test_a_bad_field_is_named_with_what_to_send(change: dict[str, object], field: str) -> None:

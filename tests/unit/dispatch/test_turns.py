@@ -371,3 +371,26 @@ def test_a_job_that_is_tried_again_has_waited_once(scene: Any) -> None:
     (waited,) = scene.dispatcher.view.timings.dispatch.values()
     assert scene.job("j-1").status is Status.COMPLETED
     assert sum(waited.counts) == 1
+
+
+def test_a_job_counts_as_sent_when_its_start_is_written_not_when_it_was_planned(
+    scene: Any, monkeypatch: Any
+) -> None:
+    commit = scene.store.commit
+
+    async def slowly(batch: Any) -> Any:
+        scene.clock.advance(0.5)
+        return await commit(batch)
+
+    scene.worker()
+    planned = scene.clock()
+    monkeypatch.setattr(scene.store, "commit", slowly)
+    scene.submit("j-1")
+    assert scene.job("j-1").execution.sent == planned
+    monkeypatch.undo()
+
+    scene.clock.advance(1.0)
+    scene.report("w-1", Report("j-1", 1, result=RESULT, waited=0.0, ran=0.25))
+
+    run = scene.job("j-1").execution
+    assert (run.sent, run.started, run.ended) == (planned + 0.5, planned + 0.5, planned + 0.75)

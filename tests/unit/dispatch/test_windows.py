@@ -39,6 +39,8 @@ class Order(Recorder):
     def send_jobs(self, worker_id: str, jobs: Sequence[Job]) -> None:
         self.sent += [job.id for job in jobs]
 
+    def send_note(self, worker_id: str, text: str) -> None: ...
+
     def send_pong(self, worker_id: str, beat: int) -> None:
         self.sent.append(f"PONG {beat}")
 

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 from prometheus_client.parser import text_string_to_metric_families
 
 from shunter.dispatch.timings import Timings
 from shunter.gateway.http.metrics import COUNTERS, MetricsSnapshot, as_text
 from shunter.model.job import Execution, Job, Status
-from shunter.model.worker import Worker, WorkerKind
+from shunter.model.worker import Handler, Worker, WorkerKind
 from shunter.store.port import Backlog
 
 
-def read(counters: dict[str, int], *backlog: Backlog) -> dict[tuple[str, ...], float]:
+def read(
+    counters: dict[str, int], *backlog: Backlog, workers: Sequence[Worker] = ()
+) -> dict[tuple[str, ...], float]:
     worker = Worker(
         id="w", kind=WorkerKind.FULL, hostname="", port=0, handlers=(), max_jobs=1,
         registered=0.0, last_pinged=0.0, is_dead=True,
@@ -27,7 +32,7 @@ def read(counters: dict[str, int], *backlog: Backlog) -> dict[tuple[str, ...], f
     standing = MetricsSnapshot(
         backlog=backlog,
         oldest={"b": 90.0},
-        workers=[worker],
+        workers=[worker, *workers],
         counters=counters,
         timings=timings,
         connected=3,
@@ -53,6 +58,31 @@ def test_jobs_are_counted_by_type_and_status() -> None:
     assert shown["shunter_jobs", "queued", 'a"\\\n'] == 5
     assert shown["shunter_jobs", "in_progress", "b"] == 2
     assert ("shunter_queue_length", "b") not in shown
+
+
+def test_slots_of_workers_that_are_alive_are_counted_by_kind_and_by_type() -> None:
+    def worker(name: str, kind: WorkerKind, *types: str, jobs: int, **fields: Any) -> Worker:
+        return Worker(
+            id=name, kind=kind, hostname="", port=0, handlers=tuple(map(Handler, types)),
+            max_jobs=4, registered=0.0, last_pinged=0.0, answered=1.0,
+            jobs=tuple(map(str, range(jobs))), **fields,
+        )  # fmt: skip
+
+    shown = read(
+        {},
+        workers=[
+            worker("a", WorkerKind.FULL, "add", "mail", jobs=1),
+            worker("b", WorkerKind.FULL, "add", jobs=9),
+            worker("c", WorkerKind.HTTP, "mail", jobs=0),
+            worker("d", WorkerKind.FULL, "add", jobs=0, is_resigned=True),
+        ],
+    )
+
+    assert shown["shunter_slots", "full", "used"] == 5
+    assert shown["shunter_slots", "full", "free"] == 3
+    assert shown["shunter_slots", "http", "free"] == 4
+    assert shown["shunter_slots_free_for", "add"] == 3
+    assert shown["shunter_slots_free_for", "mail"] == 7
 
 
 def test_workers_are_counted_by_state() -> None:

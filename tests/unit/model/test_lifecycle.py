@@ -7,14 +7,17 @@ from collections.abc import Callable
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from shunter.errors import InvalidTransition, JobError, JobFinal, LeaseLost, StaleAttempt
 from shunter.model import lifecycle
-from shunter.model.job import FINAL, ErrorKind, Execution, Failure, Job, Status
+from shunter.model.job import FINAL, Effects, ErrorKind, Execution, Failure, Job, Status
 from shunter.model.lifecycle import TRANSITIONS, Event, WorkerSlot
+from shunter.model.limits import MAX_SNOOZES
 from shunter.model.retry import Retry
 
 BROKEN = Failure(ErrorKind.EXCEPTION, "ValueError: no")
+PUT_OFF = Failure(ErrorKind.SNOOZED, "put off for 60 s", wait=60.0)
 
 
 def a_job(**changes: object) -> Job:
@@ -34,9 +37,11 @@ STEPS: dict[Event, Callable[[Job], Job]] = {
     Event.STARTED: lambda job: lifecycle.started(job, WorkerSlot("w-1"), now=2.0),
     Event.RELEASED: lambda job: lifecycle.released(job, now=3.0),
     Event.CAME_DUE: lambda job: lifecycle.came_due(job, now=3.0),
+    Event.PUT_BACK: lambda job: lifecycle.put_back(job, not_before=9.0, now=3.0),
     Event.PROGRESSED: lambda job: lifecycle.progressed(job, job.attempt, done=1, total=2, now=3.0),
     Event.COMPLETED: lambda job: lifecycle.completed(job, job.attempt, result=b"\x01", now=3.0),
     Event.FAILED: lambda job: lifecycle.failed(job, job.attempt, BROKEN, now=3.0, jitter=0.5),
+    Event.SNOOZED: lambda job: lifecycle.snoozed(job, job.attempt, PUT_OFF, now=3.0),
     Event.LOST: lambda job: lifecycle.lost(
         job, job.attempt, "gone", now=3.0, jitter=0.5, max_losses=5
     ),
@@ -147,6 +152,47 @@ def test_time_outs_and_refusals_are_final_whatever_the_retries(kind: ErrorKind) 
     assert after.status is Status.FAILED
 
 
+def test_a_failure_that_is_final_uses_up_no_retries() -> None:
+    job = running(a_job(retry=Retry(limit=9)))
+
+    after = lifecycle.failed(job, 1, replace(BROKEN, is_final=True), now=3.0, jitter=0.0)
+
+    assert after.status is Status.FAILED
+
+
+def test_a_time_out_is_tried_again_where_the_policy_says_so() -> None:
+    timed_out = Failure(ErrorKind.TIMEOUT, "too long")
+    job = running(a_job(retry=Retry(limit=1, on_timeout=True), execution=Execution(timeout=30.0)))
+
+    told = lifecycle.failed(job, 1, timed_out, now=99.0, jitter=0.0)
+    untold = STEPS[Event.EXPIRED](job)
+
+    assert (told.status, untold.status) == (Status.QUEUED, Status.QUEUED)
+    assert (told.failures, untold.failures) == (1, 1)
+    assert STEPS[Event.EXPIRED](replace(job, failures=1)).status is Status.FAILED
+
+
+def test_a_job_that_is_put_off_waits_and_nothing_is_counted_against_it() -> None:
+    job = running(a_job(place_within=10.0))
+    for _ in range(3):
+        job = STEPS[Event.SNOOZED](job)
+        assert (job.status, job.wait_until, job.place_by) == (Status.QUEUED, 63.0, 73.0)
+        job = STEPS[Event.STARTED](claimed(lifecycle.came_due(job, now=63.0)))
+
+    assert (job.failures, job.losses, job.snoozes, job.attempt) == (0, 0, 3, 4)
+    assert [past.outcome for past in job.history] == ["snoozed"]
+
+
+def test_a_job_that_is_put_off_without_end_fails_in_the_end() -> None:
+    job = running(a_job(snoozes=MAX_SNOOZES))
+
+    after = STEPS[Event.SNOOZED](job)
+
+    assert after.status is Status.FAILED
+    assert after.error is not None
+    assert "put off 1,000 times" in after.error.message
+
+
 def test_a_job_whose_workers_keep_dying_is_given_up_with_that_as_its_error() -> None:
     job = running()
     for _ in range(4):
@@ -169,7 +215,53 @@ def test_the_first_loss_queues_the_job_at_once_and_later_ones_wait() -> None:
     assert twice.wait_until is not None
 
 
-@pytest.mark.parametrize("event", [Event.FAILED, Event.LOST, Event.RETURNED, Event.EXPIRED])
+@pytest.mark.parametrize("event", [Event.LOST, Event.EXPIRED])
+def test_a_job_that_bears_no_second_run_ends_as_lost(event: Event) -> None:
+    job = running(a_job(effects=Effects.AT_MOST_ONCE))
+
+    after = STEPS[event](job)
+
+    assert after.status is Status.FAILED
+    assert after.error is not None
+    assert after.error.kind is ErrorKind.LOST
+    assert "may have had its effect" in after.error.message
+    assert after.history[-1].outcome == Event.ABANDONED
+
+
+def test_a_job_that_bears_no_second_run_may_be_returned_untouched_and_no_other() -> None:
+    job = running(a_job(effects=Effects.AT_MOST_ONCE))
+
+    untouched = lifecycle.returned(job, 1, "resigned", now=3.0)
+    touched = lifecycle.returned(job, 1, "resigned", now=3.0, may_have_begun=True)
+    bearable = lifecycle.returned(running(), 1, "resigned", now=3.0, may_have_begun=True)
+
+    assert untouched.status is Status.QUEUED
+    assert (touched.status, touched.history[-1].outcome) == (Status.FAILED, Event.ABANDONED)
+    assert bearable.status is Status.QUEUED
+
+
+def test_a_time_out_is_final_for_a_job_that_bears_no_second_run() -> None:
+    retry = Retry(limit=9, on_timeout=True)
+    job = running(a_job(effects=Effects.AT_MOST_ONCE, retry=retry))
+
+    after = lifecycle.failed(job, 1, Failure(ErrorKind.TIMEOUT, "long"), now=3.0, jitter=0.0)
+    raised = lifecycle.failed(job, 1, BROKEN, now=3.0, jitter=0.0)
+
+    assert (after.status, raised.status) == (Status.FAILED, Status.QUEUED)
+
+
+def test_what_the_handler_bears_counts_where_nobody_has_said_it() -> None:
+    slot = WorkerSlot("w-1", at_most_once=frozenset({"t"}))
+    told = a_job(effects=Effects.AT_LEAST_ONCE)
+
+    assert lifecycle.started(claimed(a_job()), slot, now=2.0).effects is Effects.AT_MOST_ONCE
+    assert lifecycle.started(claimed(told), slot, now=2.0).effects is Effects.AT_LEAST_ONCE
+    assert running().effects is None
+
+
+@pytest.mark.parametrize(
+    "event", [Event.FAILED, Event.SNOOZED, Event.LOST, Event.RETURNED, Event.EXPIRED]
+)
 def test_a_run_that_ends_badly_after_a_cancel_request_leaves_the_job_cancelled(
     event: Event,
 ) -> None:

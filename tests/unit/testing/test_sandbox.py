@@ -9,8 +9,19 @@ from typing import Any
 
 import pytest
 
-from shunter import App, Client, Context, JobCancelled, JobFailed, JobRefused, ResultTimeout, Status
+from shunter import (
+    App,
+    Client,
+    Context,
+    JobCancelled,
+    JobFailed,
+    JobRefused,
+    NotPlaced,
+    ResultTimeout,
+    Status,
+)
 from shunter.app import payload_of
+from shunter.errors import AppError
 from shunter.model.job import Callback
 from shunter.model.submission import Submission
 from shunter.testing import Sandbox
@@ -209,6 +220,27 @@ def test_a_job_that_no_worker_takes_in_time_is_given_up() -> None:
         assert sandbox.job("j-1").status is Status.FAILED
 
 
+def test_a_job_that_expires_is_given_up_in_time_and_not_before() -> None:
+    with Sandbox(app) as sandbox:
+        job = sandbox.with_options(expires_in=5.0).submit("nobody-does-this")
+        taken = sandbox.with_options(expires_in=5.0, delay=60).submit(add, 1, 2)
+        sandbox.advance(4.0)
+        assert job.status is Status.QUEUED
+
+        sandbox.advance(2.0)
+
+        with pytest.raises(NotPlaced, match="no worker took it within 5 s"):
+            job.result()
+        sandbox.settle()
+        assert taken.result() == 3
+
+
+@pytest.mark.parametrize("seconds", [0, -1.0, float("nan"), 1e12])
+def test_an_expiry_that_can_t_be_is_refused_at_once(seconds: float) -> None:
+    with Sandbox(app) as sandbox, pytest.raises(AppError, match=r"expires_in: found .*; give sec"):
+        sandbox.with_options(expires_in=seconds)
+
+
 class Account:
     """Two ways to pay; only one of them bears a run that begins again."""
 
@@ -252,6 +284,58 @@ def test_the_same_seed_gives_the_same_deaths() -> None:
 
     assert story(3) == story(3)
     assert len({tuple(story(seed)) for seed in range(30)}) > 3
+
+
+def test_an_ended_job_is_done_again_as_a_new_one() -> None:
+    with Sandbox(app) as sandbox:
+        first = sandbox.submit(add, 1, 2)
+        with pytest.raises(JobRefused, match=r"rerun_of: job .* is in progress"):
+            sandbox.rerun(first.id)
+        first.result()
+
+        again = sandbox.rerun(first.id)
+        edited = sandbox.rerun(first.id, args=[5], kwargs={"y": 6}, new_id="mine")
+
+        assert (again.result(), edited.result()) == (3, 11)
+        assert again.id != first.id
+        assert (again.record.rerun_of, edited.id) == (first.id, "mine")
+        assert sandbox.rerun(first.id, args=[5], kwargs={"y": 6}, new_id="mine").id == "mine"
+
+
+def test_a_client_inside_a_handler_reruns_jobs() -> None:
+    inner = App()
+
+    @inner.job
+    def one(x: int) -> int:
+        return x
+
+    @inner.job
+    def again(job_id: str) -> list[int]:
+        with Client() as client:
+            jobs = [client.rerun(job_id), *client.rerun_many([job_id, job_id], args=[8])]
+            return [job.result() for job in jobs]
+
+    with Sandbox(inner) as sandbox:
+        first = sandbox.submit(one, 4)
+        first.result()
+        assert sandbox.submit(again, first.id).result() == [4, 8, 8]
+
+
+def test_a_paused_type_waits_until_it_is_resumed() -> None:
+    versioned = App(version="1.2")
+
+    @versioned.job
+    def one() -> int:
+        return 1
+
+    with Sandbox(versioned) as sandbox:
+        sandbox.pause(one)
+        job = sandbox.submit(one)
+        sandbox.advance(10)
+        assert job.status is Status.QUEUED
+        sandbox.resume("one")
+        assert job.result() == 1
+        assert job.record.version == "1.2"
 
 
 def test_jobs_that_would_share_a_process_run_one_after_the_other() -> None:

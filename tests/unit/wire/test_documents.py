@@ -30,6 +30,7 @@ from shunter.model.job import (
 from shunter.model.report import Report
 from shunter.model.retry import Retry
 from shunter.model.submission import Submission
+from shunter.model.unique import Unique
 from shunter.wire import documents
 from shunter.wire.checking import Document, NotJson, parsed, rules_of
 from shunter.wire.documents import (
@@ -211,9 +212,10 @@ def test_a_submission_is_read_in_full() -> None:
         payload=[1],
         priority=3,
         execution={"timeout": 1500},
-        retry={"limit": 2},
+        retry={"limit": 2, "on": ["ValueError"], "never": ["a.B"], "on_timeout": True},
         not_before=7,
-        unique_key="k",
+        unique={"key": "k", "within": 60, "during": "queued", "then": "postpone"},
+        effects="at_least_once",
         workflow="w",
         run="r",
         callback={"url": "http://127.0.0.1/x"},
@@ -226,9 +228,10 @@ def test_a_submission_is_read_in_full() -> None:
         payload=b"\x91\x01",
         priority=3,
         timeout=1.5,
-        retry=Retry(limit=2),
+        retry=Retry(limit=2, on=("ValueError",), never=("a.B",), on_timeout=True),
         not_before=7.0,
-        unique_key="k",
+        unique=Unique("k", 60.0, "queued", "postpone"),
+        effects="at_least_once",
         workflow="w",
         run="r",
         callback=Callback("http://127.0.0.1/x"),
@@ -261,6 +264,14 @@ def test_a_submission_needs_nothing_but_a_type() -> None:
         ({"type": "t", "retry": {"jitter": 2}}, "retry.jitter", "found 2; send a number, 0 to 1"),
         ({"type": "t", "not_before": -1}, "not_before", "found -1; send seconds since 1970"),
         ({"type": "t", "unique_key": ""}, "unique_key", 'found ""; send 1 to 512 characters'),
+        ({"type": "t", "effects": "once"}, "effects", 'found "once"; send at_least_once or at_mo'),
+        ({"type": "t", "unique": {}}, "unique.key", "missing; send 1 to 512 characters"),
+        ({"type": "t", "unique": {"key": "k", "then": 1}}, "unique.then", "send keep, replace, po"),
+        ({"type": "t", "unique": {"key": "k", "during": "x"}}, "unique.during", "send queued or r"),
+        ({"type": "t", "unique": {"key": "k", "within": 0}}, "unique.within", "found 0; send sec"),
+        ({"type": "t", "retry": {"on": "E"}}, "retry.on", "a list of at most 16 names"),
+        ({"type": "t", "retry": {"never": [1]}}, "retry.never", "a list of at most 16 names"),
+        ({"type": "t", "retry": {"on_timeout": 1}}, "retry.on_timeout", "send true or false"),
         ({"type": "t", "keys": ["a"]}, "keys", "found a list; send up to 8 names and values"),
         ({"type": "t", "keys": dict.fromkeys("abcdefghi", "v")}, "keys", "send up to 8 names"),
         ({"type": "t", "callback": {}}, "callback.url", "missing; send an http://"),

@@ -6,7 +6,10 @@ import asyncio
 
 import pytest
 
+from shunter.context import Fail, Snooze
+from shunter.errors import AppError
 from shunter.model.job import ErrorKind, Failure
+from shunter.model.retry import Retry
 from shunter.worker.failures import MESSAGE_LIMIT, TRACEBACK_LIMIT, failure_of
 
 
@@ -57,3 +60,32 @@ def test_long_messages_and_tracebacks_are_cut_in_the_middle() -> None:
 
 def test_text_that_is_not_unicode_is_replaced() -> None:
     assert caught(ValueError("\ud800")).message == "ValueError: ?"
+
+
+def test_the_first_policy_that_names_classes_says_whether_another_try_makes_sense() -> None:
+    job, handler = Retry(limit=3), Retry(on=(OSError,))
+
+    assert failure_of(ValueError(), job, handler).is_final
+    assert not failure_of(ConnectionError(), job, handler).is_final
+    assert not failure_of(ValueError(), Retry(on=(ValueError,)), handler).is_final
+    assert not failure_of(ValueError(), job, None).is_final
+
+
+def test_fail_is_final_and_says_why_in_the_handlers_words() -> None:
+    failure = caught(Fail("the customer has left"))
+
+    assert (failure.kind, failure.message) == (ErrorKind.EXCEPTION, "the customer has left")
+    assert failure.is_final
+    assert "in caught" in failure.traceback
+
+
+def test_snooze_is_no_error_and_has_its_seconds() -> None:
+    failure = caught(Snooze(90, "the bank is closed"))
+
+    assert failure == Failure(ErrorKind.SNOOZED, "put off for 90 s: the bank is closed", wait=90.0)
+
+
+@pytest.mark.parametrize("seconds", [-1, float("nan"), float("inf"), "60", True, 1e12])
+def test_snooze_refuses_what_is_no_span_of_time(seconds: float) -> None:
+    with pytest.raises(AppError, match=r"Snooze: found .*; give seconds"):
+        Snooze(seconds)

@@ -197,6 +197,23 @@ def test_outputs_of_one_round_of_the_loop_are_sent_together() -> None:
     asyncio.run(run())
 
 
+def test_a_worker_whose_children_can_t_start_yet_leaves_when_it_is_told() -> None:
+    async def run() -> None:
+        worker = FakeWorker()
+
+        async def never() -> None:
+            asyncio.get_running_loop().call_soon(worker.stop)
+            await asyncio.Event().wait()
+
+        worker.pool.start = never  # type: ignore[method-assign]
+        async with asyncio.timeout(10):
+            await worker.run()
+
+        assert worker.seen == ["closed"]
+
+    asyncio.run(run())
+
+
 def test_runs_that_were_ended_for_another_s_sake_are_given_back_after_reports() -> None:
     said: list[Any] = []
 

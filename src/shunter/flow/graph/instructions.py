@@ -28,6 +28,7 @@ class Instruction:
 
     @property
     def identity(self) -> tuple[str, int]:
+        """What tells this instruction from others."""
         return self.origin, self.number
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from importlib.metadata import version
 
 import msgspec
@@ -10,13 +11,18 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp
 
+from shunter.dispatch.declarations import Declarations
 from shunter.dispatch.dispatcher import Dispatcher
+from shunter.dispatch.schedule_book import ScheduleBook
 from shunter.gateway.audit_log import AuditLog
+from shunter.gateway.committed_jobs import submit_and_wait
 from shunter.gateway.http.access import AccessControl
 from shunter.gateway.http.audit import HttpAudit
 from shunter.gateway.http.jobs import JobRoutes
 from shunter.gateway.http.openapi import OPERATIONS, Operation, openapi_document
+from shunter.gateway.http.pauses import PauseRoutes
 from shunter.gateway.http.probes import Probes
+from shunter.gateway.http.schedules import ScheduleRoutes
 from shunter.gateway.http.worker_calls import HttpWorkers
 from shunter.gateway.http.workers import WorkerRoutes
 from shunter.gateway.key_list import KeyList
@@ -38,6 +44,7 @@ def http_app(
     new_id: Callable[[], str],
     hosts: AllowedHosts,
     keys: KeyList,
+    declarations: Declarations,
 ) -> ASGIApp:
     """Build the application, for whoever knows this server as one of these `hosts`."""
     limit = max_body_bytes(dispatcher.rules.intake.max_payload_bytes)
@@ -46,7 +53,12 @@ def http_app(
     jobs = JobRoutes(
         dispatcher, audit, run_secrets=run_secrets, new_id=new_id, max_body_bytes=limit
     )
-    workers = WorkerRoutes(dispatcher, http_workers, access, audit, max_body_bytes=limit)
+    workers = WorkerRoutes(
+        dispatcher, http_workers, access, audit, declarations, max_body_bytes=limit
+    )
+    book = ScheduleBook(dispatcher, new_id=new_id, submit=partial(submit_and_wait, dispatcher))
+    schedules = ScheduleRoutes(dispatcher, book, audit, max_body_bytes=limit)
+    held_back = PauseRoutes(dispatcher, audit)
     probes = Probes(dispatcher, is_ready)
     described = msgspec.json.encode(openapi_document(version("shunter"), has_keys=keys.is_on))
 
@@ -59,10 +71,22 @@ def http_app(
         "report": jobs.report,
         "show": jobs.show,
         "cancel": jobs.cancel,
+        "rerun": jobs.rerun,
         "register": workers.register,
         "list_workers": workers.browse,
         "show_worker": workers.show,
         "resign": workers.resign,
+        "list_pauses": held_back.browse,
+        "pause": held_back.pause,
+        "resume": held_back.resume,
+        "list_schedules": schedules.browse,
+        "show_schedule": schedules.show,
+        "put_schedule": schedules.put,
+        "remove_schedule": schedules.remove,
+        "pause_schedule": schedules.pause,
+        "resume_schedule": schedules.resume,
+        "trigger_schedule": schedules.trigger,
+        "backfill_schedule": schedules.backfill,
         "audit": audit.browse,
         "healthz": probes.healthz,
         "readyz": probes.readyz,

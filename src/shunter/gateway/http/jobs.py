@@ -12,6 +12,7 @@ from http import HTTPStatus
 from urllib.parse import quote
 
 import msgspec
+from msgspec.structs import replace
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -26,10 +27,11 @@ from shunter.gateway.http.reading import Reading
 from shunter.model.document import DOCUMENT_BYTES
 from shunter.model.identity import is_name
 from shunter.model.job import Job
+from shunter.model.limits import is_traceparent
 from shunter.model.report import Report
 from shunter.model.run_secrets import RunSecrets
 from shunter.model.scope import EVERYTHING, JobScope, scope_of
-from shunter.model.submission import Receipt
+from shunter.model.submission import Receipt, Submission
 from shunter.net.web.bodies import aside, read_body
 from shunter.net.web.refusals import (
     CONFLICTS,
@@ -46,6 +48,7 @@ from shunter.wire.documents import (
     JobsWish,
     job_document,
     report_of,
+    rerun_of,
     status_named,
     submission_of,
 )
@@ -82,17 +85,32 @@ class JobRoutes:
         body = await read_body(request, self._max_body_bytes)
         new_id = self._new_id()
         wish = await aside(len(body), lambda: submission_of(parsed(body), new_id=new_id))
+        header = request.headers.get("traceparent", "")
+        if wish.traceparent is None and is_traceparent(header):
+            wish = replace(wish, traceparent=header)
+        return await self._submitted(wish, job_scope(request))
+
+    async def rerun(self, request: Request) -> Response:
+        """POST: do an ended job again, as a new one; it is committed before the answer."""
+        body = await read_body(request, self._max_body_bytes)
+        scope, new_id = job_scope(request), self._new_id()
+        job = await self._job(_job_id(request), scope)
+        wish = await aside(len(body), lambda: rerun_of(parsed(body), job, new_id=new_id))
+        await self._audit.note(request, "rerun job", job.id)
+        return await self._submitted(wish, scope)
+
+    async def _submitted(self, wish: Submission, scope: JobScope) -> Response:
         self._check_size("payload", wish.payload)
         if self._dispatcher.is_full:
             raise unavailable("too many jobs are waiting to be stored; send it again in a second")
-        submitter = Submitter(namespace=job_scope(request).namespace)
+        submitter = Submitter(namespace=scope.namespace, sees_all=scope.sees_all)
         stored: list[Stored] = []
         (receipt,) = await self._answered(
             lambda answer: self._dispatcher.submit([wish], answer, stored.extend, submitter),
             f"job {wish.id} may or may not be stored; send it again under that id",
         )
         if receipt.reason:
-            is_taken = receipt.field in ("id", "unique_key")
+            is_taken = receipt.field in ("id", "unique_key", "rerun_of")
             status = HTTPStatus.CONFLICT if is_taken else HTTPStatus.UNPROCESSABLE_ENTITY
             field = "execution.timeout" if receipt.field == "timeout" else receipt.field
             raise HttpRefusal(status, receipt.reason, field=field)

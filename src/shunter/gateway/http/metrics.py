@@ -38,6 +38,9 @@ COUNTERS = {
     "callbacks_delivered": "Callbacks that were delivered.",
     "callbacks_failed": "Calls back that failed and will be tried again.",
     "callbacks_given_up": "Callbacks that failed for good.",
+    "ticks_made": "Ticks of schedules that were made jobs, by this dispatcher or just before it.",
+    "ticks_skipped": "Ticks that were left out because an earlier job was unfinished.",
+    "ticks_missed": "Times that ticks were too old to be made up for.",
     "submissions_refused": "Submissions that were refused.",
     "reports_refused": "Results that were refused: stale, late, or not the reporter's.",
     "writes_refused": "Writes that lost a compare-and-swap.",
@@ -75,7 +78,9 @@ class _Shown(Collector):
     def collect(self) -> Iterator[Metric]:
         it = self._standing
         yield from _jobs(list(it.backlog), it.oldest, it.now)
-        yield from _workers(it.workers, it.connected)
+        workers = list(it.workers)
+        yield from _workers(workers, it.connected)
+        yield from _slots(workers)
         yield _clocks(it.skews)
         yield _histogram(
             "shunter_dispatch_seconds",
@@ -122,6 +127,35 @@ def _workers(workers: Iterable[Worker], connected: int) -> Iterator[Metric]:
         "Workers that this dispatcher can give jobs to.",
         value=connected,
     )
+
+
+def _slots(workers: Iterable[Worker]) -> Iterator[Metric]:
+    """Count slots of workers that are alive; jobs that wait inside a worker take none."""
+    by_kind: Counter[tuple[str, str]] = Counter()
+    free_for: Counter[str] = Counter()
+    for worker in workers:
+        if worker.state == "alive":
+            used = min(len(worker.jobs), worker.max_jobs)
+            free = worker.max_jobs - used
+            by_kind[worker.kind.value, "used"] += used
+            by_kind[worker.kind.value, "free"] += free
+            for handler in worker.handlers:
+                free_for[handler.type] += free
+    slots = GaugeMetricFamily(
+        "shunter_slots",
+        "Slots of workers that are alive, by kind of worker.",
+        labels=["kind", "state"],
+    )
+    for labels, count in sorted(by_kind.items()):
+        slots.add_metric(list(labels), count)
+    by_type = GaugeMetricFamily(
+        "shunter_slots_free_for",
+        "Free slots of workers that do a type; one that does several counts for each.",
+        labels=["type"],
+    )
+    for job_type, count in sorted(free_for.items()):
+        by_type.add_metric([job_type], count)
+    yield from (slots, by_type)
 
 
 def _clocks(skews: Mapping[str, float]) -> Metric:

@@ -12,8 +12,31 @@ from msgspec import Struct
 from shunter.gateway.http.access import ACCESS
 from shunter.net.web.refusals import ErrorDocument
 from shunter.wire.audit_documents import AuditPage, AuditQuery
-from shunter.wire.documents import JobDocument, JobPage, JobRequest, JobsWish, ResultWish
-from shunter.wire.worker_documents import WorkerDocument, WorkerList, WorkerRequest
+from shunter.wire.documents import (
+    JobDocument,
+    JobPage,
+    JobRequest,
+    JobsWish,
+    RerunRequest,
+    ResultWish,
+)
+from shunter.wire.pause_documents import PauseDocument, PauseList, PauseRequest
+from shunter.wire.schedule_documents import (
+    BackfillRequest,
+    MadeJobs,
+    ScheduleDocument,
+    ScheduleList,
+    ScheduleQuery,
+    ScheduleRequest,
+    SchedulesQuery,
+    TriggerQuery,
+)
+from shunter.wire.worker_documents import (
+    RegisteredWorker,
+    WorkerDocument,
+    WorkerList,
+    WorkerRequest,
+)
 
 TITLE = "Shunter"
 TEXT = "text/plain"
@@ -75,6 +98,16 @@ OPERATIONS = (
         needs_ready=True,
     ),
     Operation(
+        id="rerun",
+        method="POST",
+        path="/dispatcher/jobs/{id}/rerun",
+        summary="Do an ended job again: 201 if the new job is new, 200 if it is there by its id.",
+        body=RerunRequest,
+        answers={200: JobDocument, 201: JobDocument},
+        refusals=(*_CHANGING, 404, 409, 503),
+        needs_ready=True,
+    ),
+    Operation(
         id="show",
         method="GET",
         path="/dispatcher/jobs/{id}",
@@ -98,7 +131,7 @@ OPERATIONS = (
         path="/dispatcher/workers/",
         summary="Register an HTTP worker, or register it again: its id is made from its address.",
         body=WorkerRequest,
-        answers={201: WorkerDocument},
+        answers={201: RegisteredWorker},
         refusals=(*_CHANGING, 409, 503),
         needs_ready=True,
     ),
@@ -127,6 +160,116 @@ OPERATIONS = (
         summary="Resign an HTTP worker; its jobs go back to the queue.",
         answers={200: WorkerDocument},
         refusals=(404, 409, 503),
+        needs_ready=True,
+    ),
+    Operation(
+        id="list_pauses",
+        method="GET",
+        path="/dispatcher/pauses/",
+        summary="List what is held back.",
+        answers={200: PauseList},
+        refusals=(503,),
+        needs_ready=True,
+    ),
+    Operation(
+        id="pause",
+        method="PUT",
+        path="/dispatcher/pauses/",
+        summary="Start no more jobs of a type, or give nothing new to a worker or a version.",
+        body=PauseRequest,
+        answers={200: PauseDocument},
+        refusals=(*_CHANGING, 409, 503),
+        needs_ready=True,
+    ),
+    Operation(
+        id="resume",
+        method="DELETE",
+        path="/dispatcher/pauses/{id}",
+        summary="End a pause: type:NAME, worker:ID or version:VERSION.",
+        answers={200: PauseDocument},
+        refusals=(404, 503),
+        needs_ready=True,
+    ),
+    Operation(
+        id="list_schedules",
+        method="GET",
+        path="/dispatcher/schedules/",
+        summary="List schedules, by falling names.",
+        query=SchedulesQuery,
+        answers={200: ScheduleList},
+        refusals=(422, 503),
+        needs_ready=True,
+    ),
+    Operation(
+        id="pause_schedule",
+        method="POST",
+        path="/dispatcher/schedules/{id}/pause",
+        summary="Pause a schedule: no more jobs are made.",
+        query=ScheduleQuery,
+        answers={200: ScheduleDocument},
+        refusals=(404, 422, 503),
+        needs_ready=True,
+    ),
+    Operation(
+        id="resume_schedule",
+        method="POST",
+        path="/dispatcher/schedules/{id}/resume",
+        summary="Let a schedule go on with its next tick.",
+        query=ScheduleQuery,
+        answers={200: ScheduleDocument},
+        refusals=(404, 422, 503),
+        needs_ready=True,
+    ),
+    Operation(
+        id="trigger_schedule",
+        method="POST",
+        path="/dispatcher/schedules/{id}/trigger",
+        summary="Make a job of a schedule now.",
+        query=TriggerQuery,
+        answers={201: MadeJobs},
+        refusals=(404, 422, 503),
+        needs_ready=True,
+    ),
+    Operation(
+        id="backfill_schedule",
+        method="POST",
+        path="/dispatcher/schedules/{id}/backfill",
+        summary="Make the jobs of past ticks that are not there.",
+        query=ScheduleQuery,
+        body=BackfillRequest,
+        answers={201: MadeJobs},
+        refusals=(*_CHANGING, 404, 503),
+        needs_ready=True,
+    ),
+    Operation(
+        id="show_schedule",
+        method="GET",
+        path="/dispatcher/schedules/{id}",
+        summary="Show a schedule.",
+        query=ScheduleQuery,
+        answers={200: ScheduleDocument},
+        refusals=(404, 422, 503),
+        needs_ready=True,
+    ),
+    Operation(
+        id="put_schedule",
+        method="PUT",
+        path="/dispatcher/schedules/{id}",
+        summary="Make or change a schedule.",
+        query=ScheduleQuery,
+        body=ScheduleRequest,
+        answers={200: ScheduleDocument},
+        refusals=(*_CHANGING, 404, 503),
+        needs_ready=True,
+    ),
+    Operation(
+        id="remove_schedule",
+        method="DELETE",
+        path="/dispatcher/schedules/{id}",
+        summary="Remove a schedule; jobs that it has made go on.",
+        query=ScheduleQuery,
+        answers={200: ScheduleDocument},
+        refusals=(404, 422, 503),
         needs_ready=True,
     ),
     Operation(
@@ -175,7 +318,8 @@ PATH_ID = {
     "name": "id",
     "in": "path",
     "required": True,
-    "description": "The id of the job or worker; a slash in it may be written as %2F.",
+    "description": "The id of the job, worker or pause, or the name of the schedule; a slash in it "
+    "may be written as %2F.",
     "schema": {"type": "string", "minLength": 1},
 }
 

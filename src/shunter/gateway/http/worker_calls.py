@@ -117,6 +117,9 @@ class HttpWorkers:
     def send_taken(self, worker_id: str, batches: Sequence[int]) -> None:
         """Reports that come by HTTP are answered by their own response."""
 
+    def send_note(self, worker_id: str, text: str) -> None:
+        """There is no room for notes; a worker that declares schedules is told in the answer."""
+
     def send_pong(self, worker_id: str, beat: int) -> None:
         """HTTP workers have no heartbeat of their own."""
 
@@ -216,7 +219,7 @@ class HttpWorkers:
         """Take a run back, unless its report has come meanwhile."""
         (job,) = await self._dispatcher.store.get([held.job_id])
         if is_run_of(job, worker_id, held):
-            self._dispatcher.give_back(worker_id, [held], reason, blame=blame)
+            self._dispatcher.give_back(worker_id, [held], reason, blame=blame, may_have_begun=True)
 
     # ---- workers
 
@@ -300,6 +303,7 @@ class HttpWorkers:
                 [Held(job.id, job.attempt)],
                 reasons[worker_id],
                 blame=worker_id in died,
+                may_have_begun=True,
             )
 
     def check(self, worker: Worker) -> None:

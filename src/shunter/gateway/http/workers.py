@@ -10,6 +10,7 @@ from urllib.parse import quote
 from starlette.requests import Request
 from starlette.responses import Response
 
+from shunter.dispatch.declarations import Declarations
 from shunter.dispatch.dispatcher import Dispatcher
 from shunter.dispatch.registry import change_workers
 from shunter.gateway.http.access import AccessControl, forbidden, key_of
@@ -23,7 +24,13 @@ from shunter.model.worker import MAX_WORKERS, Worker, WorkerKind
 from shunter.net.web.bodies import read_body
 from shunter.net.web.refusals import HttpRefusal, JsonAnswer, unavailable
 from shunter.wire.checking import checked, parsed
-from shunter.wire.worker_documents import WorkerList, WorkerRequest, worker_document
+from shunter.wire.worker_documents import (
+    WorkerList,
+    WorkerRequest,
+    declared_handlers,
+    registered_worker,
+    worker_document,
+)
 
 COLLECTION = "/dispatcher/workers/"
 
@@ -37,11 +44,12 @@ class WorkerRoutes:
         http_workers: HttpWorkers,
         access: AccessControl,
         audit: HttpAudit,
+        declarations: Declarations,
         *,
         max_body_bytes: int,
     ) -> None:
         self._dispatcher = dispatcher
-        self._access, self._audit = access, audit
+        self._access, self._audit, self._declarations = access, audit, declarations
         self._store = dispatcher.store
         self._http_workers = http_workers
         self._max_body_bytes = max_body_bytes
@@ -55,6 +63,7 @@ class WorkerRoutes:
         key, now = key_of(request), self._dispatcher.now()
         if key is not None:
             _check_types(key, wish.handlers)
+        handlers = declared_handlers(wish)
 
         def come(known: Worker | None) -> Worker:
             if key is not None and health.is_anothers(known, key.name, self._access.ring):
@@ -69,6 +78,7 @@ class WorkerRoutes:
                 key="" if key is None else key.name,
                 scheme=wish.scheme,
                 secret=wish.secret or "",
+                version=wish.version or "",
             )
 
         worker_id = health.worker_id_at(wish.hostname, wish.port)
@@ -79,7 +89,8 @@ class WorkerRoutes:
         self._http_workers.check(worker)
         await self._http_workers.survey()
         headers = {"Location": COLLECTION + quote(worker_id)}
-        return JsonAnswer(worker_document(worker), HTTPStatus.CREATED, headers)
+        notes = await self._declarations.declare(worker_id, handlers) if wish.schedules else ()
+        return JsonAnswer(registered_worker(worker, notes), HTTPStatus.CREATED, headers)
 
     async def browse(self, request: Request) -> Response:
         """GET of all."""
@@ -120,7 +131,8 @@ class WorkerRoutes:
         held = [Held(job.id, job.attempt) for job in jobs]
         self._http_workers.send_cancels(worker_id, held)
         self._dispatcher.leave(worker_id)
-        self._dispatcher.give_back(worker_id, held, f"worker {worker_id} resigned")
+        reason = f"worker {worker_id} resigned"
+        self._dispatcher.give_back(worker_id, held, reason, may_have_begun=True)
         committed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._dispatcher.submit([], lambda _: committed.set_result(None))
         await committed

@@ -131,6 +131,9 @@ class UdpWorkers:
         for number in batches:
             self._confirm(number)
 
+    def send_note(self, worker_id: str, text: str) -> None:
+        """There is no room for notes, nor for what they are about."""
+
     def send_pong(self, worker_id: str, beat: int) -> None:
         """Heartbeats want no answer."""
 
@@ -195,7 +198,12 @@ class UdpWorkers:
         self._dispatcher.leave(worker_id)
 
     def _not_taken(self, effect: NotTaken) -> None:
-        self._dispatcher.give_back(naming.worker_id(effect.address), [effect.job], NOT_CONFIRMED)
+        self._dispatcher.give_back(
+            naming.worker_id(effect.address),
+            [effect.job],
+            NOT_CONFIRMED,
+            may_have_begun=not effect.is_refused,
+        )
 
     def _forgotten(self, effect: Forgotten) -> None:
         worker_id = naming.worker_id(effect.address)
@@ -237,6 +245,7 @@ def _task(job: Job, task_id: TaskId) -> PerformTask:
         attempt=job.attempt,
         timeout=job.execution.timeout,
         job_id=job.id,
+        scheduled=job.scheduled,
     )
 
 
@@ -247,6 +256,8 @@ def _may_be_of(params: CompletedTask, job: Job) -> bool:
 
 
 def _outcome(params: CompletedTask) -> tuple[bytes | None, Failure | None]:
+    if params.error is not None and params.wait is not None:
+        return None, Failure(ErrorKind.SNOOZED, params.error, wait=params.wait)
     if params.error is not None:
-        return None, Failure(ErrorKind.EXCEPTION, params.error)
+        return None, Failure(ErrorKind.EXCEPTION, params.error, is_final=bool(params.is_final))
     return bytes(params.result) if params.result is not None else NIL, None

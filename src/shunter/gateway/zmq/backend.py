@@ -9,6 +9,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
+import structlog
+
 from shunter.dispatch.arrivals import HeartbeatReceived, UnattributedResult, WorkerRegistered
 from shunter.dispatch.dispatcher import Dispatcher
 from shunter.errors import Forbidden, ProtocolError
@@ -42,6 +44,7 @@ from shunter.wire.messages import (
     Returned,
     Taken,
     decode,
+    request_of,
 )
 from shunter.wire.pingpong import (
     JobForgotten,
@@ -54,6 +57,19 @@ from shunter.wire.pingpong import (
 )
 
 PLAIN_HANDLERS = (Handler(DEFAULT_TYPE),)
+
+OF_CLIENTS = frozenset(
+    {
+        Kind.SUBMIT,
+        Kind.CANCEL,
+        Kind.FETCH,
+        Kind.LIST,
+        Kind.WORKERS,
+        Kind.STATUS,
+        Kind.PAUSE,
+        Kind.PAUSES,
+    }
+)
 
 FORGOTTEN_AFTER_SECONDS = 60.0
 """A worker that was silent for so long has to say READY again."""
@@ -85,6 +101,7 @@ class Backend:
         self._workers: dict[bytes, str] = {}
         self._heard_at: dict[str, float] = {}  # workers of the full level
         self._joined: set[str] = set()  # plain workers that the dispatcher knows
+        self._log = structlog.get_logger("shunter.gateway")
         self._large = LargeMessages(
             dispatcher,
             lambda identity, message: self.socket.send([identity, *message]),
@@ -180,6 +197,15 @@ class Backend:
             self._introduce(identity, decode(body, Hello))
             return
         worker_id = self._workers.get(identity)
+        if worker_id is None and kind in OF_CLIENTS:
+            reason = (
+                f"{kind} is for clients to send, and workers connect here (zmq.backend); connect "
+                "to the dispatcher's zmq.frontend, port 5560 unless it is set"
+            )
+            self._refusals.note(peer_name(identity), "port", reason)
+            refusal = Refusal(request_of(bytes(body)), reason)
+            self.socket.send([identity, *full(Kind.ERROR, refusal)])
+            return
         if worker_id is None:
             reason = "this dispatcher does not know you; say READY"
             unknown = Refusal(0, reason, RefusalCode.UNKNOWN_WORKER)
@@ -219,14 +245,26 @@ class Backend:
             handlers=hello.handlers,
             max_jobs=hello.max_jobs,
             incarnation=hello.incarnation,
+            version=hello.app_version,
             registered=now,
             last_pinged=now,
             started=hello.started if math.isfinite(hello.started) else 0.0,
         )
+        if previous is None:
+            self._tell_contradictions(hello)
         window = hello.max_jobs if hello.window is None else max(0, hello.window)
         self._dispatcher.introduce(
             WorkerRegistered(worker, self, frozenset(hello.held), window, hello.beat)
         )
+
+    def _tell_contradictions(self, hello: Hello) -> None:
+        """Tell workers, and the log, that they declare one type with different options."""
+        view = self._dispatcher.view
+        for other_id, text in view.contradictions(hello.worker_id, hello.handlers):
+            self._log.warning(text, action="options")
+            for worker_id in (hello.worker_id, other_id):
+                if identity := self._identities.get(worker_id):
+                    self.socket.send([identity, *full(Kind.ERROR, Refusal(0, text))])
 
     def _lack_of_room(self, identity: bytes, worker_id: str) -> str:
         """Say why there is no room for a worker of this name; nothing if there is."""
@@ -268,7 +306,9 @@ class Backend:
     def _returned(self, worker_id: str, body: Body) -> None:
         returned = decode(body, Returned)
         believed = self._believed(worker_id, returned.jobs, returned.secrets)
-        self._dispatcher.give_back(worker_id, believed, returned.reason)
+        self._dispatcher.give_back(
+            worker_id, believed, returned.reason, may_have_begun=returned.begun
+        )
         self._dispatcher.resize(worker_id, max(0, returned.window))
 
     def _advances(self, worker_id: str, body: Body) -> None:
@@ -383,6 +423,10 @@ class Backend:
         if identity := self._identities.get(worker_id):
             self.socket.send([identity, *full(Kind.TAKEN, Taken(tuple(batches)))])
 
+    def send_note(self, worker_id: str, text: str) -> None:
+        if (identity := self._identities.get(worker_id)) is not None:
+            self.socket.send([identity, *full(Kind.ERROR, Refusal(0, text))])
+
     def send_pong(self, worker_id: str, beat: int) -> None:
         if identity := self._identities.get(worker_id):
             pong = Pong(beat, self._dispatcher.id, self._store, self._max_result_bytes)
@@ -417,4 +461,15 @@ def _plain_id(identity: bytes) -> str:
 
 def _assignment(job: Job) -> Assignment:
     assert job.payload is not None
-    return Assignment(job.id, job.attempt, job.type, job.payload, job.execution.timeout, job.run)
+    return Assignment(
+        job.id,
+        job.attempt,
+        job.type,
+        job.payload,
+        job.execution.timeout,
+        job.run,
+        job.scheduled,
+        job.retry,
+        job.failures,
+        job.traceparent,
+    )

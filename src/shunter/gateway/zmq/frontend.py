@@ -8,20 +8,29 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Callable, Sequence
-from typing import TypeVar
+from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
+from typing import Any, TypeVar
+
+from msgspec import Struct
 
 from shunter.dispatch.arrivals import Submitter
 from shunter.dispatch.dispatcher import Dispatcher
-from shunter.errors import ProtocolError, StoreError
+from shunter.dispatch.pausing import pause, resume
+from shunter.dispatch.schedule_book import ScheduleBook
+from shunter.errors import PauseRefused, ProtocolError, StoreError
 from shunter.gateway.audit_log import AuditLog
+from shunter.gateway.committed_jobs import submit_and_wait
 from shunter.gateway.key_list import KeyList
 from shunter.gateway.zmq.backend import PONG_IS_NO_JOB
 from shunter.gateway.zmq.questions import Questions, memory_is_full
+from shunter.gateway.zmq.schedule_line import ScheduleLine
 from shunter.gateway.zmq.undelivered_results import UndeliveredResults
 from shunter.model.job import DEFAULT_TYPE, Job, ReplyTo, Status
 from shunter.model.key import Action, Key
+from shunter.model.pause import key_fault
 from shunter.model.scope import EVERYTHING, JobScope, scope_of
+from shunter.model.spelling import similar
 from shunter.model.submission import Receipt, Submission
 from shunter.net.environment import REAL, Environment
 from shunter.net.parted import PART_KINDS, Body, PartedMessages, Release
@@ -32,10 +41,12 @@ from shunter.wire.batching import batches
 from shunter.wire.frames import Full, Plain, bytes_of, document_of, full, plain_error
 from shunter.wire.messages import (
     Accepted,
+    Busy,
     Cancel,
     Kind,
     Outcome,
     Outcomes,
+    PauseOrder,
     Refusal,
     RefusalCode,
     SetLimits,
@@ -59,6 +70,9 @@ OUTGOING_BYTES = 32 * 1024 * 1024
 
 UNANSWERED_SECONDS = 10.0
 
+MOST_SPELT = 4
+"""For so many types that nobody serves a client hears which it may have meant."""
+
 NEEDED = {
     Kind.CANCEL: Action.CANCEL,
     Kind.FETCH: Action.SEE_JOBS,
@@ -67,12 +81,31 @@ NEEDED = {
     Kind.DECLINE: Action.SEE_JOBS,
     Kind.WORKERS: Action.SEE_SYSTEM,
     Kind.STATUS: Action.SEE_SYSTEM,
+    Kind.PAUSES: Action.SEE_SYSTEM,
+    Kind.PAUSE: Action.OPERATE,
+    Kind.SCHEDULES: Action.SEE_JOBS,
     Kind.LIMITS: Action.SEE_SYSTEM,
     Kind.SET_LIMITS: Action.OPERATE,
 }
 """What a client's key must permit; all else is about submitting."""
 
 M = TypeVar("M", Submit, Cancel)
+
+
+class _AuditedOrder(Struct, frozen=True):
+    """What a client wants done, and what is to be written down of it if its key is an operator's.
+
+    `act` does it, or `change` where the store is written to; `release` gives back what it holds.
+    """
+
+    identity: bytes
+    request: int
+    key: Key | None
+    action: str
+    targets: Sequence[str]
+    act: Callable[[], None] | None
+    release: Release
+    change: Callable[[], Coroutine[Any, Any, None]] | None = None
 
 
 class Frontend:
@@ -93,7 +126,7 @@ class Frontend:
         self._new_id = new_id
         self._whole_bytes = 0
         self._is_choked = False
-        self._part_scope = EVERYTHING
+        self._part_sender: tuple[JobScope, Key | None] = EVERYTHING, None
         self._parts = PartedMessages(
             self._send_frames,
             self._receive_parted,
@@ -105,9 +138,11 @@ class Frontend:
             on_undelivered=self._count_undelivered,
             environment=environment,
         )
-        self._questions = Questions(dispatcher, lambda: self._parts.is_clogged)
         self._audit = AuditLog(dispatcher, new_id=new_id)
-        self._audited: asyncio.Queue[tuple[bytes, Key | None, Cancel, Release]] = asyncio.Queue()
+        book = ScheduleBook(dispatcher, new_id=new_id, submit=partial(submit_and_wait, dispatcher))
+        self._questions = Questions(dispatcher, book, lambda: self._parts.is_clogged)
+        self._schedules = ScheduleLine(book, self._audit)
+        self._audited: asyncio.Queue[_AuditedOrder] = asyncio.Queue()
         self._undelivered = UndeliveredResults()
         self._unanswered: set[tuple[bytes, int]] = set()
         self.socket: LoopSocket
@@ -188,8 +223,7 @@ class Frontend:
 
     def _receive_parted(self, identity: bytes, _: Kind, body: Body, release: Release) -> None:
         try:
-            submit = decode(body, Submit)
-            self._unless_store_fails(self._submit, identity, self._part_scope, submit, release)
+            self._take_submit(identity, *self._part_sender, decode(body, Submit), release)
         except ProtocolError as error:
             release()
             self._refusals.note(peer_name(identity), "message", str(error))
@@ -220,26 +254,71 @@ class Frontend:
     def _receive_full(self, identity: bytes, scope: JobScope, kind: Kind, body: bytes) -> None:
         try:
             if kind is Kind.SUBMIT:
-                submit, release = decode(body, Submit), self._hold(len(body))
-                self._unless_store_fails(self._submit, identity, scope, submit, release)
+                submit, key = decode(body, Submit), self._keys.of(identity)
+                self._take_submit(identity, scope, key, submit, self._hold(len(body)))
             elif kind in PART_KINDS:
-                self._part_scope = scope  # of the message that this part may complete
+                self._part_sender = scope, self._keys.of(identity)  # who may complete a message
                 self._parts.take(kind, body, peer=identity)
             elif kind is Kind.CANCEL:
                 cancel, release = decode(body, Cancel), self._hold(len(body))
-                if self._audit.is_due(key := self._keys.of(identity)):
-                    self._audited.put_nowait((identity, key, cancel, release))
-                else:
-                    self._unless_store_fails(self._cancel, identity, scope, cancel, release)
+                key = self._keys.of(identity)
+                act = partial(
+                    self._unless_store_fails, self._cancel, identity, scope, cancel, release
+                )
+                order = _AuditedOrder(
+                    identity, cancel.request, key, "cancel job", cancel.job_ids, act, release
+                )
+                self._take_order(order)
+            elif kind is Kind.PAUSE:
+                wish, key = decode(body, PauseOrder), self._keys.of(identity)
+                release = self._hold(len(body))
+                action = f"{'pause' if wish.is_on else 'resume'} {wish.target}"
+                change = partial(self._pause, identity, key, wish, release)
+                order = _AuditedOrder(
+                    identity, wish.request, key, action, (wish.name,), None, release, change
+                )
+                self._take_order(order)
             elif kind in self._questions:
-                for asker, busy in self._questions.put(identity, scope, kind, body):
-                    self._dispatcher.counters["questions_put_off"] += 1
-                    self._send_frames(asker, full(Kind.BUSY, busy))
+                self._put_off(self._questions.put(identity, scope, kind, body))
+            elif kind is Kind.SCHEDULE:
+                self._put_off(self._schedules.put(identity, self._keys.of(identity), body))
+            elif kind is Kind.READY:
+                raise ProtocolError(
+                    "READY is for workers to send, and clients connect here (zmq.frontend); "
+                    "connect to the dispatcher's zmq.backend, port 5561 unless it is set"
+                )
             else:
                 raise ProtocolError(f"{kind} is not for a client to send")
         except ProtocolError as error:
             self._refusals.note(peer_name(identity), "message", str(error))
             self._refuse(identity, 0, str(error))
+
+    def _take_submit(
+        self,
+        identity: bytes,
+        scope: JobScope,
+        key: Key | None,
+        submit: Submit,
+        release: Release,
+    ) -> None:
+        """Take jobs in; those that an operator has done again are written down first."""
+        act = partial(self._unless_store_fails, self._submit, identity, scope, submit, release)
+        rerun = [wish.rerun_of for wish in submit.jobs if wish.rerun_of]
+        order = _AuditedOrder(identity, submit.request, key, "rerun job", rerun, act, release)
+        self._take_order(order)
+
+    def _take_order(self, order: _AuditedOrder) -> None:
+        """Do at once what need not be written down."""
+        if order.act is None or (order.targets and self._audit.is_due(order.key)):
+            self._audited.put_nowait(order)
+        else:
+            order.act()
+
+    def _put_off(self, displaced: Sequence[tuple[bytes, Busy]]) -> None:
+        """Have clients come again later for whom there is no room in line."""
+        for asker, busy in displaced:
+            self._dispatcher.counters["questions_put_off"] += 1
+            self._send_frames(asker, full(Kind.BUSY, busy))
 
     def _unless_store_fails(
         self,
@@ -267,10 +346,12 @@ class Frontend:
     def _submit(self, identity: bytes, scope: JobScope, submit: Submit, release: Release) -> None:
         served = self._dispatcher.view.served_types()
         unserved = tuple(sorted({submission.type for submission in submit.jobs} - served))
+        some = unserved[:MOST_SPELT]
+        meant = tuple(similar(it, served) for it in some) if some else ()
 
         def answer(receipts: list[Receipt]) -> None:
             release()
-            accepted = Accepted(submit.request, tuple(receipts), unserved)
+            accepted = Accepted(submit.request, tuple(receipts), unserved, meant)
             self._unanswered.discard((identity, submit.request))
             self.socket.send([identity, *full(Kind.ACCEPTED, accepted)])
 
@@ -292,22 +373,59 @@ class Frontend:
     def _submitter(self, gateway: str, identity: bytes, scope: JobScope) -> Submitter:
         """Name the client; an identity that ZeroMQ made up holds for this run of ours only."""
         own = self._dispatcher.id if identity[:1] == b"\0" else None
-        return Submitter(ReplyTo(gateway, bytes(identity), own), namespace=scope.namespace)
+        reply_to = ReplyTo(gateway, bytes(identity), own)
+        return Submitter(reply_to, namespace=scope.namespace, sees_all=scope.sees_all)
 
     # ---- what operators do
 
-    async def cancel_audited(self) -> None:
-        """Cancel for operators, for ever: what they do is written down first."""
+    async def perform_audited(self) -> None:
+        """Do what operators ask for, for ever: it is written down first."""
         while True:
-            identity, key, cancel, release = await self._audited.get()
+            order = await self._audited.get()
             try:
-                await self._audit.note(key, "cancel job", cancel.job_ids, "over ZeroMQ")
+                await self._audit.note(order.key, order.action, order.targets, "over ZeroMQ")
+                if order.change is not None:
+                    await order.change()
             except StoreError as error:
-                release()
-                self._refuse(identity, cancel.request, str(error), RefusalCode.STORE_FAILS)
+                order.release()
+                code = RefusalCode.STORE_FAILS
+                self._refuse(order.identity, order.request, str(error), code)
             else:
-                scope = scope_of(key)
-                self._unless_store_fails(self._cancel, identity, scope, cancel, release)
+                if order.act is not None:
+                    order.act()
+
+    async def _pause(
+        self, identity: bytes, key: Key | None, order: PauseOrder, release: Release
+    ) -> None:
+        """Hold something back, or let it go on, and say so."""
+        receipt = Receipt(order.name)
+        try:
+            if fault := key_fault(key):
+                raise PauseRefused(order.target, order.name, fault)
+            if order.is_on:
+                by = "" if key is None else key.name
+                await pause(self._dispatcher, order.target, order.name, by=by)
+            else:
+                await resume(self._dispatcher, order.target, order.name)
+        except PauseRefused as error:
+            receipt = Receipt(order.name, error.target, error.reason)
+        release()
+        self.socket.send([identity, *full(Kind.ACCEPTED, Accepted(order.request, (receipt,)))])
+
+    async def carry_out_schedules(self) -> None:
+        """Do what clients order about schedules, for ever, each in its turn."""
+        while True:
+            identity, order = await self._schedules.next()
+            try:
+                answer = await self._schedules.carry_out(order)
+            except ProtocolError as error:
+                self._refusals.note(peer_name(identity), "message", str(error))
+                self._refuse(identity, request_of(order.body), str(error))
+            except StoreError as error:
+                code = RefusalCode.STORE_FAILS
+                self._refuse(identity, request_of(order.body), str(error), code)
+            else:
+                self._send_frames(identity, full(Kind.SCHEDULES, answer))
 
     async def _note_change(self, identity: bytes, body: bytes) -> None:
         """Write down that an operator is about to change limits."""

@@ -16,7 +16,10 @@ from msgspec.structs import replace
 
 from shunter.dispatch.dispatcher import Dispatcher
 from shunter.dispatch.limit_changes import change_limits, shown_limits
+from shunter.dispatch.pausing import pauses
+from shunter.dispatch.schedule_book import ScheduleBook
 from shunter.errors import LimitsRefused, ProtocolError
+from shunter.gateway.schedule_orders import answer_question
 from shunter.model.job import Job
 from shunter.model.redaction import redacted_callback
 from shunter.model.scope import JobScope
@@ -35,6 +38,8 @@ from shunter.wire.messages import (
     LimitsShown,
     Message,
     Outcome,
+    PausesListed,
+    SchedulesAsked,
     SetLimits,
     Standing,
     WorkersListed,
@@ -71,9 +76,11 @@ class Question(Struct, frozen=True):
 class Questions:
     """The questions of all clients of one dispatcher."""
 
-    def __init__(self, dispatcher: Dispatcher, is_clogged: Callable[[], bool]) -> None:
+    def __init__(
+        self, dispatcher: Dispatcher, book: ScheduleBook, is_clogged: Callable[[], bool]
+    ) -> None:
         """`is_clogged` says whether results that wait for clients take all their memory."""
-        self._dispatcher = dispatcher
+        self._dispatcher, self._book = dispatcher, book
         self._is_clogged = is_clogged
         self._waiting: FairQueue[Question] = FairQueue(BOUNDS)
         self._has_some = asyncio.Event()
@@ -82,6 +89,8 @@ class Questions:
             Kind.LIST: self._list,
             Kind.WORKERS: self._workers,
             Kind.STATUS: self._status,
+            Kind.PAUSES: self._pauses,
+            Kind.SCHEDULES: self._schedules,
             Kind.LIMITS: self._limits,
             Kind.SET_LIMITS: self._set_limits,
         }
@@ -178,6 +187,11 @@ class Questions:
         shown = tuple(worker.shown for worker in workers)
         return Kind.WORKERS, WorkersListed(asked.request, shown), False
 
+    async def _pauses(self, body: bytes, _: JobScope) -> Answer:
+        asked = decode(body, Asked)
+        found = await pauses(self._dispatcher.store)
+        return Kind.PAUSES, PausesListed(asked.request, tuple(found)), False
+
     async def _status(self, body: bytes, _: JobScope) -> Answer:
         asked = decode(body, Asked)
         backlog = await self._dispatcher.store.backlog()
@@ -188,6 +202,10 @@ class Questions:
             dict(self._dispatcher.counters),
         )
         return Kind.STATUS, standing, False
+
+    async def _schedules(self, body: bytes, scope: JobScope) -> Answer:
+        asked = decode(body, SchedulesAsked)
+        return Kind.SCHEDULES, await answer_question(self._book, scope, asked), False
 
     async def _limits(self, body: bytes, _: JobScope) -> Answer:
         asked = decode(body, Asked)

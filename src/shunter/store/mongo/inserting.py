@@ -15,11 +15,12 @@ from pymongo.errors import BulkWriteError
 
 from shunter.errors import StoreError
 from shunter.model.job import Job
-from shunter.model.uniqueness import Answer, answer_to, named_key
-from shunter.store.mongo.blobs import Cutter, jobs_of
+from shunter.model.uniqueness import Answer, EarlierJobChange, answer_to, named_key
+from shunter.store.mongo.blobs import Cutter, jobs_of, part_ids_of
 from shunter.store.mongo.connection import MongoConnection
 from shunter.store.mongo.documents import Document, inserted
 from shunter.store.mongo.faults import duplicates
+from shunter.store.mongo.key_meeting import KeyMeeting
 
 MOST_ROUNDS = 10
 """How often a job is offered again because the one that was in its way is gone."""
@@ -107,6 +108,7 @@ class Insertions:
         query = connection.jobs.find(same)
         documents = await connection.all_of(query)
         stamps = {document["_id"]: document["stamp"] for document in documents}
+        parts = {document["_id"]: part_ids_of(document) for document in documents}
         stored = await jobs_of(connection, documents)
         by_id = {job.id: job for job in stored}
         by_key = {key: job for job in stored if (key := named_key(job)) is not None}
@@ -116,8 +118,18 @@ class Insertions:
             earlier = by_id.get(job.id) or (by_key.get(key) if key else None)
             if earlier is None:
                 continue
-            is_ours = stamps[earlier.id] == self._stamp_of(place)
-            answers[place] = job if is_ours else answer_to(job, earlier)
+            if stamps[earlier.id] == self._stamp_of(place):
+                answers[place] = job
+                continue
+            answer = answer_to(job, earlier)
+            if isinstance(answer, EarlierJobChange):
+                stamp = f"{self._stamp_of(place)}.{earlier.revision}"
+                change = KeyMeeting(answer, stamp=stamp, old_parts=parts[earlier.id])
+                changed = await change.perform(connection, earlier)
+                if changed is None:
+                    continue
+                answer = by_id[changed.id] = by_key[key] = changed  # type: ignore[index]
+            answers[place] = answer
         return answers
 
     async def _discard_refused(self, connection: MongoConnection) -> None:

@@ -2,8 +2,8 @@
 
 Jobs are chosen as `model.lane_claim` says, from what was read. Then tokens are taken from their
 buckets by compare-and-swap, and the jobs are written with their places: of two claims that chose
-the same place the unique index refuses one, which looks again. A token whose job was lost to another
-claim is lost too: never more jobs start than the rate allows.
+the same place the unique index refuses one, which looks again. A token whose job was lost to
+another claim is lost too: never more jobs start than the rate allows.
 A claim whose answer was lost is repeated under the same stamp, and finds what it has taken.
 """
 

@@ -52,6 +52,8 @@ async def find(connection: MongoConnection, query: JobQuery) -> list[Job]:
         wanted["status"] = query.status.value
     if query.status in (Status.DISPATCHING, Status.IN_PROGRESS):
         wanted["held"] = True
+    if query.status in FINAL:
+        wanted["ended"] = {"$gte": EVER}
     if query.type is not None:
         wanted["type"] = query.type
     if query.worker_id is not None:

@@ -18,11 +18,19 @@ _AFTER_SLASH = "0"
 
 
 async def listed(
-    connection: MongoConnection, kind: RecordKind, *, before: str | None, limit: int | None
+    connection: MongoConnection,
+    kind: RecordKind,
+    *,
+    before: str | None,
+    limit: int | None,
+    names: Sequence[str] | None,
 ) -> list[Record]:
     """Read records of one kind by falling names."""
     end = f"{kind}{_AFTER_SLASH}" if before is None else f"{kind}/{before}"
-    query = connection.records.find({"_id": {"$gt": f"{kind}/", "$lt": end}})
+    wanted: dict[str, Any] = {"$gt": f"{kind}/", "$lt": end}
+    if names is not None:
+        wanted["$in"] = [f"{kind}/{name}" for name in names]
+    query = connection.records.find({"_id": wanted})
     query = query.sort("_id", -1).limit(limit or 0)
     return [
         Record(

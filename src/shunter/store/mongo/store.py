@@ -172,10 +172,15 @@ class MongoStore:
             return await it.patiently(lambda: meet(it, presence))
 
     async def records(
-        self, kind: RecordKind, *, before: str | None = None, limit: int | None = None
+        self,
+        kind: RecordKind,
+        *,
+        before: str | None = None,
+        limit: int | None = None,
+        names: Sequence[str] | None = None,
     ) -> list[Record]:
         async with self._use() as it:
-            return await record_documents.listed(it, kind, before=before, limit=limit)
+            return await record_documents.listed(it, kind, before=before, limit=limit, names=names)
 
     async def swap_records(self, records: Sequence[Record]) -> list[bool]:
         wanted, stamp = tuple(records), self._next_stamp()

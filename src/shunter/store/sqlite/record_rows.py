@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
+from collections.abc import Sequence
 
 from shunter.model.record import Record, RecordKind
 from shunter.store.sqlite import statements
 
 
 def listed(
-    connection: sqlite3.Connection, kind: RecordKind, *, before: str | None, limit: int | None
+    connection: sqlite3.Connection,
+    kind: RecordKind,
+    *,
+    before: str | None,
+    limit: int | None,
+    names: Sequence[str] | None,
 ) -> list[Record]:
     """Read records of one kind by falling names."""
-    found = connection.execute(statements.RECORDS, (kind, before, -1 if limit is None else limit))
+    most = -1 if limit is None else limit
+    if names is None:
+        found = connection.execute(statements.RECORDS, (kind, before, most))
+    else:
+        wanted = json.dumps(names)
+        found = connection.execute(statements.NAMED_RECORDS, (kind, before, most, wanted))
     return [
         Record(kind=kind, name=name, revision=revision, document=text.encode())
         for name, revision, text in found

@@ -90,6 +90,9 @@ CREATE INDEX namespaces ON jobs (namespace) WHERE namespace <> '';
 
 -- version 6
 
+-- Ended jobs are listed by how they ended, newest first, however many others there are.
+CREATE INDEX outcomes ON jobs (status) WHERE ended IS NOT NULL;
+
 -- Where a waiting job of a limited type stands (`model.job_limits`); NULL for all other jobs, and
 -- for those that nobody has sorted yet. A claim jumps from lane to lane in their index.
 ALTER TABLE jobs ADD COLUMN lane TEXT;

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from shunter.model.job import Status
+from shunter.model.job import FINAL, Status
 from shunter.store.port import JobQuery
 from shunter.store.sqlite.rows import Parameters
 
@@ -129,6 +129,15 @@ def replace_jobs(rows: int) -> str:
             AND jobs.status NOT IN ('c', 'f', 'x')"""
 
 
+GIVE_UP_KEY = """
+    UPDATE jobs SET unique_key = NULL, revision = ?2,
+        doc = json_remove(json_set(doc, '$.revision', ?2), '$.unique_key')
+    WHERE id = ?1 AND revision = ?2 - 1"""
+
+REPLACE_PAYLOAD = """
+    UPDATE payloads SET body = ?2 WHERE seq = (SELECT seq FROM jobs WHERE id = ?1)"""
+
+
 @cache
 def deliver_callbacks(rows: int) -> str:
     """Takes the stamp, then the rows: id, revision, alarm and callback of jobs that have ended."""
@@ -200,6 +209,8 @@ def matching(query: JobQuery) -> tuple[str, Parameters]:
     if query.status in (Status.DISPATCHING, Status.IN_PROGRESS):
         held = f"SELECT seq FROM jobs INDEXED BY held WHERE status = '{query.status}'"
         terms.append(f"jobs.seq IN ({held})")
+    if query.status in FINAL:
+        terms.append("ended IS NOT NULL")  # what the index holds, in words that let it answer
     before: tuple[str, ...] = () if query.before is None else (query.before,)
     last = "SELECT seq FROM jobs WHERE id = ?"
     if query.namespace is not None:
@@ -255,6 +266,11 @@ DISPATCHERS = "SELECT doc FROM dispatchers ORDER BY id"
 RECORDS = """
     SELECT name, revision, doc FROM records
     WHERE kind = ?1 AND (?2 IS NULL OR name < ?2) ORDER BY name DESC LIMIT ?3"""
+
+NAMED_RECORDS = """
+    SELECT name, revision, doc FROM records
+    WHERE kind = ?1 AND (?2 IS NULL OR name < ?2) AND name IN (SELECT value FROM json_each(?4))
+    ORDER BY name DESC LIMIT ?3"""
 
 MAKE_RECORD = """
     INSERT INTO records (kind, name, revision, doc) VALUES (?1, ?2, ?3, ?4)

@@ -201,9 +201,17 @@ class SQLiteStore:
         return await self._write(lambda connection: writes.meet(connection, presence))
 
     async def records(
-        self, kind: RecordKind, *, before: str | None = None, limit: int | None = None
+        self,
+        kind: RecordKind,
+        *,
+        before: str | None = None,
+        limit: int | None = None,
+        names: Sequence[str] | None = None,
     ) -> list[Record]:
-        return await self._read(lambda it: record_rows.listed(it, kind, before=before, limit=limit))
+        wanted = None if names is None else tuple(names)
+        return await self._read(
+            lambda it: record_rows.listed(it, kind, before=before, limit=limit, names=wanted)
+        )
 
     async def swap_records(self, records: Sequence[Record]) -> list[bool]:
         wanted = tuple(records)

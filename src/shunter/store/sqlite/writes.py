@@ -19,10 +19,10 @@ from shunter.model.job import Dispatch, Job
 from shunter.model.lifecycle import started_at_once
 from shunter.model.presence import KEPT_SECONDS, Presence
 from shunter.model.queueing import Head, favoured
-from shunter.model.uniqueness import answer_to, named_key
+from shunter.model.uniqueness import EarlierJobChange, answer_to, named_key
 from shunter.store.port import Claim
 from shunter.store.sqlite import reads, statements
-from shunter.store.sqlite.rows import JobRow, Parameters, as_json, replaced
+from shunter.store.sqlite.rows import JobRow, Parameters, as_json, inserted, replaced
 
 _decode_numbers = msgspec.json.Decoder(list[int]).decode
 _decode_heads = msgspec.json.Decoder(list[tuple[str, int, int, int]]).decode
@@ -183,8 +183,28 @@ def _answers(
     for at, job in enumerate(offered):
         if at in new:
             yield job
-        else:
-            yield answer_to(job, by_id.get(job.id) or by_key[named_key(job)])
+            continue
+        answer = answer_to(job, by_id.get(job.id) or by_key[named_key(job)])
+        if isinstance(answer, EarlierJobChange):
+            answer = _changed(connection, job, answer)
+            by_id[answer.id] = by_key[named_key(answer)] = answer
+        yield answer
+
+
+def _changed(connection: sqlite3.Connection, job: Job, change: EarlierJobChange) -> Job:
+    """Change the earlier job, and return the one that stands for the new one."""
+    earlier = change.job
+    if not change.is_answer:
+        given_up = connection.execute(statements.GIVE_UP_KEY, (earlier.id, earlier.revision))
+        assert given_up.rowcount == 1
+        [stored] = insert(connection, [job], [inserted(job)])
+        assert stored is job
+        return job
+    assert all(replace(connection, [replaced(earlier)], secrets.randbits(48)))
+    if change.has_payload:
+        connection.execute(statements.REPLACE_PAYLOAD, (earlier.id, earlier.payload))
+    [now] = _earlier(connection, "id", [earlier.id])
+    return now
 
 
 def _earlier(connection: sqlite3.Connection, column: str, keys: list[str]) -> list[Job]:

@@ -14,6 +14,7 @@ from shunter.client.udp_client import AsyncTask, AsyncUdpClient
 from shunter.errors import DispatcherBusy, JobRefused, ResultTimeout, ShunterError
 from shunter.model.job import Job
 from shunter.model.retry import Retry
+from shunter.model.unique import Unique
 from shunter.testing.simulation.actors import HTTP_PORT, UDP_PORT, World, frontend, web_address
 from shunter.testing.simulation.callback_judge import CLIENT_PORT, given_up, is_settled
 from shunter.testing.simulation.processes import Process
@@ -100,6 +101,8 @@ class ClientActor(_Submitter):
             "retry": Retry(limit=plan.retries, delay=0.5) if plan.retries else None,
             "delay": plan.delay,
             "unique_key": plan.unique_key,
+            "effects": "at_most_once" if plan.at_most_once else None,
+            "unique": Unique("debounced", then="postpone") if plan.is_debounced else None,
             "callback": web_address(plan.callback) if plan.callback else None,
             "keys": {"tenant": plan.tenant} if plan.tenant else None,
         }

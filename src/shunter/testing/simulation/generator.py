@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from random import Random
 
+from msgspec.structs import replace
+
 from shunter.testing.simulation.peer_generator import PEER_FAULTS, with_peers
 from shunter.testing.simulation.pool import Task
 from shunter.testing.simulation.scenario import (
@@ -37,6 +39,10 @@ LASTS_SECONDS = 9.0
 BETWEEN_TWO = frozenset({FaultKind.CUT, FaultKind.RESET, FaultKind.DELAY, FaultKind.SLOW})
 
 
+SPECIAL_IN, SPECIAL_AT = 12, 10
+"""Of so many seeds one has jobs of which most users have few: they take faults from the others."""
+
+
 def scenario_of(seed: int, kinds: Collection[FaultKind] = tuple(FaultKind)) -> Scenario:
     """Return the scenario of a seed, with faults of these kinds only."""
     random = Random(seed)  # noqa: S311
@@ -53,6 +59,8 @@ def scenario_of(seed: int, kinds: Collection[FaultKind] = tuple(FaultKind)) -> S
     moments = [job.at + (job.delay or 0.0) for job in jobs]
     faults = [_fault(random.choice(ordered), *names, moments, random) for _ in range(count)]
     jobs = _with_long_job(jobs, faults, random)
+    if seed % SPECIAL_IN == SPECIAL_AT:
+        jobs = tuple(map(_debounced if seed // SPECIAL_IN % 2 else _once, jobs))
     scenario = Scenario(
         seed=seed,
         dispatchers=dispatchers,
@@ -103,6 +111,16 @@ def limited_scenario_of(seed: int) -> Scenario:
         cooldown=random.choice((0, 0, 300)),
         limit=random.choice((1, 3, 5)),
     )
+
+
+def _once(job: PlannedJob) -> PlannedJob:
+    """A job that bears no second run; it kills its child, or puts itself off first."""
+    crashes = round(job.at * 1000) % 2
+    return replace(job, at_most_once=True, task=replace(job.task, crashes=crashes, snoozes=1))
+
+
+def _debounced(job: PlannedJob) -> PlannedJob:
+    return replace(job, is_debounced=True, unique_key=None, delay=job.delay or 1.5)
 
 
 def _with_long_job(

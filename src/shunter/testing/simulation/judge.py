@@ -11,8 +11,9 @@ from collections.abc import Callable
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
-from shunter.model.job import Job, Status
+from shunter.model.job import Effects, Job, Status
 from shunter.model.lifecycle import TRANSITIONS, Event
 from shunter.model.queueing import UNDER_WAY
 from shunter.model.uniqueness import NamedKey, named_key
@@ -115,7 +116,7 @@ class Judge:
             self._check_places(before, after)
         if Event.COMPLETED in events:
             self._check_result(after)
-        if before is not None and {Event.LOST, Event.EXHAUSTED} & set(events):
+        if before is not None and {Event.LOST, Event.EXHAUSTED, Event.ABANDONED} & set(events):
             self._check_blame(before, after)
 
     def _check_numbers(self, before: Job | None, after: Job, events: list[Event]) -> None:
@@ -128,6 +129,8 @@ class Judge:
             self.accuse("each write raises the revision", detail, after.id)
 
     def _check_key(self, before: Job | None, after: Job) -> None:
+        if before is not None and after.unique_key is None and named_key(before) is not None:
+            del self._keys[before.namespace, before.unique_key or ""]
         if before is None and (key := named_key(after)) is not None:
             holder = self._keys.setdefault(key, after.id)
             if holder != after.id:
@@ -228,6 +231,16 @@ class Judge:
         )
         self.accuse("no two runs of a job overlap", detail, new.job_id)
 
+    def began(self, run: Run, times: int) -> None:
+        """A job that bears no second run may begin again only by its own wish or error."""
+        job = self._stored(run.job_id)
+        if job is None or job.effects is not Effects.AT_MOST_ONCE:
+            return
+        if times <= 1 + job.failures + job.snoozes:
+            return
+        detail = f"{run.job_id} begins for the {times}. time after {job.failures} failures"
+        self.accuse("no second run where none is borne", detail, run.job_id)
+
     def ran_again(self, run: Run) -> None:
         detail = f"{run.job_id}, attempt {run.attempt}, was run before {run.worker} began it"
         self.accuse("an attempt runs once", detail, run.job_id)
@@ -237,6 +250,10 @@ def _events(before: Job | None, after: Job) -> list[Event] | None:
     """Return what happened between two states of a job; None if that can't be."""
     if before is None:
         return _BEGINNINGS.get(after.status)
+    if gives_up_key(before, after):
+        return []
+    if after.status is Status.QUEUED and after.not_before != before.not_before:
+        return [Event.PUT_BACK]
     if before.status is Status.IN_PROGRESS and after.status is not Status.COMPLETED:
         if after.status is Status.IN_PROGRESS:
             is_new = after.cancel_requested and not before.cancel_requested
@@ -246,6 +263,12 @@ def _events(before: Job | None, after: Job) -> list[Event] | None:
         event = Event(after.history[-1].outcome)
         return [event] if TRANSITIONS.get((before.status, event)) is after.status else None
     return _STEPS.get((before.status, after.status))
+
+
+def gives_up_key(before: Job, after: Job) -> bool:
+    """True if nothing else is written, which may be at any time."""
+    given_up = replace(before, unique_key=None, revision=after.revision)
+    return before.unique_key is not None and given_up == after
 
 
 _BEGINNINGS = {

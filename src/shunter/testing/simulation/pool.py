@@ -49,6 +49,8 @@ class Task(Struct, frozen=True, array_like=True):
     """How many kinds of push it takes no notice of: request, SIGTERM."""
     progress: bool = False
     padding: bytes = b""
+    snoozes: int = 0
+    """The next so many attempts put the job off."""
 
 
 class Answered(Struct, frozen=True, array_like=True):
@@ -152,6 +154,7 @@ class SimulatedPool:
 
     def take_output(self) -> tuple[list[Report], list[Advance]]:
         self._is_announced = False
+        self._runs.take_failed()
         return self._runs.take_output()
 
     def take_returned(self) -> dict[str, list[Held]]:
@@ -297,6 +300,8 @@ class SimulatedPool:
             self._finish(key, None, Failure(ErrorKind.LOST, "its process died"))
         elif job.attempt <= task.crashes + task.fails:
             self._finish(key, None, Failure(ErrorKind.EXCEPTION, "it raised"))
+        elif job.attempt <= task.crashes + task.fails + task.snoozes:
+            self._finish(key, None, Failure(ErrorKind.SNOOZED, "it put it off", wait=0.5))
         else:
             answer = Answered(job.job_id, job.attempt, self._process.name)
             self._finish(key, msgspec.msgpack.encode(answer), None)

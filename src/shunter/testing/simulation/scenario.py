@@ -105,6 +105,9 @@ class PlannedJob(Struct, frozen=True, kw_only=True, omit_defaults=True):
     delay: float | None = None
     unique_key: str | None = None
     cancel_after: float | None = None
+    at_most_once: bool = False
+    is_debounced: bool = False
+    """Submitted with a key that postpones the job which has it."""
     callback: str = ""
     """The receiver that is to be called back."""
     tenant: str = ""

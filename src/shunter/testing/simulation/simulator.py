@@ -84,6 +84,7 @@ class Simulator:
             lambda old, new: self.judge.overlapped(old, new),
             lambda run: self.judge.ran_again(run),
             self.tell,
+            lambda run, times: self.judge.began(run, times),
         )
         self.truth = Truth(self._written, self._callback_written, self._beat)
         self.judge = Judge(lambda: self.time.now, self.truth.job, self.witness.under_way, self.tell)

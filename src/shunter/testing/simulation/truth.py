@@ -215,9 +215,16 @@ class FaultyStore:
         return await self._written(lambda: self._truth.meet(presence))
 
     async def records(
-        self, kind: RecordKind, *, before: str | None = None, limit: int | None = None
+        self,
+        kind: RecordKind,
+        *,
+        before: str | None = None,
+        limit: int | None = None,
+        names: Sequence[str] | None = None,
     ) -> list[Record]:
-        return await self._asked(lambda: self._truth.records(kind, before=before, limit=limit))
+        return await self._asked(
+            lambda: self._truth.records(kind, before=before, limit=limit, names=names)
+        )
 
     async def swap_records(self, records: Sequence[Record]) -> list[bool]:
         return await self._written(lambda: self._truth.swap_records(records))

@@ -5,6 +5,7 @@ The children of simulated workers tell it of each start and end. It knows nothin
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 
 from msgspec import Struct
@@ -27,7 +28,8 @@ class Run(Struct):
 
 class Witness:
     """All runs. `on_overlap` is told of a run that began while another was under way,
-    `on_repetition` of one that had been before.
+    `on_repetition` of one that had been before, `on_begin` of each, and the how manieth of its job
+    it is.
     """
 
     def __init__(
@@ -35,8 +37,11 @@ class Witness:
         on_overlap: Callable[[Run, Run], None],
         on_repetition: Callable[[Run], None],
         tell: Callable[[str, str], None],
+        on_begin: Callable[[Run, int], None] = lambda run, times: None,
     ) -> None:
         self._tell = tell
+        self._on_begin = on_begin
+        self._times: Counter[str] = Counter()
         self._on_repetition = on_repetition
         self._begun: set[tuple[str, int]] = set()
         self.runs: list[Run] = []
@@ -50,6 +55,8 @@ class Witness:
         if (job_id, attempt) in self._begun:
             self._on_repetition(run)
         self._begun.add((job_id, attempt))
+        self._times[job_id] += 1
+        self._on_begin(run, self._times[job_id])
         others = self._under_way.setdefault(job_id, [])
         for other in others:
             if not other.is_excused:

@@ -35,10 +35,11 @@ class Left(Struct, frozen=True):
 
 
 class NotTaken(Struct, frozen=True):
-    """The calculator never confirmed the task."""
+    """The calculator never confirmed the task, or refused it."""
 
     address: Peer
     job: Held
+    is_refused: bool = False
 
 
 class Forgotten(Struct, frozen=True):
@@ -238,7 +239,7 @@ class Calculators:
             known.state = _State.AT_WORK
             return []
         del self._known[address]
-        return [NotTaken(address, job), Left(address)]
+        return [NotTaken(address, job, is_refused), Left(address)]
 
     def taken_away(self, address: Peer, job: Held) -> None:
         """Note that a task is not the calculator's any more; it may go on with it all the same."""

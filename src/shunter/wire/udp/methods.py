@@ -13,7 +13,7 @@ from msgspec import Meta
 
 from shunter.model.limits import MAX_SECONDS
 from shunter.wire.checking import Document, Name
-from shunter.wire.documents import Attempt, Message, Priority, Span
+from shunter.wire.documents import Attempt, Flag, Message, Moment, Priority, Span
 from shunter.wire.worker_documents import Handlers
 
 MAX_NUMBER = 2**63 - 1
@@ -71,7 +71,8 @@ class NotifyTask(Params, frozen=True, kw_only=True, gc=False):
 class PerformTask(Params, frozen=True, kw_only=True, gc=False):
     """A calculator is to do a task, within `timeout` seconds.
 
-    Tasks of two clients may share a task id; `job_id` is the name that no other task has.
+    Tasks of two clients may share a task id; `job_id` is the name that no other task has. A task
+    of a schedule says for which tick it is, `scheduled`.
     """
 
     task_id: TaskId
@@ -80,11 +81,14 @@ class PerformTask(Params, frozen=True, kw_only=True, gc=False):
     attempt: Attempt | None = None
     timeout: RunSeconds | None = None
     job_id: Name | None = None
+    scheduled: Moment | None = None
 
 
 class CompletedTask(Params, frozen=True, kw_only=True, gc=False):
     """A calculator has done a task, or failed to where there is an `error`.
 
+    Then `is_final` says that another try is of no use, and `wait` that the task is only put off,
+    for so many seconds.
     `waited` is how long it had the task before it began, and `ran` how long it then took, in
     seconds by its own clock.
     """
@@ -93,6 +97,8 @@ class CompletedTask(Params, frozen=True, kw_only=True, gc=False):
     result: PackedValue | None = None
     attempt: Attempt | None = None
     error: Message | None = None
+    is_final: Flag | None = None
+    wait: Span | None = None
     waited: Span | None = None
     ran: Span | None = None
 

@@ -24,7 +24,7 @@ from shunter.worker.host import HostSettings, WorkerHost
 from shunter.worker.http.exposures import check_exposures, new_secret
 from shunter.worker.http.holdings import Holdings
 from shunter.worker.http.http_lease import HttpLease
-from shunter.worker.http.offers import Introduction
+from shunter.worker.http.offers import Introduction, handler_schedules
 from shunter.worker.http.registrar import Registrar
 from shunter.worker.http.reporter import AT_ONCE, Reporter
 from shunter.worker.http.routes import worker_app
@@ -131,6 +131,8 @@ class HttpHost(WorkerHost):
                 maxJobs=settings.pool.slots,
                 scheme="https" if settings.tls else "http",
                 secret=secret,
+                version=self._version,
+                schedules=handler_schedules(self._handlers),
             ),
             environment,
             on_registered=self._registered,

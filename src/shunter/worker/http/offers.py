@@ -11,13 +11,25 @@ from typing import Any
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import asdict
 
 from shunter.model.job import ErrorKind
 from shunter.model.report import Report
+from shunter.model.retry import Retry
+from shunter.model.worker import Handler
 from shunter.wire.checking import Document, Name, Text, checked
-from shunter.wire.documents import Attempt, Milliseconds, RunSecret, Value
+from shunter.wire.documents import (
+    Attempt,
+    Milliseconds,
+    Moment,
+    RetryPolicy,
+    RunSecret,
+    Traceparent,
+    Value,
+)
 from shunter.wire.messages import Assignment
 from shunter.wire.tagging import document_of, tagged_document
+from shunter.wire.worker_documents import HandlerSchedule, handler_schedule
 from shunter.worker.http.holdings import RunOffer
 
 MESSAGE_CHARACTERS = 60_000
@@ -40,7 +52,11 @@ class OfferedJob(Document, frozen=True, kw_only=True, forbid_unknown_fields=Fals
     execution: OfferedRun
     payload: Value = None
     run: Text | None = None
+    scheduled: Moment | None = None
+    traceparent: Traceparent | None = None
     secret: RunSecret = ""
+    retry: RetryPolicy | None = None
+    failures: int = 0
 
 
 class Health(Struct, frozen=True, kw_only=True):
@@ -68,21 +84,26 @@ class Introduction(Struct, frozen=True, kw_only=True, omit_defaults=True):
     maxJobs: int  # noqa: N815 - likewise
     scheme: str = "http"
     secret: str = ""
+    version: str = ""
+    schedules: Sequence[HandlerSchedule] = ()
 
     def __repr__(self) -> str:
         return f"Introduction({self.hostname!r}, {self.port})"
 
 
 class Registered(Struct, frozen=True):
-    """What is needed of the answer to an introduction."""
+    """What is needed of the answer to an introduction; `notes` are for the log."""
 
     id: str
+    notes: tuple[str, ...] = ()
 
 
-class _Failed(Struct, frozen=True):
+class _Failed(Struct, frozen=True, omit_defaults=True):
     kind: ErrorKind
     message: str
     traceback: str
+    is_final: bool = False
+    wait: float | None = None
 
 
 class _Result(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -96,6 +117,15 @@ class _Result(Struct, frozen=True, kw_only=True, omit_defaults=True):
     ran: float | None = None
 
 
+def handler_schedules(handlers: Sequence[Handler]) -> tuple[HandlerSchedule, ...]:
+    """Write the schedules that handlers declare."""
+    return tuple(
+        handler_schedule(handler.type, handler.schedule)
+        for handler in handlers
+        if handler.schedule is not None
+    )
+
+
 def offer_of(document: Any) -> tuple[RunOffer, Assignment]:
     """Read a job, or raise a BadDocument that names the field at fault."""
     job = checked(document, OfferedJob)
@@ -107,6 +137,10 @@ def offer_of(document: Any) -> tuple[RunOffer, Assignment]:
         document_of(job.payload, "payload"),
         None if timeout is None else timeout / 1000,
         job.run,
+        job.scheduled,
+        None if job.retry is None else Retry(**asdict(job.retry)),
+        job.failures,
+        job.traceparent,
     )
     offer = RunOffer(
         job_id=job.id,
@@ -140,7 +174,13 @@ def result_document(report: Report, worker_id: str, secret: str = "") -> bytes:
             attempt=report.attempt,
             worker_id=worker_id,
             secret=secret,
-            error=_Failed(error.kind, message, error.traceback[:MESSAGE_CHARACTERS]),
+            error=_Failed(
+                error.kind,
+                message,
+                error.traceback[:MESSAGE_CHARACTERS],
+                error.is_final,
+                error.wait,
+            ),
             waited=report.waited,
             ran=report.ran,
         )

@@ -94,9 +94,12 @@ class Registrar:
         if not answer.is_success:
             return f"{answer.status} {fault_in(answer.body).message[:SHOWN_CHARACTERS]}".rstrip()
         try:
-            worker_id = msgspec.json.decode(answer.body, type=Registered).id
+            registered = msgspec.json.decode(answer.body, type=Registered)
         except (msgspec.DecodeError, UnicodeDecodeError):
             return f"{answer.status}, and no document with an id"
+        worker_id = registered.id
+        for note in registered.notes:
+            self._log.warning(note, action="schedule", dispatcher=place)
         if self._is_failing or worker_id != self.id:
             self._log.info("registered", action="register", dispatcher=place, worker=worker_id)
         self._is_failing = False

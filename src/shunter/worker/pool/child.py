@@ -20,6 +20,7 @@ import msgspec
 from msgspec import Struct
 
 from shunter.app import App, load_app
+from shunter.errors import AppError
 from shunter.worker.pool import frames
 from shunter.worker.pool.child_queue import KEY, MESSAGE_BYTES, read_beside, read_job
 from shunter.worker.pool.executor import Executor
@@ -32,6 +33,12 @@ from shunter.worker.procfs import be_killed_first, die_with_parent, resident_meg
 
 START_FAILED = 3
 """The exit code of a child that could not load its app."""
+
+SETUP_FAILED = 4
+"""That of one that could not open what the app sets up; the last line it printed says why."""
+
+CLOSE_FAILED = 5
+"""That of one that has done its jobs, and could not close what it had opened; likewise."""
 
 _WEIGH_EVERY_SECONDS = 0.25
 _ANCILLARY_BYTES = socket.CMSG_SPACE(4)
@@ -75,9 +82,14 @@ def main(orders: Orders) -> int:
         traceback.print_exc()
         return START_FAILED
     run_log = RunLog(os.dup(1), limit=orders.log_limit)
+    executor = Executor(app, run_state, interrupts, run_log, result_limit=orders.result_limit)
+    try:
+        executor.open()
+    except AppError as error:
+        sys.stdout.write(f"{error}\n")
+        return SETUP_FAILED
     sys.stdout.flush()
     run_log.take()
-    executor = Executor(app, run_state, interrupts, run_log, result_limit=orders.result_limit)
     # A broken pipe says that the parent has gone; the kernel is about to say so too.
     with contextlib.suppress(BrokenPipeError):
         stream.sendall(frames.bare(frames.Mark.READY))
@@ -85,7 +97,11 @@ def main(orders: Orders) -> int:
             _serve_shared(app, queue, stream, run_state, interrupts, executor, orders)
         else:
             _serve(queue, stream, run_state, executor, orders)
-    executor.close()
+    try:
+        executor.close()
+    except AppError as error:
+        sys.stdout.write(f"{error}\n")
+        return CLOSE_FAILED
     return 0
 
 

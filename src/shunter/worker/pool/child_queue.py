@@ -22,7 +22,9 @@ from shunter.wire.messages import Assignment
 INLINE_BYTES = 64 << 10
 """A larger payload goes beside the message, as an open file."""
 
-MESSAGE_BYTES = INLINE_BYTES + 4096
+MESSAGE_BYTES = INLINE_BYTES + (24 << 10)
+"""The rest of a job is its id, type and run, and the names of errors in its retry policy."""
+
 KEY = Packer("=Q")
 
 _SOCKET_BYTES = 1 << 20

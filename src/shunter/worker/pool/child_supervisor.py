@@ -15,7 +15,7 @@ from time import monotonic
 import structlog
 
 from shunter.errors import AppError
-from shunter.worker.pool.child import START_FAILED
+from shunter.worker.pool.child import CLOSE_FAILED, SETUP_FAILED, START_FAILED
 from shunter.worker.pool.child_queue import ChildQueue
 from shunter.worker.pool.exits import cause_of_death
 from shunter.worker.pool.frames import Frame, Mark
@@ -60,6 +60,7 @@ class ChildSupervisor:
         self._all_ready = asyncio.Event()
         self._all_gone = asyncio.Event()
         self._is_leaving = False
+        self._setup_fault = ""
         self._oom_kills = count_oom_kills()
         self._oom_counted_at = monotonic()
         self._log = structlog.get_logger("shunter.worker")
@@ -89,6 +90,9 @@ class ChildSupervisor:
         """A child says that it is ready, or that it takes no more jobs."""
         if mark == Mark.READY:
             slot.is_ready = True
+            if self._setup_fault:
+                self._setup_fault = ""
+                self._log.info("setups are open again", action="setup")
             self._starts.came_alive(self.alive)
             if not self._first_ready.done():
                 self._first_ready.set_result(None)
@@ -172,7 +176,11 @@ class ChildSupervisor:
         self.slots.remove(slot)
         try:
             self._on_death(slot, cause)
-            if not slot.is_ready and not slot.is_dismissed and not self._watchdog.is_over:
+            if returncode == SETUP_FAILED:
+                self._setup_failed(slot.run_log.take())
+            elif returncode == CLOSE_FAILED:
+                self._log.warning(_last_line(slot.run_log.take()), action="child_end")
+            elif not slot.is_ready and not slot.is_dismissed and not self._watchdog.is_over:
                 can_import = returncode != START_FAILED
                 self._start_failed(cause, slot.run_log.take(), can_import=can_import)
             self._fill()
@@ -180,6 +188,20 @@ class ChildSupervisor:
             slot.close()
             if not self.slots:
                 self._all_gone.set()
+
+    def _setup_failed(self, output: str) -> None:
+        """Try again later, for as long as it takes; say so once for each reason."""
+        self._starts.setup_failed(now=monotonic())
+        reason = _last_line(output)
+        if reason != self._setup_fault:
+            self._setup_fault = reason
+            self._log.warning(
+                "no process can start, so jobs wait; trying again"
+                if not self.alive
+                else "a process could not start, trying again",
+                action="setup",
+                reason=reason,
+            )
 
     def _start_failed(self, cause: str, output: str, *, can_import: bool = True) -> None:
         """Try again later, unless there is no hope: one that never could import never will."""
@@ -200,3 +222,8 @@ class ChildSupervisor:
                 cause=cause,
                 output=output[-_SHOWN_CHARACTERS:],
             )
+
+
+def _last_line(output: str) -> str:
+    lines = output.rstrip().splitlines()
+    return lines[-1][:_SHOWN_CHARACTERS] if lines else ""

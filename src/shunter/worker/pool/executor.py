@@ -9,16 +9,21 @@ from __future__ import annotations
 
 import contextlib
 import sys
+import traceback
 from collections.abc import Mapping, Sequence
 from time import monotonic
 from types import CoroutineType
 from typing import TYPE_CHECKING, Any
 
 from shunter.app import App, JobFunction
-from shunter.context import Context, enter_context
+from shunter.context import Context, Terminated, enter_context
 from shunter.errors import AppError
+from shunter.handler.arounds import call_through
+from shunter.handler.final_failure import is_final_failure, tell_of_failure
+from shunter.handler.setups import OpenSetups
 from shunter.model.job import ErrorKind, Failure
 from shunter.payload import result_of
+from shunter.tracing import is_tracing, traced
 from shunter.wire.messages import Assignment
 from shunter.worker.failures import failure_of
 from shunter.worker.pool import frames
@@ -49,12 +54,24 @@ class RunContext:
         return self._job.job_id
 
     @property
+    def job_type(self) -> str:
+        return self._job.type
+
+    @property
     def run_id(self) -> str:
         return self._job.run or self._job.job_id
 
     @property
     def attempt(self) -> int:
         return self._job.attempt
+
+    @property
+    def scheduled(self) -> float | None:
+        return self._job.scheduled
+
+    @property
+    def traceparent(self) -> str | None:
+        return self._job.traceparent
 
     def progress(self, done: float, total: float | None = None, note: str = "") -> None:
         if self._run_state.key == self._key:
@@ -83,6 +100,12 @@ class Executor:
         self._is_original = fork_mark()
         self._result_limit = sys.maxsize if result_limit is None else result_limit
         self._coroutines: Coroutines | None = None
+        self._raised: BaseException | None = None
+        self._setups = OpenSetups(app.setups, self._awaited)
+
+    def open(self) -> None:
+        """Open what the app wants open, or raise an AppError."""
+        self._setups.open()
 
     def run(self, key: int, job: Assignment, payload: bytes, started: float) -> bytes:
         """Run the job and return the frame to send."""
@@ -91,6 +114,10 @@ class Executor:
         outcome = self._outcome(job, payload, context, seal)
         if not self._is_original[0]:
             leave_twin()
+        if isinstance(outcome, Failure):
+            if self.is_told(outcome, job, context):
+                self._tell_of_failure(outcome, context)
+            self._raised = None
         seconds = monotonic() - started
         log = self._log()
         if log:
@@ -103,13 +130,28 @@ class Executor:
             return frames.progress(key, started, *context.noted) + frame
         return frame
 
+    def values(self, context: Context) -> dict[Any, Any]:
+        """Return what arounds and hooks may ask for, by type."""
+        return {**self._setups.values, Context: context}
+
+    def is_told(self, failure: Failure, job: Assignment, context: Context) -> bool:
+        """True if the app wants to know of this failure: it has hooks, and it is the last."""
+        if not self._app.final_failure_hooks or context.cancelled():
+            return False
+        policy = next((h.retry for h in self._app.handlers() if h.type == job.type), None)
+        return is_final_failure(failure, job.retry, policy, job.failures)
+
     def forget_output(self) -> None:
         """Drop what was printed by nobody's run."""
         self._log()
 
     def close(self) -> None:
-        if self._coroutines is not None:
-            self._coroutines.close()
+        """Close what was opened, or raise an AppError."""
+        try:
+            self._setups.close()
+        finally:
+            if self._coroutines is not None:
+                self._coroutines.close()
 
     def _outcome(
         self, job: Assignment, payload: bytes, context: RunContext, seal: RunSeal
@@ -124,15 +166,20 @@ class Executor:
             # Two levels: SIGTERM may raise in the inner `finally` too, and must not get past here.
             try:
                 interrupts.armed = True
-                value = function.function(*args, **kwargs)
-                if type(value) is CoroutineType:
-                    value = self.coroutines.run(value)
+                if arounds := self._app.arounds:
+                    handler, values = function.function, self.values(context)
+                    value = call_through(arounds, handler, (args, kwargs), values, self._awaited)
+                else:
+                    value = function.function(*args, **kwargs)
+                    if type(value) is CoroutineType:
+                        value = self.coroutines.run(value)
             finally:
                 interrupts.armed = False
         except BaseException as error:
             if not self._is_original[0]:
                 leave_twin(error)
-            return seal.failure(failure_of(error))
+            self._raised = error
+            return seal.failure(failure_of(error, job.retry, function.retry))
         return self.result_of_run(job, value, seal)
 
     def prepared(
@@ -147,9 +194,11 @@ class Executor:
         if isinstance(opened, Failure):
             return opened
         try:
-            args, kwargs = function.arguments(opened, context)
+            args, kwargs = function.arguments(opened, context, self._setups.values)
         except AppError as error:
             return seal.failure(Failure(ErrorKind.REFUSED, str(error)))
+        if is_tracing():
+            function = traced(function, job)
         return function, args, kwargs
 
     def result_of_run(self, job: Assignment, value: Any, seal: RunSeal) -> bytes | Failure:
@@ -167,6 +216,24 @@ class Executor:
             )
             return Failure(ErrorKind.REFUSED, message)
         return result
+
+    def _tell_of_failure(self, failure: Failure, context: RunContext) -> None:
+        """Call the app's hooks; a twin that they fork leaves too."""
+        error = self._raised or AppError(failure.message)
+        hooks, values = self._app.final_failure_hooks, self.values(context)
+        try:
+            try:
+                self._interrupts.armed = True
+                tell_of_failure(hooks, error, values, self._awaited)
+            finally:
+                self._interrupts.armed = False
+        except Terminated:
+            traceback.print_exc()
+        if not self._is_original[0]:
+            leave_twin()
+
+    def _awaited(self, coroutine: Any) -> Any:
+        return self.coroutines.run(coroutine)
 
     @property
     def coroutines(self) -> Coroutines:

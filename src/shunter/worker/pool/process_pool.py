@@ -13,10 +13,12 @@ import signal
 from collections.abc import Callable, Iterator, Sequence, Set
 from time import monotonic
 
+import structlog
 from msgspec import Struct
 
 from shunter.app import App
 from shunter.errors import AppError
+from shunter.model.job import in_one_line
 from shunter.model.report import Advance, Held, Report
 from shunter.wire.messages import Assignment
 from shunter.worker.pool.child_queue import ChildQueue
@@ -190,6 +192,15 @@ class ProcessPool:
     def take_output(self) -> tuple[list[Report], list[Advance]]:
         """Return what is new; an advance belongs before a report on the same run."""
         self._is_announced = False
+        for job, failure in self._runs.take_failed():
+            structlog.get_logger("shunter.worker").warning(
+                "a run failed",
+                action="fail",
+                type=job.type,
+                job=job.job_id,
+                attempt=job.attempt,
+                error=in_one_line(failure),
+            )
         return self._runs.take_output()
 
     def take_returned(self) -> dict[str, list[Held]]:

@@ -29,6 +29,7 @@ class Runs:
         self.stopping: dict[int, Escalation] = {}
         self.reports: list[Report] = []
         self.advances: list[Advance] = []
+        self._failed: list[tuple[Assignment, Failure]] = []
 
     def add(self, job: Assignment, *, now: float) -> int:
         """Take a job on and return the key of its run."""
@@ -51,6 +52,11 @@ class Runs:
         output = self.reports, self.advances
         self.reports, self.advances = [], []
         return output
+
+    def take_failed(self) -> list[tuple[Assignment, Failure]]:
+        """Return which runs have failed since the last time, but for those that were cancelled."""
+        failed, self._failed = self._failed, []
+        return failed
 
     def cancel(self, jobs: Iterable[Held]) -> set[int]:
         """Have these jobs stopped; return the keys of those that weren't already."""
@@ -132,6 +138,8 @@ class Runs:
         if escalation is not None and (failure is not None or not escalation.accepts_result()):
             result, failure = None, escalation.failure(failure)
         retry = self._handlers.get(job.type, _UNKNOWN).retry if failure else None
+        if failure is not None and failure.kind is not ErrorKind.CANCELLED:
+            self._failed.append((job, failure))
         self.reports.append(
             Report(job.job_id, job.attempt, result, failure, log, retry, waited, ran)
         )

@@ -13,13 +13,17 @@ import contextlib
 import contextvars
 import socket
 import threading
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from functools import partial
 from time import monotonic
 from types import CoroutineType, FrameType
+from typing import Any
 
 from shunter.app import App
 from shunter.context import enter_context
+from shunter.errors import AppError
+from shunter.handler.arounds import awaited_through, call_through
+from shunter.handler.final_failure import tell_of_failure, tell_of_failure_here
 from shunter.model.job import ErrorKind, Failure
 from shunter.wire.messages import Assignment
 from shunter.worker.failures import failure_of
@@ -157,7 +161,8 @@ class SharedChild:
         variables.run(_enter, run)
         call = variables.run(self._executor.prepared, job, payload, run, seal)
         if isinstance(call, Failure):
-            self._finish(run, call)
+            failing = self._fail(run, call, AppError(call.message))
+            run.task = self._loop.create_task(failing, context=variables)
         elif call[0].is_async:
             run.task = self._loop.create_task(self._run_task(run, call), context=variables)
         else:
@@ -169,15 +174,28 @@ class SharedChild:
         try:
             if run.is_asked:
                 raise asyncio.CancelledError("asked to stop before it began")
-            value = await driven(function.function(*args, **kwargs), run.take_word)
+            if arounds := self._app.arounds:
+                handler, values = function.function, self._executor.values(run)
+                called = awaited_through(arounds, handler, (args, kwargs), values)
+            else:
+                called = function.function(*args, **kwargs)
+            value = await driven(called, run.take_word)
         except BaseException as error:
             if not self._executor.is_original:
                 leave_twin(error)
-            self._finish(run, run.seal.failure(failure_of(error)))
+            failure = run.seal.failure(failure_of(error, run.job.retry, function.retry))
+            await self._fail(run, failure, error)
             return
         if not self._executor.is_original:
             leave_twin()
         self._finish(run, self._executor.result_of_run(run.job, value, run.seal))
+
+    async def _fail(self, run: SharedRun, failure: Failure, error: BaseException) -> None:
+        """Finish a run that has failed; before, call the app's hooks if that was its last try."""
+        if self._executor.is_told(failure, run.job, run):
+            hooks, values = self._app.final_failure_hooks, self._executor.values(run)
+            await tell_of_failure_here(hooks, error, values)
+        self._finish(run, failure)
 
     def _start_thread(self, run: SharedRun, work: partial[None]) -> None:
         if self._threads is None:
@@ -191,21 +209,32 @@ class SharedChild:
         # Two levels: Terminated may come in the inner `finally` too, and must not get past here.
         try:
             try:
-                value = function.function(*args, **kwargs)
-                if type(value) is CoroutineType:
-                    value = asyncio.run(value)
+                if arounds := self._app.arounds:
+                    handler, values = function.function, self._executor.values(run)
+                    value = call_through(arounds, handler, (args, kwargs), values, self._on_loop)
+                else:
+                    value = function.function(*args, **kwargs)
+                    if type(value) is CoroutineType:
+                        value = asyncio.run(value)
             finally:
                 self._threads.ended()
         except BaseException as error:
             if not self._executor.is_original:
                 leave_twin(error)
-            outcome = run.seal.failure(failure_of(error))
+            outcome = run.seal.failure(failure_of(error, run.job.retry, function.retry))
+            if self._executor.is_told(outcome, run.job, run):
+                hooks, values = self._app.final_failure_hooks, self._executor.values(run)
+                tell_of_failure(hooks, error, values, self._on_loop)
         else:
             if not self._executor.is_original:
                 leave_twin()
             outcome = self._executor.result_of_run(run.job, value, run.seal)
         with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits for this
             self._loop.call_soon_threadsafe(self._finish, run, outcome)
+
+    def _on_loop(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
+        """Await something for a thread, on the loop on which setups live."""
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
 
     def _finish(self, run: SharedRun, outcome: bytes | Failure) -> None:
         run.has_ended = True

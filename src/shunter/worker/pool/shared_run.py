@@ -55,12 +55,24 @@ class SharedRun:
         return self.job.job_id
 
     @property
+    def job_type(self) -> str:
+        return self.job.type
+
+    @property
+    def scheduled(self) -> float | None:
+        return self.job.scheduled
+
+    @property
     def run_id(self) -> str:
         return self.job.run or self.job.job_id
 
     @property
     def attempt(self) -> int:
         return self.job.attempt
+
+    @property
+    def traceparent(self) -> str | None:
+        return self.job.traceparent
 
     def progress(self, done: float, total: float | None = None, note: str = "") -> None:
         if not self.has_ended:

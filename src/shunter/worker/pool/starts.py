@@ -2,7 +2,8 @@
 
 Children start a few at a time, so that those which are up, and the parent's heartbeats, have the
 machine's time too. One that dies before it is ready makes the next wait, ever longer. It is over
-only when several in a row have died and none is alive. Pure: `now` is always an argument.
+only when several in a row have died and none is alive, and never because a setup fails. Pure:
+`now` is always an argument.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ class ChildStarts:
     def __init__(self, size: int, *, at_once: int) -> None:
         self._size, self._at_once = size, at_once
         self._failures = 0
+        self._setup_failures = 0
         self._not_before = 0.0
         self._most_alive = 0
 
@@ -27,14 +29,18 @@ class ChildStarts:
 
     def came_alive(self, alive: int) -> None:
         """One more is ready, which makes this many."""
-        self._failures, self._not_before = 0, 0.0
+        self._failures, self._setup_failures, self._not_before = 0, 0, 0.0
         self._most_alive = max(self._most_alive, alive)
 
     def failed(self, *, now: float) -> None:
         """One died before it was ready, or could not be started at all."""
         self._failures += 1
-        exponent = min(self._failures, MAX_FAILURES)
-        self._not_before = now + min(FIRST_DELAY * 2**exponent, MAX_DELAY)
+        self._not_before = now + _delay(self._failures)
+
+    def setup_failed(self, *, now: float) -> None:
+        """One could not open what it needs: somebody else's fault, so there is always hope."""
+        self._setup_failures += 1
+        self._not_before = now + _delay(self._setup_failures)
 
     def is_hopeless(self, *, alive: int) -> bool:
         """True if there is no point in starting more."""
@@ -47,4 +53,9 @@ class ChildStarts:
 
     def offered(self, alive: int) -> int:
         """Return how many slots there are: one whose child is just being replaced still counts."""
-        return alive if self._failures else self._most_alive
+        is_failing = self._failures or self._setup_failures
+        return alive if is_failing else self._most_alive
+
+
+def _delay(failures: int) -> float:
+    return float(min(FIRST_DELAY * 2 ** min(failures, MAX_FAILURES), MAX_DELAY))

@@ -113,6 +113,13 @@ class Calculator(WorkerHost):
         self._retiring: list[_Place] = []
         self._under_way: dict[Held, _Place] = {}
         self._seating = Seating(settings.pool.slots)
+        if scheduled := [it.type for it in self._handlers if it.schedule is not None]:
+            self._log.warning(
+                "a heartbeat over UDP has no room for the schedules that the app declares; have a "
+                "worker declare them, or put them by `shunter schedule put`",
+                action="schedule",
+                handlers=scheduled,
+            )
         self._begun = 0
         self._is_refused = False
         self._check_heartbeat()

@@ -18,8 +18,9 @@ SHORTEST_CHARACTERS = 80
 
 def completion(task: PerformTask, report: Report) -> CompletedTask:
     """Write how a task ended, under the names that it came with."""
-    if report.error is not None:
-        completed = failed(task, shown_failure(report.error))
+    if (error := report.error) is not None:
+        told = failed(task, shown_failure(error))
+        completed = replace(told, is_final=error.is_final or None, wait=error.wait)
     else:
         nothing = report.result is None or report.result == NIL
         completed = CompletedTask(
@@ -51,7 +52,10 @@ def smaller(task: PerformTask, completed: CompletedTask, reason: str) -> Complet
         )
     if len(completed.error) <= SHORTEST_CHARACTERS:
         return None
-    return failed(task, completed.error, most=max(len(completed.error) // 2, SHORTEST_CHARACTERS))
+    shorter = failed(
+        task, completed.error, most=max(len(completed.error) // 2, SHORTEST_CHARACTERS)
+    )
+    return replace(completed, error=shorter.error)
 
 
 def after_refusal(

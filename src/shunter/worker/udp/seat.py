@@ -96,7 +96,10 @@ class Seat:
             return RefuseTask(BUSY_CODE, "a task of this name is under way; send it to another")
         self._task, self._ended_at = task, None
         payload = NIL if task.payload is None else bytes(task.payload)
-        return Begin(Assignment(run.job_id, run.attempt, job_type, payload, task.timeout, None))
+        assignment = Assignment(
+            run.job_id, run.attempt, job_type, payload, task.timeout, None, task.scheduled
+        )
+        return Begin(assignment)
 
     def is_confirmed_by(self, task: PerformTask) -> bool:
         """True if a dispatcher that sends this task must have taken the end of the one here."""

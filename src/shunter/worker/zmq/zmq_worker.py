@@ -219,13 +219,14 @@ class ZmqWorker(WorkerHost):
         hello = Hello(
             self.id,
             self.incarnation,
-            self._app.handlers(),
+            self._handlers,
             self._settings.pool.slots,
             number,
             hostname=self._environment.hostname(),
             pid=self._environment.pid(),
             held=tuple(self._held()),
             window=self._window(connection, beat=number),
+            app_version=self._app.version,
             started=self._started,
         )
         connection.send(Kind.READY, hello)
@@ -281,11 +282,11 @@ class ZmqWorker(WorkerHost):
         return next(self._fellows(origin), origin)
 
     def _return_runs(self, runs: Sequence[Held], reason: str) -> None:
-        self._give_back(runs, reason)
+        self._give_back(runs, reason, begun=True)
 
-    def _give_back(self, jobs: Sequence[Held], reason: str) -> None:
+    def _give_back(self, jobs: Sequence[Held], reason: str, *, begun: bool = False) -> None:
         for connection, mine in self._by_home(jobs):
-            self._return(connection, mine, reason)
+            self._return(connection, mine, reason, begun=begun)
             ids = (held.job_id for held in mine)
             self._origins.returned(ids, connection.account, after=self._last_beat)
 
@@ -295,10 +296,12 @@ class ZmqWorker(WorkerHost):
         jobs: Sequence[Held],
         reason: str,
         window: int | None = None,
+        *,
+        begun: bool = False,
     ) -> None:
         """Give back jobs, and say for the last time that they were ours."""
         window = self._window(connection) if window is None else window
-        returned = Returned(window, tuple(jobs), reason, self._secrets.of(jobs))
+        returned = Returned(window, tuple(jobs), reason, self._secrets.of(jobs), begun)
         connection.send(Kind.RETURN, returned)
         self._secrets.done_with(jobs)
 
@@ -376,5 +379,5 @@ class ZmqWorker(WorkerHost):
         self._give_back(self._pool.recall(), "its worker is resigning")
 
     async def _give_up(self, undone: Sequence[Held]) -> None:
-        self._give_back(undone, "its worker resigned before it was done")
+        self._give_back(undone, "its worker resigned before it was done", begun=True)
         await self._wait_until(lambda: not len(self._outbox), within=FAREWELL_SECONDS)

@@ -20,7 +20,7 @@ def where():
 
 flow = Flow("shipped")
 numbers = flow.source(range(200), workers=1).map(beside.doubled)
-numbers.key_by(beside.key_of).stateful(Last).sink(WriteJsonLines("out.jsonl"), workers=1)
+numbers.key_by(beside.key_of).stateful(Last).sink(WriteJsonLines(beside.OUT), workers=1)
 """
 
 BESIDE_FLOW = """
@@ -28,9 +28,10 @@ import os, time
 import shunter
 
 def doubled(number):
-    with open(BUSY, "w") as file:
-        file.write(os.getcwd())
-    time.sleep(0.02)
+    if PAUSE:
+        with open(BUSY, "w") as file:
+            file.write(os.getcwd())
+        time.sleep(PAUSE)
     return number * 2
 
 def key_of(number):
@@ -62,6 +63,7 @@ run_on_engines(load(file), file, hosts=master, checkpoints=kept, every=0.3)
 FAR = """
 import os, sys, time
 from shunter import Flow
+from shunter.cli.flows import app
 from shunter.errors import FlowError
 from shunter.flow import spark_session
 from shunter.flow.sinks import WriteParquet
@@ -74,8 +76,8 @@ class Running:
         self.key, self.total = key, 0
 
     def on_event(self, row):
-        time.sleep(0.0002)
-        if row["n"] == 5_000:
+        time.sleep(0.001)
+        if row["n"] == 1_000:
             with open(BUSY, "w") as file:
                 file.write(os.getcwd())
         self.total += row["n"]
@@ -93,6 +95,7 @@ try:
 except FlowError as error:
     print("refused:", error, flush=True)
 run(target)
+app(["run", "flow.py", "--master", master, "--json"], standalone_mode=False)
 """
 
 BESIDE_SUBMITTED = """

@@ -6,11 +6,13 @@ It prints what came of everything that it tried, as JSON.
 from __future__ import annotations
 
 import atexit
+import io
 import json
 import os
 import sys
 import time
 from collections.abc import Callable
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,7 @@ from pyspark.sql import SparkSession
 
 from parity import flow_of, output_of
 from shunter import Flow
+from shunter.cli.flows import app
 from shunter.errors import FlowError
 from shunter.flow.runners.local import LocalRun
 from shunter.flow.runners.port import Stopped
@@ -29,6 +32,8 @@ from shunter.flow.runners.spark.stream.run import stream_on_spark
 from shunter.flow.sinks import Collect
 from shunter.flow.sources import Ticks
 
+NOWHERE = "sc://127.0.0.1:1"
+
 CASES = (
     "several_outputs",
     "an_instruction_in_the_middle",
@@ -37,8 +42,11 @@ CASES = (
 
 
 def main(remote: str, folder: Path, store: str) -> None:
+    nowhere = said(lambda: command(NOWHERE))
     session = spark_session(remote=remote)
     tried: dict[str, Callable[[], Any]] = {
+        "command": lambda: command(remote),
+        "session": lambda: session.session_id,
         "parity": lambda: {case: is_equal(case, session, folder) for case in CASES},
         "stopped": lambda: run_case("stopped", session, folder / "stopped"),
         "again": lambda: spark_session() is session and spark_session(remote=remote) is session,
@@ -51,7 +59,16 @@ def main(remote: str, folder: Path, store: str) -> None:
         "cancelled": lambda: cancelled(session),
         "history": lambda: history(session, store),
     }
-    print(json.dumps({name: said(attempt) for name, attempt in tried.items()}))
+    found = {name: said(attempt) for name, attempt in tried.items()}
+    print(json.dumps({"nowhere": nowhere, **found}))
+
+
+def command(remote: str) -> str:
+    """Run the flow that is in this folder, as `shunter flow run` does, and return what it shows."""
+    words = ["run", "flow.py", "--on", "spark", "--remote", remote]
+    with redirect_stdout(io.StringIO()) as shown:
+        app(words, standalone_mode=False)
+    return shown.getvalue()
 
 
 def said(attempt: Callable[[], Any]) -> Any:

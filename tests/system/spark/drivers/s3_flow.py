@@ -12,7 +12,7 @@ import sys
 import tempfile
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from shunter import Flow
 from shunter.flow.location import Location
@@ -21,6 +21,9 @@ from shunter.flow.runners.spark.stream.ledger import Ledger
 from shunter.flow.runners.spark.stream.run import stream_on_spark
 from shunter.flow.runners.spark.stream.tasks import _copies
 from shunter.flow.sinks import UpsertRows
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 EVENTS, KEYS, AT_ONCE = 200, 30, 40
 
@@ -48,18 +51,18 @@ def main() -> None:
         scratch, nodes, batches = run.split(",")
         tempfile.tempdir = scratch
         os.chdir(scratch)
-        stream(url, folder, int(nodes), int(batches))
-        shutil.rmtree(_copies())
-        commit = Ledger(Location.of(url), "reader").last()
-        assert commit is not None
-        print(commit.batch)
+        print(stream(url, folder, int(nodes), int(batches)))
 
 
-def stream(url: str, folder: Path, nodes: int, batches: int) -> None:
+def stream(
+    url: str, folder: Path, nodes: int, batches: int, session: SparkSession | None = None
+) -> int:
+    """Stream, throw away all that is on this disk, and return the number of the last batch."""
     done: list[object] = []
     with suppress(Stopped):
         stream_on_spark(
             flow_into(folder),
+            session,
             master="local[2]",
             checkpoints=url,
             nodes=nodes,
@@ -67,3 +70,7 @@ def stream(url: str, folder: Path, nodes: int, batches: int) -> None:
             progress=done.append,
             should_stop=lambda: 0 < batches <= len(done),
         )
+    shutil.rmtree(_copies())
+    commit = Ledger(Location.of(url), "reader").last()
+    assert commit is not None
+    return commit.batch

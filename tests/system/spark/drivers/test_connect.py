@@ -47,17 +47,14 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalConnectSer
         yield started
 
 
-def without_java(words: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
-    environ = {**os.environ, "JAVA_HOME": "/nowhere", "PYTHONPATH": str(TESTS)}
-    return subprocess.run(
-        [sys.executable, *words], capture_output=True, text=True, cwd=folder, env=environ,
-        timeout=200, check=False,
-    )  # fmt: skip
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("client")
 
 
 @pytest.fixture(scope="module")
-def said(server: LocalConnectServer, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    folder = tmp_path_factory.mktemp("client")
+def said(server: LocalConnectServer, folder: Path) -> dict[str, Any]:
+    """What a client without Java tells of all that it has tried."""
 
     async def one_job() -> None:
         store = SQLiteStore(str(folder / "jobs.db"))
@@ -66,9 +63,14 @@ def said(server: LocalConnectServer, tmp_path_factory: pytest.TempPathFactory) -
         await store.close()
 
     asyncio.run(one_job())
+    (folder / "flow.py").write_text(FLOW)
     script = str(Path(__file__).with_name("connect_client.py"))
-    store = f"sqlite:///{folder / 'jobs.db'}"
-    told = without_java([script, server.url, str(folder), store], folder)
+    words = [script, server.url, str(folder), f"sqlite:///{folder / 'jobs.db'}"]
+    environ = {**os.environ, "JAVA_HOME": "/nowhere", "PYTHONPATH": str(TESTS)}
+    told = subprocess.run(
+        [sys.executable, *words], capture_output=True, text=True, cwd=folder, env=environ,
+        timeout=200, check=False,
+    )  # fmt: skip
     assert told.returncode == 0, told.stderr
     found: dict[str, Any] = json.loads(told.stdout)
     return found
@@ -108,30 +110,25 @@ def test_what_connect_has_not_got_is_refused(said: dict[str, Any]) -> None:
     assert "stage 'rows': its DataFrame was made in another session" in said["foreign"]
 
 
-def test_the_command_runs_a_flow_there(server: LocalConnectServer, tmp_path: Path) -> None:
-    (tmp_path / "flow.py").write_text(FLOW)
-    words = ["-m", "shunter", "flow", "run", "flow.py", "--on", "spark", "--remote", server.url]
-    ended = server.log.read_text().count(SESSION_ENDED)
-    told = without_java(words, tmp_path)
-
-    assert told.returncode == 0, told.stderr
-    until(lambda: server.log.read_text().count(SESSION_ENDED) > ended, within=5)
-    assert "doubled" in told.stdout
-    lines = (tmp_path / "out.jsonl").read_text().split()
+def test_the_command_runs_a_flow_there(
+    said: dict[str, Any], folder: Path, server: LocalConnectServer
+) -> None:
+    assert "doubled" in said["command"]
+    lines = (folder / "out.jsonl").read_text().split()
     assert list(map(int, lines)) == [2 * number for number in range(50)]
+    until(lambda: has_ended(said["session"], server.log), within=30)
+
+
+def has_ended(session: str, log: Path) -> bool:
+    """True if the server has closed this session."""
+    return any(SESSION_ENDED in line and session in line for line in log.read_text().splitlines())
 
 
 # ---- bad input, without a server
 
 
-def test_a_server_that_is_not_there_is_named(tmp_path: Path) -> None:
-    (tmp_path / "flow.py").write_text(FLOW)
-    words = ["-m", "shunter", "flow", "run", "flow.py", "--on", "spark"]
-    told = without_java([*words, "--remote", "sc://127.0.0.1:1"], tmp_path)
-
-    assert told.returncode == 1
-    assert "sc://127.0.0.1:1 can't be reached" in " ".join(told.stderr.split())
-    assert not (tmp_path / "out.jsonl").exists()
+def test_a_server_that_is_not_there_is_named(said: dict[str, Any]) -> None:
+    assert "sc://127.0.0.1:1 can't be reached" in said["nowhere"]
 
 
 @pytest.mark.parametrize(

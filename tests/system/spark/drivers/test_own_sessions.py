@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from shunter.testing.spark import FOR_FEW_ROWS, submit_arguments
+from shunter.testing.spark import FOR_FEW_ROWS, WARM, submit_arguments
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -76,41 +76,7 @@ thread.join()
 said["thread"] = sorted(found)
 said["same"] = SparkSession.getActiveSession() is spark and spark.sparkContext.appName == "mine"
 said["partitions"] = spark.conf.get("spark.sql.shuffle.partitions")
-print(json.dumps(said))
-"""
 
-CONFIGURED = """
-import json
-import urllib.request
-from shunter import Flow
-from shunter.flow.sinks import Collect
-from shunter.flow.runners.spark.session.spark_session import spark_session
-
-flow = Flow("orders")
-priced = flow.source(range(10), name="orders").map(lambda number: 2 * number, name="priced")
-priced.filter(lambda number: number > 4, name="is_wanted").sink(Collect([]), name="wanted")
-flow.run(conf={"spark.sql.session.timeZone": "UTC"})
-context = spark_session().sparkContext
-said = {"master": context.master, "url": context.uiWebUrl, "conf": dict(context.getConf().getAll())}
-where = f"{context.uiWebUrl}/api/v1/applications/{context.applicationId}"
-with urllib.request.urlopen(f"{where}/jobs") as answer:
-    said["jobs"] = [job["description"] for job in json.load(answer)]
-with urllib.request.urlopen(f"{where}/sql?details=true") as answer:
-    said["plans"] = [plan["planDescription"] for plan in json.load(answer)]
-
-import tempfile
-checkpoints = tempfile.mkdtemp()
-seen = []
-def look(_):
-    seen.extend(query.name for query in spark_session().streams.active)
-stream = Flow("following")
-stream.source(range(10), name="orders").sink(Collect([]), name="all")
-stream.run(stream=True, checkpoints=checkpoints, on_progress=look)
-said["queries"] = sorted(set(seen))
-with urllib.request.urlopen(f"{where}/jobs") as answer:
-    said["batches"] = [job["description"] for job in json.load(answer)]
-
-from dataclasses import dataclass
 import msgspec
 
 class Base(msgspec.Struct, frozen=True):
@@ -132,9 +98,48 @@ own = Flow("own")
 events = own.source(["1", "2"]).map(lambda text: Event(decoder.decode(text)))
 pairs = events.balanced().map(lambda e: Pair(e.doubled())).key_by(lambda p: p.left.number)
 pairs.map(lambda pair: pair).sink(Collect(got))
-own.run()
+own.run(on=spark)
 said["pairs"] = sorted(map(str, got))
 said["is_pair"] = all(type(each) is Pair for each in got)
+print(json.dumps(said))
+"""
+
+CONFIGURED = """
+import json
+from shunter import Flow
+from shunter.flow.sinks import Collect
+from shunter.flow.runners.spark.session.spark_session import spark_session
+
+flow = Flow("orders")
+priced = flow.source(range(10), name="orders").map(lambda number: 2 * number, name="priced")
+priced.filter(lambda number: number > 4, name="is_wanted").sink(Collect([]), name="wanted")
+flow.run(conf={"spark.sql.session.timeZone": "UTC"})
+context = spark_session().sparkContext
+said = {"master": context.master, "url": context.uiWebUrl, "conf": dict(context.getConf().getAll())}
+java = context._jsc.sc()
+
+def shown(rows):
+    return [rows.apply(number) for number in range(rows.size())]
+
+def jobs():
+    java.listenerBus().waitUntilEmpty()
+    return [job.description().get() for job in shown(java.statusStore().jobsList(None))]
+
+said["jobs"] = jobs()
+queries = spark_session()._jsparkSession.sharedState().statusStore()
+said["plans"] = [query.physicalPlanDescription() for query in shown(queries.executionsList())]
+
+import tempfile
+checkpoints = tempfile.mkdtemp()
+seen = []
+def look(_):
+    seen.extend(query.name for query in spark_session().streams.active)
+stream = Flow("following")
+stream.source(range(10), name="orders").sink(Collect([]), name="all")
+stream.run(stream=True, checkpoints=checkpoints, on_progress=look)
+said["queries"] = sorted(set(seen))
+said["batches"] = jobs()
+
 print(json.dumps(said))
 """
 
@@ -158,13 +163,22 @@ def told(program: str, folder: Path, **environ: str) -> dict[str, Any]:
     return {**found, "errors": done.stderr}
 
 
-def test_a_notebook_runs_flows_in_its_own_session(tmp_path: Path) -> None:
-    said = told(NOTEBOOK, tmp_path)
+@pytest.fixture(scope="module")
+def notebook(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    return told(NOTEBOOK, tmp_path_factory.mktemp("notebook"))
 
-    assert said["source"] is False
-    assert said["given"] == said["active"] == said["thread"] == [0, 3, 6, 9, 12, 15]
-    assert said["same"] is True
-    assert said["partitions"] == "3"
+
+def test_a_notebook_runs_flows_in_its_own_session(notebook: dict[str, Any]) -> None:
+    assert notebook["source"] is False
+    assert notebook["given"] == notebook["active"] == notebook["thread"] == [0, 3, 6, 9, 12, 15]
+    assert notebook["same"] is True
+    assert notebook["partitions"] == "3"
+
+
+def test_what_a_program_defines_goes_by_value(notebook: dict[str, Any]) -> None:
+    event = "Pair(left=Event(number={}, note='!'), right=0)"
+    assert notebook["pairs"] == [event.format(2), event.format(4)]
+    assert notebook["is_pair"] is True
 
 
 @pytest.fixture(scope="module")
@@ -172,7 +186,7 @@ def configured(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     folder = tmp_path_factory.mktemp("configured")
     (folder / "conf").mkdir()
     (folder / "conf" / "spark-defaults.conf").write_text(DEFAULTS)
-    settings = {**FOR_FEW_ROWS, "spark.ui.enabled": "true", "spark.app.name": "named"}
+    settings = {**FOR_FEW_ROWS, **WARM, "spark.ui.enabled": "true", "spark.app.name": "named"}
     submit = submit_arguments(settings)
     return told(CONFIGURED, folder, SPARK_CONF_DIR=str(folder / "conf"), PYSPARK_SUBMIT_ARGS=submit)
 
@@ -198,12 +212,6 @@ def test_a_stream_is_called_as_its_flow_and_its_batches_are_numbered(
 ) -> None:
     assert configured["queries"] == ["following"]
     assert "flow following, batch 0: orders → all" in configured["batches"]
-
-
-def test_what_a_program_defines_goes_by_value(configured: dict[str, Any]) -> None:
-    event = "Pair(left=Event(number={}, note='!'), right=0)"
-    assert configured["pairs"] == [event.format(2), event.format(4)]
-    assert configured["is_pair"] is True
 
 
 def test_spark_is_quiet(configured: dict[str, Any]) -> None:

@@ -18,11 +18,11 @@ from shunter.model.job import Job, Status
 from system.flow.engines import COUNTING, is_complete, numbers_file, sums_in
 from system.yard import Process, Station, Yard, until
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(600)
 
 SIGN_OF_LIFE = "time.sleep(PAUSE); (FOLDER / 'alive').open('a').write('.')"
 
-PATIENCE = 90.0
+PATIENCE = 200.0
 """Spark takes its time to start."""
 
 LEASE = {
@@ -140,7 +140,7 @@ def test_a_cancel_ends_sparks_tasks_and_publishes_nothing(place: SparkPlace) -> 
 def test_a_driver_that_is_killed_takes_spark_along_and_the_stream_goes_on_from_its_checkpoint(
     place: SparkPlace,
 ) -> None:
-    flow, data = place.counting("third", 30_000, pause=0.02)
+    flow, data = place.counting("third", 10_000, pause=0.02)
     job_id = submitted(place, flow, "--stream")
     ledger = place.flows / CHECKPOINTS / job_id / "commits"
     until(lambda: ledger.is_dir() and list(ledger.glob("*.json")), within=PATIENCE, what="a batch")
@@ -154,7 +154,7 @@ def test_a_driver_that_is_killed_takes_spark_along_and_the_stream_goes_on_from_i
     until(lambda: are_gone(everything), within=5, what=f"the end of {everything}")
     signs = len((data / "alive").read_text())
     place.client.job_handle(job_id).result(PATIENCE)
-    assert is_complete(sums_in(data), 30_000)
-    assert len((data / "alive").read_text()) < signs + 300  # as many as from the beginning on
+    assert is_complete(sums_in(data), 10_000)
+    assert len((data / "alive").read_text()) < signs + 100  # as many as from the beginning on
     assert place.job(job_id).losses == 1
     assert not list((place.flows / CHECKPOINTS).glob("*"))

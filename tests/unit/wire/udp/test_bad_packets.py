@@ -154,7 +154,10 @@ RIGHT = {  # those of the above that a field happens to allow
     "timeout": [1.5],
     "waited": [1.5],
     "ran": [1.5],
+    "scheduled": [1.5],
     "task_id": ["\0"],
+    "is_final": [True],
+    "wait": [1.5],
 }
 
 

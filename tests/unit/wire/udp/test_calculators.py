@@ -184,7 +184,7 @@ def test_one_that_refuses_a_task_does_not_have_it() -> None:
     it.offered(K1, JOB, 5)
     beat(it, ready=False, now=1.0)
 
-    assert it.unconfirmed(K1, JOB, is_refused=True) == [NotTaken(K1, JOB), Left(K1)]
+    assert it.unconfirmed(K1, JOB, is_refused=True) == [NotTaken(K1, JOB, True), Left(K1)]
 
 
 def test_one_whose_completion_is_being_stored_says_busy_because_of_that() -> None:

@@ -122,7 +122,8 @@ def test_a_result_of_none_is_a_result() -> None:
 
 @pytest.mark.parametrize("kind", ErrorKind)
 def test_a_failure_is_read_by_a_dispatcher_as_it_was(kind: ErrorKind) -> None:
-    report = Report("j", 3, error=Failure(kind, "boom", "Traceback"))
+    wait = 60.0 if kind is ErrorKind.SNOOZED else None
+    report = Report("j", 3, error=Failure(kind, "boom", "Traceback", is_final=True, wait=wait))
 
     document = msgspec.json.decode(result_document(report, "w"))
 

@@ -78,3 +78,17 @@ def test_it_is_over_after_several_failures_in_a_row_and_only_if_none_is_alive() 
 
     starts.came_alive(1)
     assert not starts.is_hopeless(alive=0)
+
+
+def test_setups_that_fail_make_the_next_child_wait_and_never_end_it() -> None:
+    starts = ChildStarts(3, at_once=2)
+    starts.came_alive(3)
+    for at in range(3 * MAX_FAILURES):
+        starts.setup_failed(now=float(at))
+
+    assert starts.offered(1) == 1
+    assert not starts.is_hopeless(alive=0)
+    assert not starts.may_start(alive=0, starting=0, now=3 * MAX_FAILURES - 1 + MAX_DELAY - 0.1)
+    assert starts.may_start(alive=0, starting=0, now=3 * MAX_FAILURES + MAX_DELAY)
+    starts.came_alive(1)
+    assert starts.offered(2) == 3

@@ -20,6 +20,7 @@ import sysconfig
 import tempfile
 import zipfile
 from collections.abc import Iterable, Sequence
+from functools import cache
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
@@ -216,16 +217,28 @@ def _is_importable(kind: type) -> bool:
 
 
 def _users_modules(names: Iterable[str]) -> list[ModuleType]:
-    """Return the user's modules that these use, and the packages that they are in."""
+    """Return the user's modules that these use, and the packages that they are in.
+
+    A package without a file, which is only there for what is in it, has as values all that anybody
+    imported from it. They go along if somebody has the package itself, as `import a.b` gives it.
+    """
     found: dict[str, ModuleType] = {}
-    waiting = list(names)
-    while waiting:
-        name = waiting.pop()
+    done: set[str] = set()
+    used, parents = list(names), list[str]()
+    while used or parents:
+        is_parent = not used
+        name = (used or parents).pop()
         module = sys.modules.get(name)
-        if module is None or name in found or not (_is_script(module) or _is_users(module)):
+        if module is None or name in done or (is_parent and name in found):
+            continue
+        if not (_is_script(module) or _is_users(module)):
+            done.add(name)
             continue
         found[name] = module
-        waiting += [name.rpartition(".")[0], *_names_in(module)]
+        parents.append(name.rpartition(".")[0])
+        if not is_parent or getattr(module, "__file__", None) is not None:
+            done.add(name)
+            used += _names_in(module)
     return [module for module in found.values() if not _is_script(module)]
 
 
@@ -249,11 +262,21 @@ def _is_users(module: ModuleType) -> bool:
     file = getattr(module, "__file__", None)
     if file is None:
         return hasattr(module, "__path__")
-    path, paths = Path(file), sysconfig.get_paths()
-    libraries = {paths[each] for each in ("stdlib", "platstdlib", "purelib", "platlib")}
-    is_library = any(map(path.is_relative_to, libraries)) or not _PACKAGES.isdisjoint(path.parts)
+    return _is_users_file(file)
+
+
+@cache
+def _is_users_file(file: str) -> bool:
+    path = Path(file)
+    is_library = any(map(path.is_relative_to, _libraries())) or not _PACKAGES.isdisjoint(path.parts)
     is_zipped = any(folder.is_file() for folder in path.parents)
     return path.suffix == ".py" and not is_zipped and not is_library
+
+
+@cache
+def _libraries() -> set[str]:
+    paths = sysconfig.get_paths()
+    return {paths[each] for each in ("stdlib", "platstdlib", "purelib", "platlib")}
 
 
 def _text_of(module: ModuleType) -> ModuleText:
