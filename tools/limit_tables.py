@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from shunter.client import session
+from shunter.dispatch import limit_changes
 from shunter.dispatch.rules import UNSENT_BYTES
 from shunter.gateway.zmq import frontend, large_messages, questions
-from shunter.model import limits
+from shunter.model import job_limits, limits
 from shunter.model.document import DOCUMENT_BYTES
 from shunter.model.identity import NAME_RULE
 from shunter.model.queueing import PRIORITY_LIMIT
@@ -51,20 +52,30 @@ def limit_rows() -> Iterator[tuple[str, str]]:
     yield "`delay`", f"0 to {years}"
     yield "`not_before`", f"0 to {limits.MAX_MOMENT:,.0f} seconds since 1970"
     yield "`unique_key`, `workflow`, `run`", f"1 to {limits.MAX_KEY_LENGTH} characters"
+    yield (
+        "`keys`",
+        f"{job_limits.MAX_KEYS}; names of {job_limits.KEY_NAME_RULE}; values of 1 to "
+        f"{job_limits.MAX_VALUE_LENGTH} printable characters",
+    )
+    yield (
+        "`limits` of a handler",
+        f"`at_once`, `total` 1 to {job_limits.MAX_PLACES:,}; `count` 1 to {job_limits.MAX_RATE:,} "
+        f"in {job_limits.MIN_PER_SECONDS:g} to {job_limits.MAX_PER_SECONDS:,.0f} seconds",
+    )
     yield "`max_jobs` of a worker", f"1 to {MAX_SLOTS:,}"
     yield (
         "ids in a FETCH or LIST, `limit`",
         f"{questions.MAX_LISTED}; ids beyond are not looked at",
     )
     yield (
-        "questions (FETCH, LIST, WORKERS, STATUS) that wait",
+        "questions (FETCH, LIST, WORKERS, STATUS, LIMITS) that wait",
         f"{questions.BOUNDS.peer_count} and {_size(questions.BOUNDS.peer_bytes)} of one client, "
         f"{questions.BOUNDS.count:,} and {_size(questions.BOUNDS.bytes)} together; then BUSY",
     )
     yield (
-        "an answer to WORKERS or STATUS",
+        "an answer to WORKERS, STATUS or LIMITS",
         f"{_size(questions.LIST_BYTES)} of workers, the first by id; {questions.MAX_COUNTS:,} "
-        "counts",
+        f"counts; {limit_changes.MOST_LANES:,} lanes, those with the most jobs",
     )
     yield (
         "workers that one dispatcher lets in",

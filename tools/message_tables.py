@@ -16,6 +16,8 @@ import msgspec
 from msgspec import NODEFAULT, Struct
 
 from shunter.model.job import Callback, Failure
+from shunter.model.job_limits import JobLimits, Limit, Rate
+from shunter.model.limits_record import LaneCount, LimitsChange, TypeLimits
 from shunter.model.report import Advance, Held, Report
 from shunter.model.retry import Retry
 from shunter.model.schedule import ScheduleDraft, ScheduleTerms
@@ -54,6 +56,8 @@ CLIENT_MESSAGES: tuple[tuple[Kind, type[Struct], Kind, type[Struct]], ...] = (
     (Kind.STATUS, messages.Asked, Kind.STATUS, messages.Standing),
     (Kind.SCHEDULES, messages.SchedulesAsked, Kind.SCHEDULES, messages.SchedulesListed),
     (Kind.SCHEDULE, messages.ScheduleOrder, Kind.SCHEDULES, messages.SchedulesListed),
+    (Kind.LIMITS, messages.Asked, Kind.LIMITS, messages.LimitsShown),
+    (Kind.SET_LIMITS, messages.SetLimits, Kind.SET_LIMITS, messages.LimitsShown),
 )
 UNASKED_ANSWERS: tuple[tuple[Kind, type[Struct]], ...] = (
     (Kind.RESULTS, messages.Outcomes),
@@ -78,6 +82,12 @@ MAPS = (
     ScheduleDraft,
     Cron,
     Every,
+    JobLimits,
+    Limit,
+    Rate,
+    LimitsChange,
+    TypeLimits,
+    LaneCount,
 )
 
 

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from shunter.flow.flow import Flow
     from shunter.flow.graph.instructions import Instruction
     from shunter.model.job import Job, Status
+    from shunter.model.job_limits import Limit, Rate
     from shunter.model.retry import Retry
     from shunter.model.schedule import Schedule
     from shunter.model.timing import Cron, Every
@@ -74,7 +75,9 @@ __all__ = [
     "JobFunction",
     "JobNotFound",
     "JobRefused",
+    "Limit",
     "NotPlaced",
+    "Rate",
     "ResultTimeout",
     "Retry",
     "Schedule",
@@ -126,6 +129,7 @@ _HOMES = {
     "shunter.flow.flow": ("Flow",),
     "shunter.flow.graph.instructions": ("Instruction",),
     "shunter.model.job": ("Job", "Status"),
+    "shunter.model.job_limits": ("Limit", "Rate"),
     "shunter.model.retry": ("Retry",),
     "shunter.model.schedule": ("Schedule",),
     "shunter.model.timing": ("Cron", "Every"),

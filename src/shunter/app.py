@@ -28,6 +28,7 @@ from shunter.handler.final_failure import FinalFailureHook
 from shunter.handler.injection import source_line
 from shunter.handler.setups import Setup
 from shunter.model.identity import NAME_RULE, is_name
+from shunter.model.job_limits import JobLimits, Limit, Rate, limit_faults
 from shunter.model.limits import concurrency_fault, option_faults
 from shunter.model.retry import Retry
 from shunter.model.schedule import (
@@ -45,6 +46,8 @@ __all__ = [
     "App",
     "Context",
     "JobFunction",
+    "Limit",
+    "Rate",
     "Retry",
     "Terminated",
     "load_app",
@@ -143,6 +146,9 @@ class App:
         overlap: str = Overlap.SKIP,
         catch_up: float = DEFAULT_CATCH_UP_SECONDS,
         jitter: float = 0.0,
+        limit: Limit | None = None,
+        rate: Rate | None = None,
+        fair: str = "",
     ) -> Callable[[Callable[P, R]], JobFunction[P, R]]: ...
 
     def job(
@@ -161,6 +167,9 @@ class App:
         overlap: str = Overlap.SKIP,
         catch_up: float = DEFAULT_CATCH_UP_SECONDS,
         jitter: float = 0.0,
+        limit: Limit | None = None,
+        rate: Rate | None = None,
+        fair: str = "",
     ) -> Any:
         """Declare a handler, as `@app.job` or `@app.job(...)`.
 
@@ -170,6 +179,8 @@ class App:
         `async def` shares the process's event loop, a plain function has a thread of its own. With
         a `schedule`, Cron(...) or Every(...), jobs without arguments are made by themselves, and
         `overlap`, `catch_up` and `jitter` say how; the schedule has the handler's name.
+        `limit` says how many of these jobs run at once and `rate` how many start in a while, on
+        all workers together; `fair` is the key by whose values waiting jobs take turns.
         """
 
         def declare(function: Callable[..., Any]) -> JobFunction[..., Any]:
@@ -182,6 +193,7 @@ class App:
                     f"retry=Retry(limit=...)"
                 )
             policy = retry if retries is None else replace(retry or Retry(), limit=retries)
+            limits = _declared_limits(limit, rate, fair, where=_where(function, type_name))
             handler = Handler(
                 type_name,
                 priority=priority,
@@ -189,6 +201,7 @@ class App:
                 retry=None if policy is None else policy.without_classes,
                 effects=effects,
                 concurrency=concurrency,
+                limits=limits,
             )
             _check_options(handler, policy, function)
             how = {"overlap": overlap, "catch_up": catch_up, "jitter": jitter}
@@ -356,6 +369,32 @@ def _checked_terms(
 def _named(job_type: str, function: Callable[..., Any]) -> str:
     """Name a handler and its line."""
     return f"handler {job_type!r}{_place_of(function)}"
+
+
+def _declared_limits(
+    limit: Limit | None, rate: Rate | None, fair: str, *, where: str
+) -> JobLimits | None:
+    """Return what a handler declares, or raise an AppError that says where it does."""
+    for field, found, wanted in (
+        ("limit", limit, Limit),
+        ("rate", rate, Rate),
+        ("fair", fair, str),
+    ):
+        if found is not None and not isinstance(found, wanted):
+            example = {"limit": "Limit(5)", "rate": "Rate(60, per=60)", "fair": '"tenant"'}[field]
+            raise AppError(f"{where}: {field}: found {found!r}; pass such as {example}")
+    if limit is None and rate is None and not fair:
+        return None
+    limits = JobLimits(limit=limit, rate=rate, fair=fair)
+    for field, reason in limit_faults(limits):
+        raise AppError(f"{where}: {field}: {reason}")
+    return limits
+
+
+def _where(function: Callable[..., Any], type_name: str) -> str:
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    line = f" ({code.co_filename}:{code.co_firstlineno})" if code is not None else ""
+    return f"handler {type_name!r}{line}"
 
 
 def load_app(spec: str) -> App:

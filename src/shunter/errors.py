@@ -11,6 +11,7 @@
     ├── ProtocolError            a peer sent what the protocol forbids   (the peer's fault)
     ├── Forbidden                a key may not do what was asked with it
     ├── KeyRefused               a key can't be made or revoked          (the user's fault)
+    ├── LimitsRefused            a type's limits can't be changed so     (the user's fault)
     ├── PauseRefused             this can't be held back, or let go on   (the user's fault)
     ├── ScheduleError            about one schedule
     │   ├── ScheduleRefused      it can't be so                          (the user's fault)
@@ -129,6 +130,14 @@ class KeyRefused(ShunterError):
     def __init__(self, name: str, fact: str, remedy: str) -> None:
         super().__init__(f"key {name!r}: {fact}; {remedy}")
         self.name, self.fact, self.remedy = name, fact, remedy
+
+
+class LimitsRefused(ShunterError):
+    """The limits of a type of jobs can't be changed so; nothing was."""
+
+    def __init__(self, job_type: str, field: str, reason: str) -> None:
+        super().__init__(f"limits of {job_type}: {field}: {reason}")
+        self.job_type, self.field, self.reason = job_type, field, reason
 
 
 class PauseRefused(ShunterError):

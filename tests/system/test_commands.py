@@ -61,6 +61,44 @@ def test_submit_and_wait_in_json(shared_yard: Yard, station: Station) -> None:
     assert shown["result"] == {"a": [1, "two", None]}
 
 
+def test_limits_are_shown_and_changed_while_jobs_run(
+    shared_yard: Yard, station: Station, client: Client
+) -> None:
+    changed = printed(
+        shared_yard, "limits", "set", "echo", "--limit", "1", "--by", "tenant", station=station
+    )
+    assert changed[0]["limits"] == {"limit": {"at_once": 1, "by": "tenant"}}
+
+    words = ("submit", "echo", "hello", "--key", "tenant=acme", "--wait")
+    assert printed(shared_yard, *words, station=station)["result"] == "hello"
+    [job] = client.jobs(type="echo", limit=1)
+    assert job.keys == {"tenant": "acme"}
+    assert "tenant=acme" in shared_yard.shunter("job", job.id, station=station).stdout
+    assert "1 at once by tenant" in shared_yard.shunter("limits", station=station).stdout
+
+    back = printed(shared_yard, "limits", "set", "echo", "--default", station=station)
+    assert (back[0]["limits"], back[0]["is_changed"]) == ({}, False)
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("limits", "set", "echo", "--limit", "-1"), "limit.at_once: found -1; send 1 to"),
+        (("limits", "set", "echo"), "say what to change"),
+        (("limits", "set", "no way", "--limit", "1"), "type: found 'no way'; send 1 to 128"),
+        (("submit", "echo", "1", "--key", "tenant"), "write NAME=VALUE"),
+        (("submit", "echo", "1", "--key", "a b=c"), "found the name 'a b'"),
+    ],
+)
+def test_bad_limits_and_keys_are_refused_with_field_and_remedy(
+    shared_yard: Yard, station: Station, words: tuple[str, ...], told: str
+) -> None:
+    done = shared_yard.shunter(*words, station=station)
+
+    assert done.returncode == 2
+    assert told in done.stderr
+
+
 def test_a_long_text_result_is_printed_as_it_is(shared_yard: Yard, station: Station) -> None:
     text = "[bold]" + "words and more words " * 50 + "[/bold]"
 

@@ -10,6 +10,7 @@ import pytest
 
 from shunter.app import App, Context, JobFunction, payload_of
 from shunter.errors import AppError
+from shunter.model.job_limits import JobLimits, Limit, Rate
 from shunter.model.queueing import PRIORITY_LIMIT
 from shunter.model.retry import Retry
 from shunter.model.worker import Handler
@@ -46,6 +47,40 @@ def test_the_decorators_options_become_the_handlers() -> None:
     def resize() -> None: ...
 
     assert resize.handler == Handler("images.resize", priority=7, timeout=2.5, retry=Retry(limit=3))
+
+
+def test_limits_are_declared_with_the_handler() -> None:
+    app = App()
+
+    @app.job(limit=Limit(5, by="tenant", total=40), rate=Rate(60, per=60), fair="tenant")
+    def convert() -> None: ...
+
+    assert convert.handler.limits == JobLimits(
+        limit=Limit(5, by="tenant", total=40), rate=Rate(60, per=60), fair="tenant"
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"limit": Limit(0)}, "limit.at_once: found 0; send 1 to"),
+        ({"limit": 5}, "limit: found 5; pass such as Limit(5)"),
+        ({"rate": 5}, "rate: found 5; pass such as Rate("),
+        ({"fair": 5}, "fair: found 5; pass such as"),
+        ({"limit": Limit(5, by="tenant"), "fair": "user"}, "let all go by one key"),
+    ],
+)
+def test_limits_that_can_not_be_are_refused_by_handler_and_line(
+    options: dict[str, Any], words: str
+) -> None:
+    def convert() -> None: ...
+
+    with pytest.raises(AppError) as refused:
+        App().job(**options)(convert)
+
+    line = convert.__code__.co_firstlineno
+    assert f"handler 'convert' ({__file__}:{line}): " in str(refused.value)
+    assert words in str(refused.value)
 
 
 def test_retries_is_the_limit_of_a_retry_policy() -> None:

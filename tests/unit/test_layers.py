@@ -113,9 +113,9 @@ IMPURE = IO | {
 }  # fmt: skip
 
 PURE_DISPATCH = (
-    "alarm_clock", "arrivals", "callback_places", "callbacks", "effects", "intake", "membership",
-    "placement", "plan", "planner", "roster", "rules", "settlement", "sharing", "state",
-    "timetable", "turn", "verdict", "view",
+    "alarm_clock", "arrivals", "callback_places", "callbacks", "effects", "intake", "limit_book",
+    "membership", "placement", "plan", "planner", "roster", "rules", "settlement", "sharing",
+    "state", "timetable", "turn", "verdict", "view",
 )  # fmt: skip
 
 FORBIDDEN = {

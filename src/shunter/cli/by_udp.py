@@ -34,6 +34,7 @@ NOT_OVER_UDP = {
     "unique": "--unique-key",
     "effects": "--at-most-once",
     "callback": "--callback",
+    "keys": "--key",
 }
 """What the dialogue has no word for, by the names of options and flags."""
 

@@ -203,6 +203,8 @@ def _story(job: Job) -> Table:
         rows.append(("rerun of", job.rerun_of))
     if job.unique_key:
         rows.append(("unique key", job.unique_key))
+    if job.keys:
+        rows.append(("keys", ", ".join(f"{name}={job.keys[name]}" for name in sorted(job.keys))))
     if job.namespace:
         rows.append(("namespace", job.namespace))
     if job.dispatcher:

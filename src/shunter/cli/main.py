@@ -22,7 +22,7 @@ import typer
 from rich.text import Text
 
 from shunter import __version__
-from shunter.cli import flows, keys, operations, schedules
+from shunter.cli import flows, keys, limits, operations, schedules
 from shunter.cli.options import (
     AppOption,
     CodecAppOption,
@@ -40,6 +40,7 @@ from shunter.errors import (
     FlowError,
     JobRefused,
     KeyRefused,
+    LimitsRefused,
     PauseRefused,
     ResultTimeout,
     ScheduleRefused,
@@ -103,6 +104,7 @@ EXIT_CODES: list[tuple[type[ShunterError], int]] = [
     (FlowError, 2),
     (JobRefused, 2),
     (KeyRefused, 2),
+    (LimitsRefused, 2),
     (PauseRefused, 2),
     (ScheduleRefused, 2),
     (ShunterError, 1),
@@ -234,6 +236,10 @@ def submit(
     callback: Annotated[
         str | None, typer.Option(metavar="URL", help="Have it called when the job has ended.")
     ] = None,
+    keys: Annotated[
+        list[str] | None,
+        typer.Option("--key", metavar="NAME=VALUE", help="Whose job it is, for limits."),
+    ] = None,
     via: Annotated[
         Protocol, typer.Option(help="How to get there; over udp, --dispatcher is HOST:PORT.")
     ] = Protocol.ZMQ,
@@ -266,6 +272,7 @@ def submit(
         unique=(unique_within, unique_during, unique_then),
         effects="at_most_once" if at_most_once else None,
         callback=callback,
+        keys=submitting.keys_from(keys),
     )
     must_wait = wait or wait_timeout is not None
     codec = codec_of(app_spec)
@@ -384,6 +391,7 @@ def workers(
 app.add_typer(flows.app)
 app.add_typer(schedules.app)
 app.add_typer(keys.app)
+app.add_typer(limits.app)
 app.command()(keys.audit)
 app.command()(flows.engine)
 

@@ -55,6 +55,19 @@ def _value(word: str) -> Any:
         return word
 
 
+def keys_from(words: list[str] | None) -> dict[str, str] | None:
+    """Read what was said by --key, or raise an AppError."""
+    keys: dict[str, str] = {}
+    for word in words or ():
+        name, equals, value = word.partition("=")
+        if not equals:
+            raise AppError(f"--key {word!r} has no value; write NAME=VALUE, as in tenant=acme")
+        if name in keys:
+            raise AppError(f"--key {name!r} is given twice; give each key once")
+        keys[name] = value
+    return keys or None
+
+
 def options_from(
     *,
     retries: int | None,

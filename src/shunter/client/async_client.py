@@ -14,7 +14,7 @@ from functools import partial
 from os import PathLike
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, ValidationError, convert
 from msgspec.structs import asdict, force_setattr, replace
 
 from shunter.app import JobFunction, payload_of
@@ -37,6 +37,7 @@ from shunter.errors import (
     AppError,
     JobNotFound,
     JobRefused,
+    LimitsRefused,
     PauseRefused,
     ResultTimeout,
     UniqueKeyTaken,
@@ -45,7 +46,9 @@ from shunter.key_file import read_caller_key
 from shunter.model.document import NIL
 from shunter.model.identity import timed_id
 from shunter.model.job import Callback, Job
+from shunter.model.job_limits import key_faults
 from shunter.model.limits import MAX_SECONDS, unique_faults
+from shunter.model.limits_record import LimitsChange, TypeLimits
 from shunter.model.pause import Pause, PauseTarget
 from shunter.model.resubmission import resubmission
 from shunter.model.retry import Retry
@@ -64,8 +67,10 @@ from shunter.wire.messages import (
     JobsAsked,
     JobsListed,
     Kind,
+    LimitsShown,
     PauseOrder,
     PausesListed,
+    SetLimits,
     Standing,
     Submit,
     WorkersListed,
@@ -85,7 +90,8 @@ class JobOptions(Struct, frozen=True, kw_only=True):
     """What a submission may say beside type and arguments. None leaves it to the handler.
 
     `callback` may be given as the URL alone. A job with `expires_in` fails if no worker has
-    taken it so many seconds after it could have started; anew after each retry or loss.
+    taken it so many seconds after it could have started; anew after each retry or loss. `keys`
+    say whose the job is, for limits.
     """
 
     priority: int | None = None
@@ -102,8 +108,11 @@ class JobOptions(Struct, frozen=True, kw_only=True):
     effects: str | None = None
     expires_in: float | None = None
     unique: Unique | None = None
+    keys: dict[str, str] | None = None
 
     def __post_init__(self) -> None:
+        for field, reason in () if self.keys is None else key_faults(self.keys):
+            raise JobRefused("(new)", field, reason)
         if isinstance(self.callback, str):
             force_setattr(self, "callback", Callback(self.callback))
         for field, fault in option_type_faults(self):
@@ -497,6 +506,37 @@ class AsyncClient:
         answer = await self._session.ask(Kind.STATUS, Asked)
         assert isinstance(answer, Standing)
         return answer
+
+    async def limits(self) -> list[TypeLimits]:
+        """Return the limits of all types that have any, and who holds how many places."""
+        answer = await self._session.ask(Kind.LIMITS, Asked)
+        assert isinstance(answer, LimitsShown)
+        return list(answer.types)
+
+    async def set_limits(self, job: JobType, /, **change: Any) -> TypeLimits:
+        """Change a type's limits while it runs: limit, by, total, rate, per, fair; or is_default.
+
+        What is left out stays as it is, and 0 takes a limit away; `is_default=True` goes back to
+        what the app declares.
+        """
+        job_type = job.name if isinstance(job, JobFunction) else job
+        wanted = _change_of(job_type, change)
+        answer = await self._session.ask(Kind.SET_LIMITS, lambda n: SetLimits(n, job_type, wanted))
+        assert isinstance(answer, LimitsShown)
+        if answer.reason:
+            raise LimitsRefused(job_type, answer.field, answer.reason)
+        return answer.types[0]
+
+
+def _change_of(job_type: str, change: dict[str, Any]) -> LimitsChange:
+    """Read what is to be changed, or raise LimitsRefused."""
+    known = LimitsChange.__struct_fields__
+    for name in change.keys() - set(known):
+        raise LimitsRefused(job_type, str(name), f"unknown; send any of {', '.join(known)}")
+    try:
+        return convert(change, LimitsChange)
+    except ValidationError as error:
+        raise LimitsRefused(job_type, "change", f"{error}; send numbers, names as text") from None
 
 
 def _type_of(job: JobType) -> str:

@@ -37,6 +37,7 @@ from shunter.wire.messages import (
     Fetched,
     JobsListed,
     Kind,
+    LimitsShown,
     Message,
     Outcome,
     Outcomes,
@@ -50,7 +51,16 @@ from shunter.wire.messages import (
 )
 from shunter.wire.parts import WHOLE_BYTES, ByteBudget
 
-Answer = Accepted | Fetched | JobsListed | WorkersListed | Standing | PausesListed | SchedulesListed
+Answer = (
+    Accepted
+    | Fetched
+    | JobsListed
+    | WorkersListed
+    | Standing
+    | PausesListed
+    | SchedulesListed
+    | LimitsShown
+)
 
 _ANSWERS: dict[Kind, type[Answer]] = {
     Kind.ACCEPTED: Accepted,
@@ -60,6 +70,8 @@ _ANSWERS: dict[Kind, type[Answer]] = {
     Kind.STATUS: Standing,
     Kind.PAUSES: PausesListed,
     Kind.SCHEDULES: SchedulesListed,
+    Kind.LIMITS: LimitsShown,
+    Kind.SET_LIMITS: LimitsShown,
 }
 
 

@@ -23,6 +23,7 @@ from shunter.client.handle import AsyncJob, value_of
 from shunter.client.schedules import AsyncSchedules, Schedules
 from shunter.codec import Codec
 from shunter.model.job import Job, Status
+from shunter.model.limits_record import TypeLimits
 from shunter.model.pause import Pause
 from shunter.model.submission import Receipt
 from shunter.model.worker import Worker
@@ -235,6 +236,14 @@ class Client:
     def standing(self) -> Standing:
         """Return counts of jobs by type and status, and what the dispatcher has counted."""
         return self._do(self._async.standing())
+
+    def limits(self) -> list[TypeLimits]:
+        """Return the limits of all types that have any, and who holds how many places."""
+        return self._do(self._async.limits())
+
+    def set_limits(self, job: JobType, /, **change: Any) -> TypeLimits:
+        """Change a type's limits while it runs, as the asynchronous client does."""
+        return self._do(self._async.set_limits(job, **change))
 
     def _submitting(self) -> AsyncClient:
         """Return the client that submits; spans belong to the caller's thread, not to its own."""

@@ -9,6 +9,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from shunter.model.job import Callback, Failure, Job, ReplyTo
+from shunter.model.limits_record import LimitsRecord
 from shunter.model.pause import Pauses
 from shunter.model.presence import Company
 from shunter.model.report import Advance, Held, Report
@@ -248,6 +249,8 @@ class Arrivals:
         self.due_callbacks: list[Job] = []
         self.clogged: dict[str, bool] = {}
         self.is_queue_changed = False
+        self.limits: dict[str, LimitsRecord] = {}
+        self.tokens_due: set[str] = set()
         self.company: Company | None = None
         self.pauses: Pauses | None = None
 

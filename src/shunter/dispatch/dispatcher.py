@@ -9,7 +9,7 @@ Knows no sockets and no clock: gateways, time and randomness are given to it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from msgspec.structs import replace
@@ -59,6 +59,7 @@ from shunter.dispatch.turn import Reads, reads, settle, turn
 from shunter.dispatch.view import DispatcherView
 from shunter.errors import JobError, StoreError
 from shunter.model.job import Job
+from shunter.model.limits_record import LimitsRecord
 from shunter.model.pause import Pauses
 from shunter.model.presence import Company
 from shunter.model.report import Advance, Held, Report
@@ -323,6 +324,17 @@ class Dispatcher:
         """Look into the store's queue again: others may have put jobs there."""
         self._inbox.is_queue_changed = True
         self._wake.set()
+
+    def learn_limits(self, records: Mapping[str, LimitsRecord]) -> None:
+        """Say what the store has on the limits of types."""
+        self._inbox.limits |= records
+        self._wake.set()
+
+    def look_for_tokens(self) -> None:
+        """Look into the queues again whose jobs wait for a token that has come."""
+        if due := self.state.limits.due(now=self.now()):
+            self._inbox.tokens_due |= due
+            self._wake.set()
 
     @property
     def is_full(self) -> bool:

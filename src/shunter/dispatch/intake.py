@@ -15,6 +15,7 @@ from shunter.model.allowed_hosts import AllowedHosts, allowed_hosts
 from shunter.model.document import DOCUMENT_BYTES, is_document
 from shunter.model.identity import NAME_RULE, is_name
 from shunter.model.job import Callback, Effects, Execution, Job
+from shunter.model.job_limits import key_faults
 from shunter.model.limits import (
     MAX_KEY_LENGTH,
     MAX_SECONDS,
@@ -98,6 +99,7 @@ def admit(
         effects=None if effects is None else Effects(effects),
         reply_to=submitter.reply_to if submission.reply else None,
         scheduled=submission.scheduled,
+        keys=submission.keys or {},
     )
 
 
@@ -141,6 +143,8 @@ def _faults(submission: Submission, rules: IntakeRules) -> Iterator[tuple[str, s
         yield "callback.url", fault
     if submission.unique is not None:
         yield from _unique_faults(submission, submission.unique)
+    if submission.keys:
+        yield from key_faults(submission.keys)
     for field in ("unique_key", "workflow", "run"):
         text = getattr(submission, field)
         if text is not None and not 1 <= len(text) <= MAX_KEY_LENGTH:

@@ -63,6 +63,7 @@ class Membership:
         state.roster.enlist(worker.id, worker.handlers, arrival.window)
         state.heed_drain(worker)
         state.waiting |= {handler.type for handler in worker.handlers}
+        state.limits.declare(worker)
         plan.workers.append(worker)
         if arrival.beat is not None:
             plan.pongs.append((arrival.link, worker.id, arrival.beat))

@@ -8,13 +8,14 @@ dispatchers that take the same place one is refused by the store, and looks for 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from msgspec.structs import replace
 
 from shunter.dispatch.arrivals import StoredJobs, Submitted, Submitter
 from shunter.dispatch.intake import admit
 from shunter.dispatch.plan import Change, Insertion, Plan
+from shunter.dispatch.roster import Opening, Types
 from shunter.dispatch.state import DispatcherState
 from shunter.errors import JobRefused
 from shunter.model import lifecycle
@@ -103,6 +104,11 @@ class Placement:
             known_types=roster.types() if self._rules.intake.refuse_unknown_types else set(),
             now=now,
         )
+        limits = self._state.limits.of(job.type)
+        if limits is not None:
+            job = replace(job, lane=limits.lane(job.keys))
+            if job.wait_until is None:
+                self._state.waiting.add(job.type)
         if job.wait_until is not None or job.type in self._state.waiting:
             return job
         is_later = self._rules.cooldown or self._state.clogged
@@ -119,24 +125,50 @@ class Placement:
     def claims(self, now: float) -> Iterable[Claim]:
         """Ask for waiting jobs, to be started at once unless something lies between."""
         expiry = lifecycle.claim_expiry(now, self._rules.cooldown)
-        wanted = list(self._state.wanted())
-        for opening, types in wanted:
-            limit = min(opening.free, self._rules.claim_limit)
+        wanted = [
+            (opening, types, limit)
+            for opening, all_types in self._state.wanted()
+            for types, limit in self._shares(opening, all_types)
+        ]
+        for opening, types, limit in wanted:
             slots: tuple[WorkerSlot, ...] = ()
             if not self._rules.cooldown and not opening.is_shared:
                 seats = self._state.roster.reserve(opening.types, limit)
                 slot_on = {worker_id: self._slot(worker_id) for worker_id in set(seats)}
                 slots = tuple(slot_on[worker_id] for worker_id in seats)
                 limit = len(slots)
+            limits = self._state.limits.of(types[0])
             yield Claim(
                 dispatcher_id=self._id,
-                types=self._state.by_turn(types),
+                types=types,
                 limit=limit,
                 now=now,
                 expiry=expiry,
                 slots=slots,
                 most_bytes=CLAIM_BYTES // len(wanted),
+                limits=limits,
+                after=None if limits is None else self._state.limits.after(types[0]),
             )
+
+    def _shares(self, opening: Opening, types: Types) -> Iterator[tuple[tuple[str, ...], int]]:
+        """Divide the room of an opening: a claim for each limited type, and one for all others.
+
+        Where there is not enough for all of them, it is theirs whose turn it is.
+        """
+        in_turn = self._state.by_turn(types)
+        limited = [kind for kind in in_turn if self._state.limits.of(kind) is not None]
+        if not limited:
+            yield in_turn, min(opening.free, self._rules.claim_limit)
+            return
+        plain = tuple(kind for kind in in_turn if kind not in limited)
+        groups = [(kind,) if kind in limited else plain for kind in in_turn]
+        left, shares = opening.free, list(dict.fromkeys(groups))
+        for at, group in enumerate(shares):
+            share = min(-(-left // (len(shares) - at)), self._rules.claim_limit)
+            if share == 0:
+                return
+            yield group, share
+            left -= share
 
     def _slot(self, worker_id: str, job_id: str | None = None) -> WorkerSlot:
         member = self._state.members[worker_id]

@@ -49,6 +49,11 @@ class Planner:
             self._state.heed(arrivals.pauses)
         if arrivals.is_queue_changed:
             self._state.waiting |= self._state.roster.types()
+        if arrivals.limits:
+            self._state.waiting |= self._state.limits.learn(arrivals.limits)
+        if arrivals.tokens_due:
+            self._state.limits.had_due(arrivals.tokens_due)
+            self._state.waiting |= arrivals.tokens_due
         for gateway, is_clogged in arrivals.clogged.items():
             (self._state.clogged.add if is_clogged else self._state.clogged.discard)(gateway)
         if arrivals.company is not None:
@@ -280,6 +285,8 @@ class Planner:
                 return
         else:
             self._state.forget(job.id)
+            if job.lane is not None:
+                self._state.waiting.add(job.type)  # it may have left its places
         plan.cancels[worker_id].append(held)
 
     # ---- shared

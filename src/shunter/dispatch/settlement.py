@@ -79,7 +79,7 @@ class Settlement:
         for insertion in plan.insertions:
             self._inserted(insertion, [next(answers) for _ in insertion.jobs])
         for claim, jobs in zip(plan.claims, committed.claimed, strict=True):
-            self._claimed(claim, jobs)
+            self._claimed(claim, jobs, committed)
         for delivery, was_written in zip(plan.deliveries, committed.delivered, strict=True):
             if (effect := state.callbacks.settle(delivery, was_written)) is not None:
                 self._callbacks.append(effect)
@@ -114,6 +114,8 @@ class Settlement:
             state.adopt(job, now=self._now)
             return
         state.end(job.id)
+        if job.lane is not None:
+            state.waiting.add(job.type)  # it has left its places
         if job.status is Status.QUEUED and job.wait_until is None:
             state.waiting.add(job.type)
         elif job.status.is_final:
@@ -162,10 +164,14 @@ class Settlement:
         receipts = self._plan.outcome_of(insertion, stored_now)
         self._answers.append(AnswerSubmission(insertion.answer, receipts))
 
-    def _claimed(self, claim: Claim, jobs: Sequence[Job]) -> None:
+    def _claimed(self, claim: Claim, jobs: Sequence[Job], committed: Committed) -> None:
         state = self._state
         state.counters["jobs_claimed"] += len(jobs)
         state.roster.release(slot.worker_id for slot in claim.slots)
+        is_more = False
+        if claim.limits is not None and (look := committed.looks.get(claim.types[0])):
+            state.limits.saw(claim.types[0], look)
+            is_more = look.is_more
         for job in jobs:
             state.had_turn(job.type)
             if claim.slots:
@@ -174,7 +180,7 @@ class Settlement:
                 state.claimed[job.id] = job
         if len(jobs) < claim.limit:
             size = sum(len(job.payload or b"") for job in jobs)
-            if size < claim.most_bytes:
+            if size < claim.most_bytes and not is_more:
                 state.waiting.difference_update(claim.types)
 
     # ---- the effects

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from shunter.dispatch.arrivals import WorkerLink
 from shunter.dispatch.callbacks import CallbackQueue
+from shunter.dispatch.limit_book import LimitBook
 from shunter.dispatch.roster import Opening, Roster, Types
 from shunter.dispatch.rules import Rules
 from shunter.dispatch.timings import Timings
@@ -55,6 +56,7 @@ class DispatcherState:
         self.running: dict[str, Job] = {}
         self.claimed: dict[str, Job] = {}
         self.waiting: set[str] = set()
+        self.limits = LimitBook()
         self.clogged: set[str] = set()  # gateways that have as much to send as they may keep
         self.pauses = NO_PAUSES
         self._turns: dict[str, int] = {}  # which turn each type had last

@@ -10,13 +10,17 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+from msgspec.structs import replace
+
 from shunter.dispatch.alarm_clock import AlarmClock
 from shunter.dispatch.arrivals import Survey, WorkerLink
 from shunter.dispatch.declarations import Declarations
 from shunter.dispatch.dispatcher import Dispatcher
 from shunter.dispatch.tick_sweep import TickSweep
 from shunter.model.job import Job, Status
+from shunter.model.limits_record import limits_record, record_of
 from shunter.model.presence import Company, HostClock, Presence, Skews
+from shunter.model.record import RecordKind
 from shunter.model.report import Held
 from shunter.model.worker import Worker
 from shunter.store.port import JobQuery
@@ -31,8 +35,13 @@ GONE_WORKER_KEPT_SECONDS = 3600.0
 """How long a worker that went away stays listed; HTTP workers have their own rules for that."""
 
 
+IDLE_BUCKET_SECONDS = 3600.0
+
+
 async def watch_the_clock(dispatcher: Dispatcher, clock: AlarmClock) -> None:
-    """Ring alarms, if it is time to look for them."""
+    """Ring alarms, if it is time to look for them; see to tokens, and to what workers declare."""
+    dispatcher.look_for_tokens()
+    await tell_limits(dispatcher)
     now, turns = dispatcher.now(), dispatcher.turns
     if clock.is_time(now=now, turns=turns):
         await ring_alarms(dispatcher)
@@ -58,6 +67,29 @@ async def survey(dispatcher: Dispatcher, link: WorkerLink) -> list[Worker]:
     workers = await dispatcher.store.workers()
     dispatcher.survey(Survey(workers, as_of, link))
     return workers
+
+
+async def share_limits(dispatcher: Dispatcher) -> list[str]:
+    """Learn which types are limited, and tell what workers here declare; return what is noteworthy.
+
+    A record that another dispatcher wrote first is read and decided on the next time.
+    """
+    await tell_limits(dispatcher)
+    found = await dispatcher.store.records(RecordKind.LIMITS)
+    if found:
+        dispatcher.learn_limits({record.name: limits_record(record) for record in found})
+    return dispatcher.state.limits.take_notices()
+
+
+async def tell_limits(dispatcher: Dispatcher) -> None:
+    """Write down what workers here declare, if that is new."""
+    if declared := dispatcher.state.limits.unwritten:
+        offered = dict(declared)
+        records = [record_of(job_type, limits) for job_type, limits in offered.items()]
+        answers = await dispatcher.store.swap_records(records)
+        written = {record.name for record, is_new in zip(records, answers, strict=True) if is_new}
+        if written:
+            dispatcher.learn_limits({name: offered[name] for name in written})
 
 
 async def meet_others(dispatcher: Dispatcher, skews: Skews, host: HostClock) -> Company:
@@ -126,6 +158,19 @@ async def forget_gone(dispatcher: Dispatcher) -> None:
         await dispatcher.store.remove_workers(gone)
 
 
+async def forget_buckets(dispatcher: Dispatcher) -> None:
+    """Remove buckets of rates whose next start was due long ago: they say what none says, too."""
+    before, since = None, dispatcher.now() - IDLE_BUCKET_SECONDS
+    while page := await dispatcher.store.records(
+        RecordKind.RATE, before=before, limit=LISTED_AT_ONCE
+    ):
+        idle = [record for record in page if float(record.document or b"0") < since]
+        if idle:
+            gone = [replace(it, revision=it.revision + 1, document=None) for it in idle]
+            await dispatcher.store.swap_records(gone)
+        before = page[-1].name
+
+
 async def purge(dispatcher: Dispatcher) -> int:
     """Delete a few jobs that ended longer ago than their retention; return how many."""
     before = dispatcher.now() - dispatcher.rules.retention
@@ -142,6 +187,6 @@ Sweep = Callable[[Dispatcher], Coroutine[Any, Any, None]]
 
 OFTEN: tuple[Sweep, ...] = (catch_up, give_up_waiting)
 NOW_AND_THEN: tuple[Sweep, ...] = (find_orphans,)
-RARELY: tuple[Sweep, ...] = (forget_gone,)
+RARELY: tuple[Sweep, ...] = (forget_gone, forget_buckets)
 """What a dispatcher does by the clock beside alarms, surveys and purging. The service has an
 interval for each list; a sandbox goes through all of them whenever time has passed."""

@@ -154,6 +154,7 @@ class Service:
         await self._keys.open(self._store, self._environment.token_bytes(SECRET_BYTES))
         self._run_secrets.use(self._keys.secret)
         await heed_pauses(self.dispatcher)
+        await self._learn_limits()
         context = self._environment.zmq_context()
         try:
             if self._settings.zmq.enabled:
@@ -339,8 +340,25 @@ class Service:
         await heed_pauses(self.dispatcher)
         self.dispatcher.expect_waiting()
         self.dispatcher.heard([*self._backend.plain_worker_ids(), *self._udp.worker_ids()])
+        await self._share_limits()
         workers = await sweep.survey(self.dispatcher, self._http_workers)
         await self._http_workers.sweep(workers)
+
+    async def _learn_limits(self) -> None:
+        """Know which types are limited before anything is claimed."""
+        while not self._stopping.is_set():
+            try:
+                await self._share_limits()
+            except StoreError as error:
+                self._store_failed(error)
+                heed_cancellation()
+                await asyncio.sleep(SWEEP_SECONDS)
+            else:
+                return
+
+    async def _share_limits(self) -> None:
+        for notice in await sweep.share_limits(self.dispatcher):
+            self._log.warning("limits differ", action="limits", notice=notice)
 
     async def _admits(self, public: str) -> bool:
         """True if a peer may come in; its key may have been made a moment ago."""

@@ -104,7 +104,8 @@ class Execution(Struct, frozen=True, omit_defaults=True):
     `sent` is when the job went to its worker. `started` and `ended` are when the handler began and
     ended, by the clock of the dispatcher that sent it; while it runs, `started` is known only of a
     handler that has told its progress. `place` is which of its worker's places the run has, where
-    dispatchers share the worker.
+    dispatchers share the worker; `limit_place` and `total_place` are those that it has under the
+    limits of its key and type.
     """
 
     worker_id: str | None = None
@@ -114,6 +115,8 @@ class Execution(Struct, frozen=True, omit_defaults=True):
     expiry: float | None = None
     timeout: float | None = None
     place: int | None = None
+    limit_place: int | None = None
+    total_place: int | None = None
 
     @property
     def given_at(self) -> float | None:
@@ -186,6 +189,7 @@ class Job(Struct, frozen=True, kw_only=True, omit_defaults=True):
     `scheduled` is the tick that the job of a schedule stands for (`schedule.py`).
     `rerun_of` is the job whose work this one does again. `version` is that of the app that the
     current or last run is of. `traceparent` is the span that it was submitted in.
+    `keys` say whose the job is, for limits; where its type has any, it waits in the `lane` of one.
     """
 
     id: str
@@ -226,6 +230,8 @@ class Job(Struct, frozen=True, kw_only=True, omit_defaults=True):
     rerun_of: str | None = None
     version: str = ""
     traceparent: str | None = None
+    keys: dict[str, str] = {}
+    lane: str | None = None
 
     @property
     def value(self) -> Any:

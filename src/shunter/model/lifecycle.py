@@ -25,6 +25,7 @@ from shunter.model.job import (
     Progress,
     Status,
 )
+from shunter.model.lane_claim import LanePlace
 from shunter.model.limits import MAX_SNOOZES
 from shunter.model.retry import AFTER_LOSS, NO_RETRY, Retry, backoff
 from shunter.model.run_times import run_start, run_times
@@ -165,9 +166,16 @@ def started_at_once(claimed_job: Job, slot: WorkerSlot) -> Job:
     return replace(job, revision=claimed_job.revision)
 
 
+def occupying(job: Job, place: LanePlace) -> Job:
+    """Give a job that is being claimed the places that it has under limits, until it has ended."""
+    run = replace(job.execution, limit_place=place.limit, total_place=place.total)
+    return replace(job, execution=run)
+
+
 def released(job: Job, *, now: float) -> Job:
     """A claim that was never acted on is undone."""
-    return _moved(job, Event.RELEASED, now, dispatcher=None)
+    run = replace(job.execution, limit_place=None, total_place=None)
+    return _moved(job, Event.RELEASED, now, dispatcher=None, execution=run)
 
 
 def came_due(job: Job, *, now: float) -> Job:
@@ -445,7 +453,16 @@ def _ended_run(
     execution = (
         replace(run, started=started, ended=ended)
         if is_final
-        else replace(run, worker_id=None, sent=None, started=None, expiry=None, place=None)
+        else replace(
+            run,
+            worker_id=None,
+            sent=None,
+            started=None,
+            expiry=None,
+            place=None,
+            limit_place=None,
+            total_place=None,
+        )
     )
     if job.place_within is not None and event in (Event.LOST, Event.RETRIED, Event.SNOOZED):
         changes["place_by"] = (changes.get("wait_until") or now) + job.place_within

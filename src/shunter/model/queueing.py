@@ -13,11 +13,15 @@ from collections.abc import Iterable, Sequence
 from msgspec import Struct
 
 from shunter.model.job import Job, Status
+from shunter.model.job_limits import place_text, total_text
 
 PRIORITY_SPAN_SECONDS = 3600
 """One step of priority is worth this much waiting."""
 
 PRIORITY_LIMIT = 1000
+
+UNDER_WAY = frozenset({Status.DISPATCHING, Status.IN_PROGRESS})
+"""Where a job stands that occupies a place under the limits of its type."""
 
 
 def rank(job: Job) -> int:
@@ -50,6 +54,22 @@ def place(job: Job) -> str | None:
     if job.status is not Status.IN_PROGRESS or run.place is None:
         return None
     return f"{run.worker_id}/{run.place}"
+
+
+def limit_place(job: Job) -> str | None:
+    """Return the place under its key's limit that this job occupies; no two may have the same."""
+    number = job.execution.limit_place
+    if number is None or job.status not in UNDER_WAY:
+        return None
+    return place_text(job.type, job.lane or "", number)
+
+
+def total_place(job: Job) -> str | None:
+    """Return the place under its type's limit that this job occupies; no two may have the same."""
+    number = job.execution.total_place
+    if number is None or job.status not in UNDER_WAY:
+        return None
+    return total_text(job.type, number)
 
 
 def deadline(job: Job) -> float | None:

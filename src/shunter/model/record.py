@@ -1,5 +1,5 @@
 """A small document that dispatchers share: a key, a line of the audit log, a secret, a schedule,
-a pause.
+a pause, the limits of a type.
 
 An edition says which records of another kind were changed last, for those who keep many in mind.
 
@@ -23,6 +23,8 @@ class RecordKind(StrEnum):
     PAUSE = "pause"
     SCHEDULE = "schedule"
     EDITION = "edition"
+    LIMITS = "limits"
+    RATE = "rate"
 
 
 class Record(Struct, frozen=True, kw_only=True):

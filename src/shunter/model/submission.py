@@ -39,6 +39,7 @@ class Submission(Struct, frozen=True, array_like=True, forbid_unknown_fields=Tru
     unique: Unique | None = None
     rerun_of: str | None = None
     traceparent: str | None = None
+    keys: dict[str, str] | None = None
 
 
 class Receipt(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):

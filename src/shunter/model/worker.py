@@ -11,6 +11,7 @@ from enum import StrEnum
 from msgspec import Struct
 from msgspec.structs import replace
 
+from shunter.model.job_limits import JobLimits
 from shunter.model.retry import Retry
 from shunter.model.schedule import ScheduleTerms
 
@@ -92,6 +93,7 @@ class Handler(Struct, frozen=True, omit_defaults=True):
     effects: str | None = None
     concurrency: int = 1
     schedule: DeclaredSchedule | None = None
+    limits: JobLimits | None = None
 
 
 class Worker(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -100,8 +102,9 @@ class Worker(Struct, frozen=True, kw_only=True, omit_defaults=True):
     `last_pinged` is when it last spoke, or for an HTTP worker, when it was last asked; `answered`
     is when that one last answered, and `verified` when it was last asked for its jobs. `revision`
     counts the writes of a record that several dispatchers change. `key` names the key that it
-    showed. `secret` is what an HTTP worker knows dispatchers by, and nobody else is to see it.
-    `version` is that of its app, where that has one.
+    showed. `started` is when its process was, by its own clock. `secret` is what an HTTP worker
+    knows dispatchers by, and nobody else is to see it. `version` is that of its app, where that has
+    one.
     """
 
     id: str
@@ -124,6 +127,7 @@ class Worker(Struct, frozen=True, kw_only=True, omit_defaults=True):
     scheme: str = "http"
     secret: str = ""
     version: str = ""
+    started: float = 0.0
     jobs: tuple[str, ...] = ()
     places: tuple[int, ...] = ()
 

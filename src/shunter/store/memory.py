@@ -11,18 +11,50 @@ from bisect import bisect_left, insort
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from itertools import accumulate
+from zlib import crc32
 
 from msgspec.structs import replace
 
 from shunter.errors import StoreError, UniqueKeyTaken
 from shunter.model.job import Dispatch, Job, Status
-from shunter.model.lifecycle import started_at_once
+from shunter.model.job_limits import JobLimits, texts_between
+from shunter.model.lane_claim import (
+    LANES_AT_ONCE,
+    SORTED_AT_ONCE,
+    LaneLook,
+    LanePlace,
+    LaneState,
+    WaitingJob,
+    choose,
+    depth,
+    look_after,
+    rotated,
+)
+from shunter.model.lifecycle import occupying, started_at_once
+from shunter.model.limits_record import LaneCount
 from shunter.model.presence import KEPT_SECONDS, Presence
-from shunter.model.queueing import Head, alarm, deadline, favoured, place, rank
+from shunter.model.queueing import (
+    UNDER_WAY,
+    Head,
+    alarm,
+    deadline,
+    favoured,
+    limit_place,
+    place,
+    rank,
+    total_place,
+)
 from shunter.model.record import Record, RecordKind
 from shunter.model.uniqueness import EarlierJobChange, NamedKey, answer_to, named_key
 from shunter.model.worker import Worker
 from shunter.store.port import Backlog, Batch, Claim, Committed, JobQuery
+
+_PLACES: dict[str, Callable[[Job], str | None]] = {
+    "_places": place,
+    "_limit_places": limit_place,
+    "_total_places": total_place,
+}
+"""By which function of a job the names come about that no two jobs may share."""
 
 
 class MemoryStore:
@@ -36,8 +68,11 @@ class MemoryStore:
         self._payloads: dict[str, bytes | None] = {}
         self._keys: dict[NamedKey, str] = {}
         self._places: dict[str, str] = {}
+        self._limit_places: dict[str, str] = {}
+        self._total_places: dict[str, str] = {}
         self._alarms: dict[str, float] = {}  # of jobs that have one, which are few
         self._ready: dict[str, list[tuple[int, int, str]]] = {}  # by type: rank, seq, id
+        self._lanes: dict[str, dict[str, list[tuple[int, int, str]]]] = {}  # likewise, by lane
         self._workers: dict[str, Worker] = {}
         self._dispatchers: dict[str, Presence] = {}
         self._records: dict[tuple[RecordKind, str], Record] = {}
@@ -54,8 +89,15 @@ class MemoryStore:
         replaced = await self.replace(batch.replacements)
         delivered = [self._deliver(job) for job in batch.deliveries]
         inserted = await self.insert(batch.inserts)
-        claimed = [await self.claim(claim) for claim in batch.claims]
-        return Committed(inserted=inserted, replaced=replaced, delivered=delivered, claimed=claimed)
+        looks: dict[str, LaneLook] = {}
+        claimed = [self._claim(claim, looks) for claim in batch.claims]
+        return Committed(
+            inserted=inserted,
+            replaced=replaced,
+            delivered=delivered,
+            claimed=claimed,
+            looks=looks,
+        )
 
     async def insert(self, jobs: Sequence[Job]) -> list[Job | UniqueKeyTaken]:
         self._check_open()
@@ -63,6 +105,12 @@ class MemoryStore:
 
     async def claim(self, claim: Claim) -> list[Job]:
         self._check_open()
+        return self._claim(claim, {})
+
+    def _claim(self, claim: Claim, looks: dict[str, LaneLook]) -> list[Job]:
+        if claim.limits is not None:
+            jobs, looks[claim.types[0]] = self._claim_lanes(claim, claim.limits)
+            return jobs
         limit = max(claim.limit, 0)
         fronts = {kind: self._ready.get(kind, [])[:limit] for kind in claim.types}
         heads = [
@@ -76,9 +124,13 @@ class MemoryStore:
         sizes = accumulate((len(self._payloads[it] or b"") for _, _, it in chosen), initial=0)
         pairs = zip(chosen[:limit], sizes, strict=False)
         first = sorted(place for place, before in pairs if before < claim.most_bytes)
+        return self._take(claim, {job_id: LanePlace() for _, _, job_id in first})
+
+    def _take(self, claim: Claim, places: dict[str, LanePlace]) -> list[Job]:
+        """Claim these jobs, and start them if there are slots."""
         dispatch = Dispatch(claim.dispatcher_id, claim.now, claim.expiry)
         taken = []
-        for at, (_, _, job_id) in enumerate(first):
+        for at, (job_id, held) in enumerate(places.items()):
             queued = self._jobs[job_id]
             job = replace(
                 queued,
@@ -87,11 +139,86 @@ class MemoryStore:
                 updated=claim.now,
                 dispatcher=dispatch,
             )
+            job = occupying(job, held)
             if claim.slots:
                 job = started_at_once(job, claim.slots[at])
             self._write(job)
             taken.append(self._with_payload(job))
         return taken
+
+    def _claim_lanes(self, claim: Claim, limits: JobLimits) -> tuple[list[Job], LaneLook]:
+        """Take what the limits of a type allow."""
+        (job_type,) = claim.types
+        unsorted = self._ready.get(job_type, [])[:SORTED_AT_ONCE]
+        for _, _, job_id in unsorted:
+            self._sort(job_id, limits)
+        by_lane = self._lanes.get(job_type, {})
+        for lane in [it for it in by_lane if not limits.is_lane(it)][:1]:
+            for _, _, job_id in by_lane[lane][:SORTED_AT_ONCE]:
+                self._sort(job_id, limits)
+        by_lane = self._lanes.get(job_type, {})
+        state = LaneState.read(job_type, limits, *self._places_of(job_type))
+        for (kind, name), record in self._records.items():
+            if kind is RecordKind.RATE and name.startswith(f"{job_type} "):
+                state.next_at[name[len(job_type) + 1 :]] = float(record.document or b"0")
+        lanes = rotated(sorted(by_lane), claim.after)
+        opened = [lane for lane in lanes if state.is_open(lane, now=claim.now)][:LANES_AT_ONCE]
+        deep = depth(len(opened), max(claim.limit, 0))
+        fronts = [
+            WaitingJob(lane, rank, seq, self._jobs[job_id].priority)
+            for lane in opened
+            for rank, seq, job_id in by_lane[lane][:deep]
+        ]
+        names = {seq: job_id for lane in opened for _, seq, job_id in by_lane[lane][:deep]}
+        first = crc32(claim.dispatcher_id.encode()) + int(claim.now * 1000)
+        wanted = max(claim.limit, 0)
+        choice = choose(state, fronts, wanted=wanted, now=claim.now, deep=deep, first=first)
+        sizes = accumulate(
+            (len(self._payloads[names[it]] or b"") for it in choice.starts), initial=0
+        )
+        pairs = zip(choice.starts.items(), sizes, strict=False)
+        chosen = {names[seq]: held for (seq, held), size in pairs if size < claim.most_bytes}
+        jobs = self._take(claim, chosen)
+        for bucket, next_at in choice.buckets.items():
+            name = f"{job_type} {bucket}"
+            before = self._records.get((RecordKind.RATE, name))
+            self._records[RecordKind.RATE, name] = Record(
+                kind=RecordKind.RATE,
+                name=name,
+                revision=1 if before is None else before.revision + 1,
+                document=repr(next_at).encode(),
+            )
+        last = jobs[-1].lane if jobs else None
+        look = look_after(choice, state, lanes, last, now=claim.now, before=claim.after)
+        return jobs, replace(look, is_more=look.is_more or len(unsorted) == SORTED_AT_ONCE)
+
+    def _sort(self, job_id: str, limits: JobLimits) -> None:
+        job = self._jobs[job_id]
+        self._keep(replace(job, lane=limits.lane(job.keys)))
+
+    def _places_of(self, job_type: str) -> tuple[list[str], list[str]]:
+        """The names of the places of a type that are taken."""
+        low, high = texts_between(job_type)
+        return (
+            [name for name in self._limit_places if low < name < high],
+            [name for name in self._total_places if low < name < high],
+        )
+
+    async def lane_counts(self, *, limit: int) -> list[LaneCount]:
+        self._check_open()
+        running, waiting = Counter[tuple[str, str]](), Counter[tuple[str, str]]()
+        for job in self._jobs.values():
+            if job.lane is not None and (job.status in UNDER_WAY or _is_ready(job)):
+                counted = running if job.status in UNDER_WAY else waiting
+                counted[job.type, job.lane] += 1
+        found = [
+            LaneCount(
+                type=kind, lane=lane, running=running[kind, lane], waiting=waiting[kind, lane]
+            )
+            for kind, lane in running | waiting
+        ]
+        found.sort(key=lambda it: (-it.running - it.waiting, it.type, it.lane))
+        return found[: max(limit, 0)]
 
     async def replace(self, jobs: Sequence[Job]) -> list[bool]:
         self._check_open()
@@ -166,10 +293,15 @@ class MemoryStore:
     async def oldest(self) -> dict[str, float]:
         self._check_open()
         return {
-            kind: min(self._jobs[job_id].created for _, _, job_id in queue)
-            for kind, queue in self._ready.items()
-            if queue
+            kind: min(self._jobs[job_id].created for _, _, job_id in waiting)
+            for kind in [*self._ready, *self._lanes]
+            if (waiting := self._waiting(kind))
         }
+
+    def _waiting(self, job_type: str) -> list[tuple[int, int, str]]:
+        """All jobs of a type that could be claimed now, in a lane or not."""
+        laned = (turn for lane in self._lanes.get(job_type, {}).values() for turn in lane)
+        return [*self._ready.get(job_type, []), *laned]
 
     async def purge(self, *, ended_before: float, limit: int) -> int:
         self._check_open()
@@ -299,9 +431,10 @@ class MemoryStore:
         stored = self._jobs.get(job.id)
         if stored is None or stored.status.is_final or stored.revision != job.revision - 1:
             return False
-        wanted = place(job)
-        if wanted is not None and self._places.get(wanted, job.id) != job.id:
-            return False
+        for name, wanted in _PLACES.items():
+            taken: dict[str, str] = getattr(self, name)
+            if (text := wanted(job)) is not None and taken.get(text, job.id) != job.id:
+                return False
         self._write(job)
         return True
 
@@ -322,20 +455,34 @@ class MemoryStore:
         return True
 
     def _write(self, job: Job) -> None:
+        """Store the job as it is after a step."""
+        self._keep(job)
+
+    def _keep(self, job: Job) -> None:
         """Store the job, and keep the queue of its type to those that may be claimed."""
         before = self._jobs.get(job.id)
-        queue = self._ready.setdefault(job.type, [])
         turn = (rank(job), self._seq[job.id], job.id)
         if before and _is_ready(before):
+            queue = self._queue(before)
             del queue[bisect_left(queue, turn)]
+            if before.lane is not None and not queue:
+                del self._lanes[job.type][before.lane]
         if _is_ready(job):
-            insort(queue, turn)
-        if before and (left := place(before)) is not None:
-            del self._places[left]
-        if (taken := place(job)) is not None:
-            self._places[taken] = job.id
+            insort(self._queue(job), turn)
+        for name, held in _PLACES.items():
+            places: dict[str, str] = getattr(self, name)
+            if before and (left := held(before)) is not None:
+                del places[left]
+            if (taken := held(job)) is not None:
+                places[taken] = job.id
         self._jobs[job.id] = replace(job, payload=None)
         self._set_alarm(job)
+
+    def _queue(self, job: Job) -> list[tuple[int, int, str]]:
+        """Where a job waits: in the queue of its type, or in its lane."""
+        if job.lane is None:
+            return self._ready.setdefault(job.type, [])
+        return self._lanes.setdefault(job.type, {}).setdefault(job.lane, [])
 
     def _with_payload(self, job: Job) -> Job:
         return replace(job, payload=self._payloads[job.id])

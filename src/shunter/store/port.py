@@ -15,7 +15,10 @@ from msgspec import Struct
 
 from shunter.errors import UniqueKeyTaken
 from shunter.model.job import Job, Status
+from shunter.model.job_limits import JobLimits
+from shunter.model.lane_claim import LaneLook
 from shunter.model.lifecycle import WorkerSlot
+from shunter.model.limits_record import LaneCount
 from shunter.model.presence import Presence
 from shunter.model.record import Record, RecordKind
 from shunter.model.worker import Worker
@@ -30,6 +33,8 @@ class Claim(Struct, frozen=True, kw_only=True):
     Where it has `slots`, one for each job it could get, the jobs are started on them before
     the claim returns, and where the store can, by the same write. Once payloads of `most_bytes`
     are taken, no more jobs are: so a claim brings that much, and up to one job more.
+    With `limits` there is one type, and its jobs are taken as those allow, lane by lane, beginning
+    behind the lane `after`.
     """
 
     dispatcher_id: str
@@ -39,6 +44,8 @@ class Claim(Struct, frozen=True, kw_only=True):
     expiry: float
     slots: tuple[WorkerSlot, ...] = ()
     most_bytes: int = CLAIM_BYTES
+    limits: JobLimits | None = None
+    after: str | None = None
 
 
 class JobQuery(Struct, frozen=True, kw_only=True):
@@ -76,12 +83,13 @@ class Batch(Struct, frozen=True, kw_only=True):
 
 
 class Committed(Struct, frozen=True, kw_only=True):
-    """What became of a batch, each part in its order."""
+    """What became of a batch, each part in its order; by type, what claims with limits saw."""
 
     inserted: list[Job | UniqueKeyTaken]
     replaced: list[bool]
     delivered: list[bool]
     claimed: list[list[Job]]
+    looks: dict[str, LaneLook] = {}
 
 
 class Store(Protocol):
@@ -120,6 +128,10 @@ class Store(Protocol):
         (`model.queueing.favoured`), in the order in which the claim names them.
         No two claims ever get the same job. Jobs come with their payloads. With `slots` they
         move on to in progress, the n-th on the n-th slot.
+        A claim without limits gets no job that waits in a lane. One with limits sorts what waits
+        in none, or in one of another key, into lanes, and takes what `model.lane_claim.choose`
+        says, in that order. Each job gets the places that it says; no two jobs under way ever
+        have the same one (`model.queueing.limit_place`, `total_place`), nor is a token taken twice.
         """
 
     async def replace(self, jobs: Sequence[Job]) -> list[bool]:
@@ -168,6 +180,9 @@ class Store(Protocol):
 
     async def oldest(self) -> dict[str, float]:
         """Return by type when the oldest job was created that could be claimed now."""
+
+    async def lane_counts(self, *, limit: int) -> list[LaneCount]:
+        """Count jobs by type and lane, those with the most jobs first."""
 
     async def purge(self, *, ended_before: float, limit: int) -> int:
         """Delete up to `limit` jobs that ended before then, and return how many it were.

@@ -129,6 +129,8 @@ class Sandbox:
         finish(self.store.open())
         self.worker.introduce()
         self.run()
+        finish(sweep.share_limits(self.dispatcher))
+        self.run()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -242,6 +244,7 @@ class Sandbox:
         """Do all that can be done without time passing."""
         for _ in range(MAX_TURNS):
             finish(sweep.tick(self._ticks, self._declarations))
+            self.dispatcher.look_for_tokens()
             if finish(sweep.ring_alarms(self.dispatcher)) or self.dispatcher.has_work:
                 finish(self.dispatcher.turn())
             elif not self.worker.work():
@@ -253,8 +256,8 @@ class Sandbox:
         until = self.clock() + seconds
         while True:
             self.run()
-            alarm, look = finish(self.store.next_alarm()), self._ticks.timetable.next_look
-            due = min((at for at in (alarm, look) if at is not None), default=None)
+            times = (self._next_due(), self._ticks.timetable.next_look)
+            due = min((at for at in times if at is not None), default=None)
             if due is None or due > until:
                 break
             self.clock.advance_to(due)
@@ -263,12 +266,18 @@ class Sandbox:
         self.run()
         for act in (*sweep.OFTEN, *sweep.NOW_AND_THEN, *sweep.RARELY):
             finish(act(self.dispatcher))
+        finish(sweep.share_limits(self.dispatcher))
         self.run()
+
+    def _next_due(self) -> float | None:
+        """Return when a job that is there needs something: an alarm, or the token of a rate."""
+        times = (finish(self.store.next_alarm()), self.dispatcher.state.limits.next_due)
+        return min((at for at in times if at is not None), default=None)
 
     def settle(self) -> None:
         """Let as much time pass as all waiting jobs need."""
         self.run()
-        while (due := finish(self.store.next_alarm())) is not None:
+        while (due := self._next_due()) is not None:
             self.advance(max(0.0, due - self.clock()))
 
     def crash_next(self, runs: int = 1) -> None:

@@ -10,10 +10,12 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from shunter.client.session import Answer
+from shunter.dispatch import sweep
 from shunter.dispatch.arrivals import Submitter
+from shunter.dispatch.limit_changes import change_limits, shown_limits
 from shunter.dispatch.pausing import pauses
 from shunter.dispatch.schedule_book import ScheduleBook
-from shunter.errors import PauseRefused, ShunterError
+from shunter.errors import LimitsRefused, PauseRefused, ShunterError
 from shunter.gateway.schedule_orders import answer_question, carry_out
 from shunter.model.scope import EVERYTHING
 from shunter.model.submission import Receipt, Submission
@@ -27,12 +29,14 @@ from shunter.wire.messages import (
     JobsAsked,
     JobsListed,
     Kind,
+    LimitsShown,
     Message,
     Outcome,
     PauseOrder,
     PausesListed,
     ScheduleOrder,
     SchedulesAsked,
+    SetLimits,
     Standing,
     Submit,
     WorkersListed,
@@ -120,5 +124,14 @@ class SandboxSession:
                 return await answer_question(self._book, EVERYTHING, asked)
             case ScheduleOrder() as order:
                 return await carry_out(self._book, EVERYTHING, order)
+            case SetLimits() as order:
+                try:
+                    changed = finish(change_limits(self._store, order.type, order.change))
+                except LimitsRefused as error:
+                    return LimitsShown(order.request, (), error.field, error.reason)
+                finish(sweep.share_limits(self._dispatcher))
+                return LimitsShown(order.request, (changed,))
+            case other if kind is Kind.LIMITS:
+                return LimitsShown(self._last, tuple(finish(shown_limits(self._store))))
             case _:
                 raise ShunterError(f"{kind} is nothing that a client asks for")

@@ -26,6 +26,7 @@ from shunter.model.job import (
     Progress,
     Status,
 )
+from shunter.model.job_limits import MAX_KEYS
 from shunter.model.limits import (
     MAX_ERROR_NAME_LENGTH,
     MAX_ERROR_NAMES,
@@ -150,6 +151,14 @@ Traceparent = Annotated[
     ),
 ]
 
+Keys = Annotated[
+    dict[str, Any],  # the names and values are checked with all else that is submitted
+    Meta(
+        max_length=MAX_KEYS,
+        description=f'up to {MAX_KEYS} names and values, as in {{"tenant": "acme"}}',
+    ),
+]
+
 
 class RetryPolicy(Document, frozen=True, kw_only=True):
     """Try again after an exception: `limit` times, waiting `delay` seconds and ever longer.
@@ -210,6 +219,7 @@ class JobRequest(Document, frozen=True, kw_only=True):
     effects: EffectsName | None = None
     callback: CallbackWish | None = None
     traceparent: Traceparent | None = None
+    keys: Keys | None = None
 
 
 class RerunRequest(Document, frozen=True, kw_only=True):
@@ -321,6 +331,8 @@ class JobDocument(Document, frozen=True, kw_only=True):
     rerun_of: str | None
     traceparent: str | None
     namespace: str
+    keys: dict[str, str]
+    lane: str | None
     retry: RetryPolicy | None
     effects: Effects | None
     error: Failure | None
@@ -425,6 +437,7 @@ def submission_of(document: Any, *, new_id: str) -> Submission:
         callback=None if wish.callback is None else Callback(wish.callback.url),
         traceparent=wish.traceparent,
         reply=False,
+        keys=wish.keys,
     )
 
 

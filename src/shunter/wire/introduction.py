@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from shunter.model.identity import NAME_RULE, is_name
+from shunter.model.job_limits import limit_faults
 from shunter.model.limits import option_faults
 from shunter.model.schedule import MAX_DECLARED_BYTES, terms_faults
 from shunter.model.worker import MAX_HANDLERS, PLAIN_PREFIX, DeclaredSchedule
@@ -45,6 +46,9 @@ def _faults(hello: Hello) -> Iterator[str]:
             yield f"handlers: {handler.type[:64]}: {field}: {reason}"
         if handler.schedule is not None:
             yield from _schedule_faults(handler.type, handler.schedule)
+        if handler.limits is not None:
+            for field, reason in limit_faults(handler.limits):
+                yield f"handlers: {handler.type[:64]}: {field}: {reason}"
 
 
 def _schedule_faults(job_type: str, schedule: DeclaredSchedule) -> Iterator[str]:

@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from shunter.errors import ProtocolError
 from shunter.model.job import Failure, Job, Status
+from shunter.model.limits_record import LimitsChange, TypeLimits
 from shunter.model.pause import Pause, PauseTarget
 from shunter.model.report import Advance, Held, Report
 from shunter.model.retry import Retry
@@ -48,6 +49,8 @@ class Kind(StrEnum):
     PAUSES = "PAUSES"
     SCHEDULES = "SCHEDULES"
     SCHEDULE = "SCHEDULE"
+    LIMITS = "LIMITS"
+    SET_LIMITS = "SET_LIMITS"
     ERROR = "ERROR"
     BUSY = "BUSY"
     OFFER = "OFFER"
@@ -67,7 +70,9 @@ class Hello(Message, frozen=True):
     """READY: a worker introduces itself. `beat` is answered like that of a PING.
 
     `window` is as in a PING; one that says nothing may be given `max_jobs` at a time. With
-    `parts` the worker takes large messages in parts. `app_version` is that of its app.
+    `parts` the worker takes large messages in parts. `app_version` is that of its app. `started` is
+    when its process was, by its own clock: of two that declare different limits for a type, the
+    one started later counts.
     """
 
     worker_id: str
@@ -82,6 +87,7 @@ class Hello(Message, frozen=True):
     window: int | None = None
     parts: bool = False
     app_version: str = ""
+    started: float = 0.0
 
 
 class Beat(Message, frozen=True):
@@ -284,7 +290,7 @@ class JobsListed(Message, frozen=True):
 
 
 class Asked(Message, frozen=True):
-    """WORKERS, STATUS or PAUSES: a question without details."""
+    """WORKERS, STATUS, PAUSES or LIMITS: a question without details."""
 
     request: int
 
@@ -303,6 +309,26 @@ class Standing(Message, frozen=True):
     dispatcher_id: str
     backlog: tuple[tuple[str, Status, int], ...]
     counters: dict[str, int]
+
+
+class LimitsShown(Message, frozen=True):
+    """LIMITS' and SET_LIMITS' answer: limits by type, and who holds what.
+
+    What could not be changed comes without types, with the field at fault and the reason.
+    """
+
+    request: int
+    types: tuple[TypeLimits, ...]
+    field: str = ""
+    reason: str = ""
+
+
+class SetLimits(Message, frozen=True):
+    """SET_LIMITS: change the limits of a type, for all dispatchers."""
+
+    request: int
+    type: str
+    change: LimitsChange
 
 
 class SchedulesAsked(Message, frozen=True):

@@ -98,6 +98,17 @@ class WorkerHost:
             self._starting = None
         return True
 
+    def _tell_undeclared_limits(self, app: App, protocol: str) -> None:
+        """Say that limits which the app declares count only where another worker declares them."""
+        if limited := [it.type for it in app.handlers() if it.limits is not None]:
+            self._log.warning(
+                "limits are not declared",
+                action="limits",
+                types=limited,
+                reason=f"workers over {protocol} have no word for them",
+                remedy="run one worker over ZeroMQ, or use `shunter limits set`",
+            )
+
     # ---- what each kind of worker does, in this order
 
     async def _prepare(self) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from conformance.store.given import NOW, claim, ended, job, jobs, running
 from shunter.model.job import Execution, Status
-from shunter.store.mongo import front, reads
+from shunter.store.mongo import front, lanes, reads
 from shunter.store.mongo.front import ORDER, waiting
 from shunter.store.port import JobQuery
 
@@ -45,6 +45,8 @@ def full(run, store):
     run(running(store, "busy", execution=Execution(timeout=5.0)))
     run(ended(store, "done"))
     run(store.insert([job("late", wait_until=NOW + 1), job("keyed", unique_key="k")]))
+    run(store.insert(jobs(2000, "laned", type="laned", lane="tenant=a")))
+    run(store.insert([job("laned", type="laned", lane="tenant=b")]))
     return store
 
 
@@ -57,6 +59,14 @@ def test_a_claim_reads_the_front_of_each_queue_and_sorts_nothing(run, full, type
 
     assert set(stages(stats)) <= {"ready", "FETCH", "LIMIT", "SORT_MERGE", "PROJECTION_SIMPLE"}
     assert stats["totalDocsExamined"] <= 10 + types
+
+
+def test_lanes_are_found_by_jumping_from_one_to_the_next(run, full):
+    stats = explained(run, full, pipeline=lanes.heads("laned", {"$gte": ""}, 256), cursor={})
+
+    assert "laned" in stages(stats)
+    assert stats["totalKeysExamined"] <= 10
+    assert stats["totalDocsExamined"] <= 10
 
 
 def test_of_many_types_those_with_jobs_are_found_by_one_look(run, full, monkeypatch):

@@ -7,7 +7,7 @@ import pytest
 from conformance.store.given import NOW, claim, jobs, running
 from shunter.model.job import FINAL, Status
 from shunter.store.port import JobQuery
-from shunter.store.sqlite import statements, writes
+from shunter.store.sqlite import lanes, statements, writes
 
 
 def steps(run, store, text, parameters):
@@ -84,7 +84,7 @@ def test_a_claim_asks_once_whatever_its_worker_does(run, store, served):
 
 @pytest.mark.parametrize("rows", [1, 64, 256])
 def test_replacing_finds_each_job_by_its_id(run, store, rows):
-    plan = steps(run, store, statements.replace_jobs(rows), (0, *[None] * 10 * rows))
+    plan = steps(run, store, statements.replace_jobs(rows), (0, *[None] * 13 * rows))
 
     assert on_tables(plan) == {"SEARCH jobs USING INDEX sqlite_autoindex_jobs_1 (id=?)"}
 
@@ -119,9 +119,33 @@ def test_lookups_use_their_index_and_scan_nothing(run, store, text, parameters, 
 def test_counting_the_backlog_touches_no_table(run, store):
     plan = on_tables(steps(run, store, statements.BACKLOG, ()))
 
-    # SQLite does not call `ready` covering, though it needs no column that is not in it.
-    assert len(plan) == 4
-    assert all("COVERING INDEX" in step or step.endswith("INDEX ready") for step in plan), plan
+    # SQLite does not call these two covering, though it needs no column that is not in them.
+    queues = ("INDEX ready", "INDEX lanes")
+    assert len(plan) == 5
+    assert all("COVERING INDEX" in step or step.endswith(queues) for step in plan), plan
+
+
+@pytest.mark.parametrize("text", [lanes._VIEW, lanes._VIEW_AFTER])
+def test_lanes_are_found_by_jumping_from_one_to_the_next(run, store, text):
+    plan = on_tables(steps(run, store, text, ("sum", "", 10, "sum ", "sum!", "tenant>")))
+
+    assert plan == {
+        "SEARCH jobs USING INDEX ready (type=?)",
+        "SEARCH jobs USING INDEX lanes (type=? AND lane>?)",
+        *(
+            f"SEARCH jobs USING COVERING INDEX {name}s ({name}>? AND {name}<?)"
+            for name in ("limit_place", "total_place")
+        ),
+    }
+
+
+def test_only_the_fronts_of_lanes_are_read(run, store):
+    plan = on_tables(steps(run, store, lanes._FRONTS, ('["a", "b"]', "sum", 3)))
+
+    assert plan == {
+        "SEARCH jobs USING INTEGER PRIMARY KEY (rowid=?)",
+        "SEARCH jobs USING INDEX lanes (type=? AND lane=?)",
+    }
 
 
 def test_alarms_and_purges_come_out_of_their_index_in_order(run, store):

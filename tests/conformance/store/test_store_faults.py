@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from msgspec.structs import replace
 
 from conformance.store.given import NOW, claim, job, worker
 from conformance.store.world import APART, OVERLAPPING, given_world, stored, told, undisturbed
 from shunter.errors import StoreError
+from shunter.model.job_limits import JobLimits, Limit
 from shunter.model.presence import Presence
 from shunter.store.port import Batch, JobQuery
 
@@ -32,6 +34,10 @@ def calls_of(store):
         "next_alarm": store.next_alarm,
         "backlog": store.backlog,
         "oldest": store.oldest,
+        "lane_counts": lambda: store.lane_counts(limit=5),
+        "claim with limits": lambda: store.claim(
+            replace(claim("nothing"), limits=JobLimits(limit=Limit(1)))
+        ),
         "purge": lambda: store.purge(ended_before=0.0, limit=5),
         "put_workers": lambda: store.put_workers([worker("w")]),
         "renew": lambda: store.renew(["w"], now=NOW),

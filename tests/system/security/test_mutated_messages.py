@@ -27,7 +27,9 @@ from shunter.flow.runners.engines.network import InboxAddress, Way
 from shunter.flow.runners.engines.sockets import InboxSocket, PeerSocket
 from shunter.flow.runtime.codec import EventCodec
 from shunter.flow.runtime.inbox import Inbox
+from shunter.model.job_limits import JobLimits, Limit, Rate
 from shunter.model.key import CurvePair
+from shunter.model.limits_record import LimitsChange
 from shunter.model.report import Advance, Held, Report
 from shunter.model.retry import Retry
 from shunter.model.submission import Submission
@@ -69,7 +71,7 @@ IN_PARTS = [
 ]
 SUBMISSION = Submission(
     "m-job", "m-1", pack([1, {"a": "b"}]), priority=1, timeout=5.0, retry=Retry(), delay=1.0,
-    unique_key="m", workflow="w", run="r",
+    unique_key="m", workflow="w", run="r", keys={"tenant": "m"},
 )  # fmt: skip
 FRONTEND = [
     full(Kind.SUBMIT, messages.Submit(1, (SUBMISSION, Submission("m-2", "m-1", pack([]))))),
@@ -79,12 +81,18 @@ FRONTEND = [
     full(Kind.LIST, messages.JobsAsked(4, ("m-job",))),
     full(Kind.WORKERS, messages.Asked(5)),
     full(Kind.STATUS, messages.Asked(6)),
+    full(Kind.LIMITS, messages.Asked(7)),
+    full(Kind.SET_LIMITS, messages.SetLimits(8, "m-limited", LimitsChange(limit=2, by="tenant"))),
     (b"", pack(["plain"])),
     *IN_PARTS,
 ]
 SECRETS = (bytes(16),)
+LIMITS = JobLimits(limit=Limit(2, by="tenant"), rate=Rate(60, by="tenant"), fair="tenant")
 BACKEND = [
-    full(Kind.READY, messages.Hello("m-worker", 1, (Handler("m-1", retry=Retry()),), 2, 1)),
+    full(
+        Kind.READY,
+        messages.Hello("m-worker", 1, (Handler("m-1", retry=Retry(), limits=LIMITS),), 2, 1),
+    ),
     full(Kind.PING, messages.Beat(2, 1, 2, HELD)),
     full(Kind.RESULTS, messages.Reports(1, 2, (Report("m-job", 1, pack(3), log="said"),), SECRETS)),
     full(Kind.RETURN, messages.Returned(2, HELD, "no room", SECRETS)),

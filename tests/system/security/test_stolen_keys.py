@@ -28,6 +28,7 @@ from shunter.flow.runtime.plan import planned
 from shunter.gateway.http.openapi import OPERATIONS, Operation
 from shunter.key_file import KeyFile, engine_pair
 from shunter.model.key import RIGHTS, CurvePair, Role, udp_key
+from shunter.model.limits_record import LimitsChange
 from shunter.model.report import Advance, Held, Report
 from shunter.model.submission import Submission
 from shunter.model.worker import Handler
@@ -130,6 +131,8 @@ class Bait(NamedTuple):
             Kind.LIST: messages.JobsAsked(1, (job,)),
             Kind.WORKERS: messages.Asked(1),
             Kind.STATUS: messages.Asked(1),
+            Kind.LIMITS: messages.Asked(1),
+            Kind.SET_LIMITS: messages.SetLimits(1, "unserved", LimitsChange(limit=9)),
             Kind.OFFER: messages.Offer(1, Kind.SUBMIT, 300_000),
             Kind.PART: messages.Part(1, 0, b"x"),
             Kind.GRANT: messages.Grant(1, 0, 300_000),

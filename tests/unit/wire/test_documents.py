@@ -219,6 +219,7 @@ def test_a_submission_is_read_in_full() -> None:
         workflow="w",
         run="r",
         callback={"url": "http://127.0.0.1/x"},
+        keys={"tenant": "acme"},
     )
 
     assert wish == Submission(
@@ -235,6 +236,7 @@ def test_a_submission_is_read_in_full() -> None:
         run="r",
         callback=Callback("http://127.0.0.1/x"),
         reply=False,
+        keys={"tenant": "acme"},
     )
 
 
@@ -270,6 +272,8 @@ def test_a_submission_needs_nothing_but_a_type() -> None:
         ({"type": "t", "retry": {"on": "E"}}, "retry.on", "a list of at most 16 names"),
         ({"type": "t", "retry": {"never": [1]}}, "retry.never", "a list of at most 16 names"),
         ({"type": "t", "retry": {"on_timeout": 1}}, "retry.on_timeout", "send true or false"),
+        ({"type": "t", "keys": ["a"]}, "keys", "found a list; send up to 8 names and values"),
+        ({"type": "t", "keys": dict.fromkeys("abcdefghi", "v")}, "keys", "send up to 8 names"),
         ({"type": "t", "callback": {}}, "callback.url", "missing; send an http://"),
         ({"type": "t", "callback": {"url": "file:///x"}}, "callback.url", "send an http://"),
         ({"type": "t", "x" * 999: 1}, "x" * 64, "not a field"),

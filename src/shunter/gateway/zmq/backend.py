@@ -6,6 +6,7 @@ Spec: docs/spec/ping-pong.md.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import structlog
@@ -247,6 +248,7 @@ class Backend:
             version=hello.app_version,
             registered=now,
             last_pinged=now,
+            started=hello.started if math.isfinite(hello.started) else 0.0,
         )
         if previous is None:
             self._tell_contradictions(hello)

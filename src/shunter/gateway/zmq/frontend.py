@@ -49,6 +49,7 @@ from shunter.wire.messages import (
     PauseOrder,
     Refusal,
     RefusalCode,
+    SetLimits,
     Submit,
     decode,
     request_of,
@@ -83,6 +84,8 @@ NEEDED = {
     Kind.PAUSES: Action.SEE_SYSTEM,
     Kind.PAUSE: Action.OPERATE,
     Kind.SCHEDULES: Action.SEE_JOBS,
+    Kind.LIMITS: Action.SEE_SYSTEM,
+    Kind.SET_LIMITS: Action.OPERATE,
 }
 """What a client's key must permit; all else is about submitting."""
 
@@ -424,6 +427,12 @@ class Frontend:
             else:
                 self._send_frames(identity, full(Kind.SCHEDULES, answer))
 
+    async def _note_change(self, identity: bytes, body: bytes) -> None:
+        """Write down that an operator is about to change limits."""
+        if self._audit.is_due(key := self._keys.of(identity)):
+            job_type = decode(body, SetLimits).type
+            await self._audit.note(key, "set limits", [job_type], "over ZeroMQ")
+
     # ---- questions
 
     async def answer_questions(self) -> None:
@@ -434,6 +443,8 @@ class Frontend:
             if not self.socket.has_room(identity):
                 continue  # it reads nothing: no answer would get through, not even a refusal
             try:
+                if question.kind is Kind.SET_LIMITS:
+                    await self._note_change(identity, body)
                 answer_kind, answer, in_parts = await self._questions.answer(question)
             except ProtocolError as error:
                 self._refusals.note(peer_name(identity), "message", str(error))

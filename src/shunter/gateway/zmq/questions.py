@@ -1,7 +1,7 @@
 """What clients ask over ZeroMQ: put in line by peer, answered from the store one after the other.
 
-Reads the store and the dispatcher's counters; changes nothing. Who is next is the business of
-`wire/fair_queue.py`. Spec: docs/spec/ping-pong.md.
+Reads the store and the dispatcher's counters, and changes nothing but limits. Who is next is the
+business of `wire/fair_queue.py`. Spec: docs/spec/ping-pong.md.
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from shunter.dispatch.dispatcher import Dispatcher
+from shunter.dispatch.limit_changes import change_limits, shown_limits
 from shunter.dispatch.pausing import pauses
 from shunter.dispatch.schedule_book import ScheduleBook
-from shunter.errors import ProtocolError
+from shunter.errors import LimitsRefused, ProtocolError
 from shunter.gateway.schedule_orders import answer_question
 from shunter.model.job import Job
 from shunter.model.redaction import redacted_callback
@@ -34,10 +35,12 @@ from shunter.wire.messages import (
     JobsAsked,
     JobsListed,
     Kind,
+    LimitsShown,
     Message,
     Outcome,
     PausesListed,
     SchedulesAsked,
+    SetLimits,
     Standing,
     WorkersListed,
     decode,
@@ -88,6 +91,8 @@ class Questions:
             Kind.STATUS: self._status,
             Kind.PAUSES: self._pauses,
             Kind.SCHEDULES: self._schedules,
+            Kind.LIMITS: self._limits,
+            Kind.SET_LIMITS: self._set_limits,
         }
 
     def __contains__(self, kind: Kind) -> bool:
@@ -201,6 +206,20 @@ class Questions:
     async def _schedules(self, body: bytes, scope: JobScope) -> Answer:
         asked = decode(body, SchedulesAsked)
         return Kind.SCHEDULES, await answer_question(self._book, scope, asked), False
+
+    async def _limits(self, body: bytes, _: JobScope) -> Answer:
+        asked = decode(body, Asked)
+        shown = await shown_limits(self._dispatcher.store)
+        return Kind.LIMITS, LimitsShown(asked.request, tuple(shown)), False
+
+    async def _set_limits(self, body: bytes, _: JobScope) -> Answer:
+        order = decode(body, SetLimits)
+        try:
+            shown = await change_limits(self._dispatcher.store, order.type, order.change)
+        except LimitsRefused as error:
+            refused = LimitsShown(order.request, (), error.field, error.reason)
+            return Kind.SET_LIMITS, refused, False
+        return Kind.SET_LIMITS, LimitsShown(order.request, (shown,)), False
 
 
 def fitting(workers: Sequence[Worker]) -> tuple[Worker, ...]:

@@ -8,7 +8,8 @@ stamp, by which it knows its own writes. So a write that failed may be performed
 on where it stopped.
 Parts that don't need each other are under way at the same time, and share the wait for the
 journals: that wait is what a batch costs. A claim leaves alone what its batch is about to
-write, and looks again afterwards where that was not enough.
+write, and looks again afterwards where that was not enough. A claim under limits comes after all
+others, because what they write frees the places that it wants.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from shunter.store.mongo.connection import MongoConnection
 from shunter.store.mongo.delivering import Deliveries
 from shunter.store.mongo.front import Contention, Reserve
 from shunter.store.mongo.inserting import Insertions
+from shunter.store.mongo.lane_claiming import LaneClaiming
 from shunter.store.mongo.replacing import Replacements
 from shunter.store.mongo.workers import WorkerWrites
 from shunter.store.port import Batch, Claim, Committed
@@ -50,8 +52,10 @@ class BatchWrite:
         self._replacements = Replacements(batch.replacements, stamp=f"{stamp}.r")
         self._deliveries = Deliveries(batch.deliveries, stamp=f"{stamp}.d")
         self._insertions = Insertions(batch.inserts, stamp=f"{stamp}.i", seqs=seqs)
-        self._claims = [
+        self._claims: list[Claiming | LaneClaiming] = [
             Claiming(claim, contention, stamp=f"{stamp}.c{at}")
+            if claim.limits is None
+            else LaneClaiming(claim, claim.limits, stamp=f"{stamp}.c{at}")
             for at, claim in enumerate(batch.claims)
         ]
 
@@ -67,10 +71,11 @@ class BatchWrite:
             for part in (*writes, *self._claims):
                 await part.perform(connection)
         else:
-            for claiming, claim in zip(self._claims, self.batch.claims, strict=True):
-                claiming.reserve = self._reserved_from(claim)
-            await _together(connection, *writes, *self._claims)
-            for claiming in self._claims:
+            plain = [claiming for claiming in self._claims if isinstance(claiming, Claiming)]
+            for claiming in plain:
+                claiming.reserve = self._reserved_from(claiming.claim)
+            await _together(connection, *writes, *plain)
+            for claiming in plain:
                 claiming.reserve = Reserve()
             await _together(connection, *self._claims)
         return Committed(
@@ -78,6 +83,11 @@ class BatchWrite:
             replaced=self._replacements.answers,
             delivered=self._deliveries.answers,
             claimed=[claiming.jobs for claiming in self._claims],
+            looks={
+                claim.types[0]: claiming.look
+                for claim, claiming in zip(self.batch.claims, self._claims, strict=True)
+                if isinstance(claiming, LaneClaiming)
+            },
         )
 
     @property

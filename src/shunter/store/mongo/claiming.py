@@ -28,7 +28,7 @@ class Claiming:
     """Performs a claim, and with a `reserve` as much of it as that allows."""
 
     def __init__(self, claim: Claim, contention: Contention, *, stamp: str) -> None:
-        self._claim, self._contention, self._stamp = claim, contention, stamp
+        self.claim, self._contention, self._stamp = claim, contention, stamp
         self._types = list(dict.fromkeys(claim.types))
         self._slots: list[WorkerSlot | None] = list(claim.slots) or [None] * max(claim.limit, 0)
         self._rounds = 0
@@ -70,7 +70,7 @@ class Claiming:
             seen = await connection.patiently(partial(view, skip=0))
         free = [document for document in seen if document["_id"] not in self.reserve.replaced]
         stamp = f"{self._stamp}.{self._rounds}"
-        bid = _Bid(self._claim, self._slots, room=self._room, stamp=stamp)
+        bid = _Bid(self.claim, self._slots, room=self._room, stamp=stamp)
         are_in = [bid.add(document) for document in free]
         bid.is_end = len(seen) < wanted and all(are_in)
         bid.is_restrained = below is not None or len(free) < len(seen)

@@ -22,10 +22,11 @@ from shunter.model.redaction import redacted_url, without_secrets_of
 from shunter.store.mongo import indexes
 from shunter.store.mongo.faults import Patience
 
-VERSION = 2
+VERSION = 3
 """Of the schema: collections, indexes, and what documents mean.
 
 2: jobs have a namespace, which older versions would lose, and keys are unique within it.
+3: jobs of limited types wait in lanes and occupy places, which older versions would not see.
 """
 
 OLDEST_SERVER = (6, 0)

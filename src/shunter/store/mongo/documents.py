@@ -2,8 +2,8 @@
 
 A document has the record's own names, so that people can read it. Beside them stand
 `seq` (the order of insertion), `stamp` (the write that made it so), and, where they mean
-something, the fields that indexes are made of: `ready`, `alarm`, `deadline`,
-`held`, `place`, `ended`.
+something, the fields that indexes are made of: `ready` (or `laned`, in a lane), `alarm`,
+`deadline`, `held`, `place`, `limit_place`, `total_place`, `ended`.
 Times are floats, seconds since 1970, as everywhere in Shunter: BSON's dates know milliseconds
 only, and a time that comes back changed would make two equal records differ.
 Must not know collections or connections.
@@ -19,7 +19,7 @@ from bson.raw_bson import RawBSONDocument
 from msgspec.structs import force_setattr, replace
 
 from shunter.model.job import FINAL, Job, Status
-from shunter.model.queueing import alarm, deadline, place, rank
+from shunter.model.queueing import alarm, deadline, limit_place, place, rank, total_place
 from shunter.model.worker import Worker
 
 Document = dict[str, Any]
@@ -127,7 +127,7 @@ def _document(job: Job, stamp: str, result: Body) -> Document:
         document["alarm"] = at
     if job.status is Status.QUEUED:
         if at is None:
-            document["ready"] = rank(job)
+            document["ready" if job.lane is None else "laned"] = rank(job)
         if (until := deadline(job)) is not None:
             document["deadline"] = until
     elif job.status in FINAL:
@@ -136,6 +136,10 @@ def _document(job: Job, stamp: str, result: Body) -> Document:
         document["held"] = True
         if (taken := place(job)) is not None:
             document["place"] = taken
+        if (taken := limit_place(job)) is not None:
+            document["limit_place"] = taken
+        if (taken := total_place(job)) is not None:
+            document["total_place"] = taken
     _put(document, "result", result)
     return document
 

@@ -1,8 +1,8 @@
 """The indexes: each holds only the jobs that somebody looks for.
 
-`ready`, `alarm`, `deadline`, `held`, `place` and `ended` are fields of ours beside the record
-(`documents.py`), and are there only where they mean something, so an index of one of them is as
-short as its list.
+`ready`, `laned`, `alarm`, `deadline`, `held`, the places and `ended` are fields of ours beside the
+record (`documents.py`), and are there only where they mean something, so an index of one of them
+is as short as its list.
 Together they know type and status of every job, so that counting jobs reads no document.
 """
 
@@ -31,6 +31,7 @@ _THERE = {"$exists": True}
 OF_JOBS = [
     _index("seq", "seq"),
     _index("ready", "type", "ready", "seq", only={"ready": _THERE}),
+    _index("laned", "type", "lane", "laned", "seq", only={"laned": _THERE}),
     _index("alarm", "alarm", "status", "type", only={"alarm": _THERE}),
     _index("deadline", "deadline", only={"deadline": _THERE}),
     _index("held", "held", "execution.worker_id", "status", "type", "seq", only={"held": _THERE}),
@@ -41,6 +42,15 @@ OF_JOBS = [
         name="place",
         unique=True,
         partialFilterExpression={"place": _THERE},
+    ),
+    *(
+        IndexModel(
+            [(field, ASCENDING)],
+            name=field,
+            unique=True,
+            partialFilterExpression={field: _THERE},
+        )
+        for field in ("limit_place", "total_place")
     ),
     _index("namespace", "namespace", "seq", only={"namespace": _THERE}),
     IndexModel(

@@ -106,13 +106,14 @@ COUNTED: list[Document] = [
     {"alarm": {"$gte": EVER}, "status": "q"},
     {"held": True},
     {"ended": {"$gte": EVER}},
+    {"type": {"$gte": ""}, "lane": {"$gte": ""}, "laned": {"$gte": LOWEST}},
 ]
-"""Four lists in which every job stands once; an index knows type and status of each."""
+"""Five lists in which every job stands once; an index knows type and status of each."""
 
 
 def counting(place: int) -> list[Document]:
     """The pipeline that counts one of these lists."""
-    status = "q" if place == 0 else "$status"
+    status = "q" if place in (0, 4) else "$status"
     return [
         {"$match": COUNTED[place]},
         {"$group": {"_id": {"type": "$type", "status": status}, "count": {"$sum": 1}}},
@@ -144,6 +145,16 @@ async def oldest(connection: MongoConnection) -> dict[str, float]:
     fronts = [
         {"$match": COUNTED[0]},
         {"$group": {"_id": "$type", "first": {"$min": "$seq"}}},
+        {
+            "$unionWith": {
+                "coll": connection.jobs.name,
+                "pipeline": [
+                    {"$match": COUNTED[4]},
+                    {"$group": {"_id": "$type", "first": {"$min": "$seq"}}},
+                ],
+            }
+        },
+        {"$group": {"_id": "$_id", "first": {"$min": "$first"}}},
     ]
 
     async def first_of_each() -> list[Document]:

@@ -18,10 +18,11 @@ from itertools import count
 
 from shunter.errors import StoreError, UniqueKeyTaken
 from shunter.model.job import Job
+from shunter.model.limits_record import LaneCount
 from shunter.model.presence import Presence
 from shunter.model.record import Record, RecordKind
 from shunter.model.worker import Worker
-from shunter.store.mongo import purging, reads, record_documents, waking
+from shunter.store.mongo import lanes, purging, reads, record_documents, waking
 from shunter.store.mongo.batch_write import BatchWrite
 from shunter.store.mongo.connection import MongoConnection, public_name
 from shunter.store.mongo.front import Contention
@@ -135,6 +136,10 @@ class MongoStore:
     async def oldest(self) -> dict[str, float]:
         async with self._use() as it:
             return await reads.oldest(it)
+
+    async def lane_counts(self, *, limit: int) -> list[LaneCount]:
+        async with self._use() as it:
+            return await lanes.counts(it, limit)
 
     async def purge(self, *, ended_before: float, limit: int) -> int:
         async with self._use() as it:

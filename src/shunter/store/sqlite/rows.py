@@ -15,7 +15,7 @@ from msgspec import Struct
 from msgspec.structs import force_setattr, replace
 
 from shunter.model.job import FINAL, Dispatch, Job, Status
-from shunter.model.queueing import alarm, deadline, place, rank
+from shunter.model.queueing import alarm, deadline, limit_place, place, rank, total_place
 from shunter.model.worker import Worker
 
 Parameters = tuple[Any, ...]
@@ -81,6 +81,9 @@ def inserted(job: Job) -> Parameters:
         _document(job),
         job.result,
         deadline(job),
+        job.lane,
+        limit_place(job),
+        total_place(job),
     )
 
 
@@ -97,6 +100,9 @@ def replaced(job: Job) -> Parameters:
         job.result,
         place(job),
         deadline(job),
+        job.lane,
+        limit_place(job),
+        total_place(job),
     )
 
 

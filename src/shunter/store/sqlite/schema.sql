@@ -92,3 +92,17 @@ CREATE INDEX namespaces ON jobs (namespace) WHERE namespace <> '';
 
 -- Ended jobs are listed by how they ended, newest first, however many others there are.
 CREATE INDEX outcomes ON jobs (status) WHERE ended IS NOT NULL;
+
+-- Where a waiting job of a limited type stands (`model.job_limits`); NULL for all other jobs, and
+-- for those that nobody has sorted yet. A claim jumps from lane to lane in their index.
+ALTER TABLE jobs ADD COLUMN lane TEXT;
+DROP INDEX ready;
+CREATE INDEX ready ON jobs (type, rank) WHERE status = 'q' AND alarm IS NULL AND lane IS NULL;
+CREATE INDEX lanes ON jobs (type, lane, rank)
+    WHERE status = 'q' AND alarm IS NULL AND lane IS NOT NULL;
+
+-- The places under the limits of a key and of a type: no two jobs under way have the same.
+ALTER TABLE jobs ADD COLUMN limit_place TEXT;
+ALTER TABLE jobs ADD COLUMN total_place TEXT;
+CREATE UNIQUE INDEX limit_places ON jobs (limit_place) WHERE limit_place IS NOT NULL;
+CREATE UNIQUE INDEX total_places ON jobs (total_place) WHERE total_place IS NOT NULL;

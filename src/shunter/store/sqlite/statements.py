@@ -52,7 +52,12 @@ BACKLOG = """
     SELECT json_group_array(json_array(type, status, count)) FROM (
         SELECT type, status, sum(count) AS count FROM (
             SELECT type, 'q' AS status, count(*) AS count
-            FROM jobs INDEXED BY ready WHERE status = 'q' AND alarm IS NULL GROUP BY type
+            FROM jobs INDEXED BY ready
+            WHERE status = 'q' AND alarm IS NULL AND lane IS NULL GROUP BY type
+            UNION ALL
+            SELECT type, 'q' AS status, count(*) AS count
+            FROM jobs INDEXED BY lanes
+            WHERE status = 'q' AND alarm IS NULL AND lane IS NOT NULL GROUP BY type
             UNION ALL
             SELECT type, status, count(*)
             FROM jobs INDEXED BY alarms WHERE alarm IS NOT NULL AND status = 'q' GROUP BY type
@@ -67,8 +72,13 @@ BACKLOG = """
 OLDEST = """
     SELECT json_group_object(type, (
         SELECT json_extract(doc, '$.created') FROM jobs WHERE seq = first)) FROM (
-            SELECT type, min(seq) AS first
-            FROM jobs INDEXED BY ready WHERE status = 'q' AND alarm IS NULL GROUP BY type)"""
+            SELECT type, min(first) AS first FROM (
+                SELECT type, min(seq) AS first FROM jobs INDEXED BY ready
+                WHERE status = 'q' AND alarm IS NULL AND lane IS NULL GROUP BY type
+                UNION ALL
+                SELECT type, min(seq) AS first FROM jobs INDEXED BY lanes
+                WHERE status = 'q' AND alarm IS NULL AND lane IS NOT NULL GROUP BY type
+            ) GROUP BY type)"""
 
 _DOOMED = """
     SELECT seq FROM jobs INDEXED BY finished
@@ -92,10 +102,11 @@ REVISIONS = f"SELECT json_group_object(id, revision) FROM jobs WHERE id IN {LIST
 @cache
 def insert_jobs(rows: int) -> str:
     """Each row is stamped with its place in the statement."""
-    places = ", ".join(f"({at}, {', '.join('?' * 13)})" for at in range(rows))
+    places = ", ".join(f"({at}, {', '.join('?' * 16)})" for at in range(rows))
     return f"""
         INSERT INTO jobs (stamp, id, revision, status, type, rank, alarm, worker_id, unique_key,
-                          namespace, ended, doc, result, deadline)
+                          namespace, ended, doc, result, deadline, lane, limit_place,
+                          total_place)
         VALUES {places} ON CONFLICT DO NOTHING"""
 
 
@@ -111,8 +122,9 @@ def replace_jobs(rows: int) -> str:
         UPDATE OR IGNORE jobs SET stamp = ?, claim = NULL, revision = new.column2,
             status = new.column3, alarm = new.column4, worker_id = new.column5,
             ended = new.column6, doc = new.column7, result = new.column8, place = new.column9,
-            deadline = new.column10
-        FROM (VALUES {_places(rows, 10)}) AS new
+            deadline = new.column10, lane = new.column11, limit_place = new.column12,
+            total_place = new.column13
+        FROM (VALUES {_places(rows, 13)}) AS new
         WHERE jobs.id = new.column1 AND jobs.revision = new.column2 - 1
             AND jobs.status NOT IN ('c', 'f', 'x')"""
 
@@ -149,7 +161,8 @@ def front(types: int) -> str:
     one = """
         SELECT seq, rank FROM (
             SELECT seq, rank FROM jobs INDEXED BY ready
-            WHERE type = ? AND status = 'q' AND alarm IS NULL ORDER BY rank, seq LIMIT ?)"""
+            WHERE type = ? AND status = 'q' AND alarm IS NULL AND lane IS NULL
+            ORDER BY rank, seq LIMIT ?)"""
     selects = [one] * types
     while len(selects) > 1:
         selects = [
@@ -164,7 +177,8 @@ HEADS = """
     FROM jobs WHERE seq IN (
         SELECT (
             SELECT seq FROM jobs INDEXED BY ready
-            WHERE type = value AND status = 'q' AND alarm IS NULL ORDER BY rank, seq LIMIT 1)
+            WHERE type = value AND status = 'q' AND alarm IS NULL AND lane IS NULL
+            ORDER BY rank, seq LIMIT 1)
         FROM json_each(?))"""
 """The first job of each type that has one waiting, whichever types are asked for: one look."""
 

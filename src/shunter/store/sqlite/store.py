@@ -17,11 +17,13 @@ from typing import cast
 
 from shunter.errors import StoreError, UniqueKeyTaken
 from shunter.model.job import Job
+from shunter.model.lane_claim import LaneLook
+from shunter.model.limits_record import LaneCount
 from shunter.model.presence import Presence
 from shunter.model.record import Record, RecordKind
 from shunter.model.worker import Worker
 from shunter.store.port import Backlog, Batch, Claim, Committed, JobQuery
-from shunter.store.sqlite import reads, record_rows, statements, writes
+from shunter.store.sqlite import lanes, reads, record_rows, statements, writes
 from shunter.store.sqlite.connection import connect, explained, migrate, migrations
 from shunter.store.sqlite.file_monitor import FileMonitor, Unacknowledged
 from shunter.store.sqlite.inspector import FIRST_SECONDS, Inspector
@@ -93,11 +95,13 @@ class SQLiteStore:
                 writes.put_workers(connection, workers)
             if batch.renewed:
                 writes.renew_workers(connection, batch.renewed, batch.now)
+            looks: dict[str, LaneLook] = {}
             return Committed(
                 replaced=writes.replace(connection, replacements, stamp),
                 delivered=writes.deliver(connection, deliveries, other_stamp),
                 inserted=writes.insert(connection, batch.inserts, inserts),
-                claimed=[writes.claim(connection, claim) for claim in batch.claims],
+                claimed=[_claim(connection, claim, looks) for claim in batch.claims],
+                looks=looks,
             )
 
         try:
@@ -115,7 +119,7 @@ class SQLiteStore:
         return await self._write(lambda connection: writes.insert(connection, offered, rows))
 
     async def claim(self, claim: Claim) -> list[Job]:
-        return await self._write(lambda connection: writes.claim(connection, claim))
+        return await self._write(lambda connection: _claim(connection, claim, {}))
 
     async def replace(self, jobs: Sequence[Job]) -> list[bool]:
         rows = [replaced(job) for job in jobs]
@@ -166,6 +170,9 @@ class SQLiteStore:
 
     async def oldest(self) -> dict[str, float]:
         return await self._read(reads.oldest)
+
+    async def lane_counts(self, *, limit: int) -> list[LaneCount]:
+        return await self._read(lambda connection: lanes.counts(connection, max(limit, 0)))
 
     async def purge(self, *, ended_before: float, limit: int) -> int:
         return await self._write(lambda connection: writes.purge(connection, ended_before, limit))
@@ -258,3 +265,11 @@ class SQLiteStore:
             cache_mebibytes=cache_mebibytes,
             is_new=is_new,
         )
+
+
+def _claim(connection: sqlite3.Connection, wish: Claim, looks: dict[str, LaneLook]) -> list[Job]:
+    """Perform a claim of either kind; what one under limits has seen goes into `looks`."""
+    if wish.limits is None:
+        return writes.claim(connection, wish)
+    jobs, looks[wish.types[0]] = lanes.claim(connection, wish, wish.limits)
+    return jobs

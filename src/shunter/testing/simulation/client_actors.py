@@ -104,6 +104,7 @@ class ClientActor(_Submitter):
             "effects": "at_most_once" if plan.at_most_once else None,
             "unique": Unique("debounced", then="postpone") if plan.is_debounced else None,
             "callback": web_address(plan.callback) if plan.callback else None,
+            "keys": {"tenant": plan.tenant} if plan.tenant else None,
         }
         view = self._client.with_options(**options)
         payload = msgspec.msgpack.encode(plan.task)

@@ -34,6 +34,7 @@ OF_DISPATCHERS = frozenset(
 )
 OFTEN = frozenset({FaultKind.KILL, FaultKind.ISOLATE, FaultKind.FREEZE})
 LASTING = frozenset({FaultKind.ISOLATE, FaultKind.FREEZE, FaultKind.FREEZE_PARENT})
+DEADLY = (FaultKind.KILL, FaultKind.KILL, FaultKind.ISOLATE, FaultKind.FREEZE)
 LASTS_SECONDS = 9.0
 BETWEEN_TWO = frozenset({FaultKind.CUT, FaultKind.RESET, FaultKind.DELAY, FaultKind.SLOW})
 
@@ -70,6 +71,46 @@ def scenario_of(seed: int, kinds: Collection[FaultKind] = tuple(FaultKind)) -> S
         cooldown=random.choice((0, 0, 0, 0, 0, 300, 1500)),
     )
     return with_peers(scenario, kinds, SPANS)
+
+
+def limited_scenario_of(seed: int) -> Scenario:
+    """Return a scenario in which dispatchers compete for the places of two tenants, and die."""
+    random = Random(seed)  # noqa: S311
+    dispatchers = ("d1", "d2", "d3", "d4")
+    workers = tuple(
+        PlannedWorker(name=name, slots=6, dispatchers=dispatchers) for name in ("w1", "w2")
+    )
+    jobs = tuple(
+        PlannedJob(
+            id=f"j{number}",
+            at=round(0.5 + random.random() * 2.0, 3),
+            client="c1",
+            task=Task(seconds=random.choice((0.05, 0.3, 0.6, 1.5))),
+            cancel_after=random.choice((None,) * 9 + (1.0,)),
+            tenant=random.choice("AAAB"),
+        )
+        for number in range(1, 41)
+    )
+    faults = [
+        Fault(
+            kind=random.choice(DEADLY),
+            at=round(1.0 + random.random() * 6.0, 3),
+            target=random.choice((*dispatchers, "w1", "w2")),
+            seconds=random.choice((0.8, 2.5, 5.5, 11.0)),
+            amount=random.choice((0, 1, 10)),
+        )
+        for _ in range(random.randint(1, 5))
+    ]
+    return Scenario(
+        seed=seed,
+        dispatchers=dispatchers,
+        workers=workers,
+        clients=("c1",),
+        jobs=jobs,
+        faults=tuple(sorted(faults, key=lambda fault: fault.at)),
+        cooldown=random.choice((0, 0, 300)),
+        limit=random.choice((1, 3, 5)),
+    )
 
 
 def _once(job: PlannedJob) -> PlannedJob:

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from shunter.model.job import Effects, Job, Status
 from shunter.model.lifecycle import TRANSITIONS, Event
+from shunter.model.queueing import UNDER_WAY
 from shunter.model.uniqueness import NamedKey, named_key
 from shunter.model.worker import UDP_PREFIX
 from shunter.testing.simulation.pool import Answered
@@ -61,6 +62,10 @@ class Judge:
         self.last_drop: Callable[[str], float] = lambda process: -1e9
         """When a packet of a process was last lost."""
         self.accepted: dict[str, float] = {}
+        self.limit = 0
+        self.most_places = 0
+        """How many jobs of one key were ever under way."""
+        self._places: Counter[tuple[str, str | None]] = Counter()
         self.clocks_differ = 0.0
         """By how much clocks have been set wrong so far, all together."""
         self._now, self._stored, self._under_way, self._tell = now, stored, under_way, tell
@@ -107,6 +112,8 @@ class Judge:
         self._check_numbers(before, after, events)
         self._check_key(before, after)
         self._check_limits(before, after, events)
+        if self.limit:
+            self._check_places(before, after)
         if Event.COMPLETED in events:
             self._check_result(after)
         if before is not None and {Event.LOST, Event.EXHAUSTED, Event.ABANDONED} & set(events):
@@ -141,6 +148,19 @@ class Judge:
             if early > EARLY_SECONDS + self.clocks_differ:
                 detail = f"{after.id} is started {early:.1f} s before its time"
                 self.accuse("no job starts before its time", detail, after.id)
+
+    def _check_places(self, before: Job | None, after: Job) -> None:
+        """No more jobs of a key, and of a type, are under way than may be."""
+        for job, step in ((before, -1), (after, 1)):
+            if job is not None and job.status in UNDER_WAY:
+                self._places[job.type, job.keys.get("tenant", "")] += step
+                self._places[job.type, None] += step
+        tenant = after.keys.get("tenant", "")
+        for key, most in (((after.type, tenant), self.limit), ((after.type, None), 2 * self.limit)):
+            if self._places[key] > most:
+                detail = f"with {after.id} there are {self._places[key]} of {key}, over {most}"
+                self.accuse("limits hold", detail, after.id)
+        self.most_places = max(self.most_places, self._places[after.type, tenant])
 
     def _check_result(self, job: Job) -> None:
         answer = msgspec.msgpack.decode(job.result or b"", type=Answered)

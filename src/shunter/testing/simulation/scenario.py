@@ -110,6 +110,8 @@ class PlannedJob(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Submitted with a key that postpones the job which has it."""
     callback: str = ""
     """The receiver that is to be called back."""
+    tenant: str = ""
+    """Whose job it is, where there is a limit."""
 
 
 class PlannedWorker(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -135,6 +137,8 @@ class Scenario(Struct, frozen=True, kw_only=True, omit_defaults=True):
     faults: tuple[Fault, ...] = ()
     cooldown: int = 0
     """Milliseconds between a claim and the start that follows from it."""
+    limit: int = 0
+    """How many jobs of one tenant may run at once, and twice as many in all; 0 is no limit."""
 
     @property
     def deadline(self) -> float:

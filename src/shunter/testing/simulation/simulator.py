@@ -91,6 +91,7 @@ class Simulator:
         self.network.zmq.monitor = Monitor(
             self.judge, lambda: self.time.now, self.truth.job, self.judge.stored_beat
         )
+        self.judge.limit = scenario.limit
         self.judge.hosts = self.network.datagrams.names
         unleased = {w.name for w in scenario.workers if w.kind in UNLEASED}
         self.judge.has_no_lease = unleased.__contains__

@@ -14,6 +14,7 @@ from typing import TypeVar
 
 from shunter.errors import StoreError, UniqueKeyTaken
 from shunter.model.job import Job, Status
+from shunter.model.limits_record import LaneCount
 from shunter.model.presence import Presence
 from shunter.model.record import Record, RecordKind
 from shunter.model.worker import Worker
@@ -186,6 +187,9 @@ class FaultyStore:
 
     async def oldest(self) -> dict[str, float]:
         return await self._asked(self._truth.oldest)
+
+    async def lane_counts(self, *, limit: int) -> list[LaneCount]:
+        return await self._asked(lambda: self._truth.lane_counts(limit=limit))
 
     async def purge(self, *, ended_before: float, limit: int) -> int:
         return await self._written(

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from functools import cache
 from random import Random
 from typing import Protocol, cast
 
 from shunter.app import App
 from shunter.model.health import worker_id_at
 from shunter.model.job import DEFAULT_TYPE
+from shunter.model.job_limits import Limit
 from shunter.model.worker import WorkerKind
 from shunter.testing.simulation.actors import UDP_PORT, World, backend, web_address
 from shunter.testing.simulation.pool import SimulatedPool
@@ -27,19 +29,18 @@ WORKER_PORT = 7000
 QUIET_SECONDS = 10.0
 
 
-def simulated_app() -> App:
+@cache
+def simulated_app(limit: int) -> App:
     """Return the app of all workers; what a job does is in its payload."""
     app = App()
+    limited = Limit(limit, by="tenant", total=2 * limit) if limit else None
     for name in ("a", "b", DEFAULT_TYPE):
 
-        @app.job(name=name)
+        @app.job(name=name, limit=limited, fair="tenant" if limit else "")
         def handler() -> None:
             raise AssertionError("a simulated pool calls no handlers")
 
     return app
-
-
-APP = simulated_app()
 
 
 class _Runnable(Protocol):
@@ -59,6 +60,7 @@ class WorkerActor(ABC):
     def __init__(self, process: Process, world: World, plan: PlannedWorker, random: Random) -> None:
         self.process = process
         self._world, self._plan, self._random = world, plan, random
+        self._app = simulated_app(world.scenario.limit)
         self._pool_settings = PoolSettings(slots=plan.slots)
         self.worker = self._made()
 
@@ -101,7 +103,7 @@ class ZmqWorkerActor(WorkerActor):
             grace=GRACE_SECONDS,
             pool=self._pool_settings,
         )
-        worker = ZmqWorker("simulated", APP, settings, self.process.environment, self._pool)
+        worker = ZmqWorker("simulated", self._app, settings, self.process.environment, self._pool)
         self._world.judge.worker_names[worker.id] = self.process.name
         return worker
 
@@ -121,7 +123,7 @@ class HttpWorkerActor(WorkerActor):
             pool=self._pool_settings,
         )
         self._world.judge.worker_names[worker_id_at(name, WORKER_PORT)] = name
-        return HttpHost("simulated", APP, settings, self.process.environment, self._pool)
+        return HttpHost("simulated", self._app, settings, self.process.environment, self._pool)
 
 
 class UdpWorkerActor(WorkerActor):
@@ -134,7 +136,7 @@ class UdpWorkerActor(WorkerActor):
             grace=GRACE_SECONDS,
             pool=self._pool_settings,
         )
-        return Calculator("simulated", APP, settings, self.process.environment, self._pool)
+        return Calculator("simulated", self._app, settings, self.process.environment, self._pool)
 
 
 WORKERS: dict[WorkerKind, type[WorkerActor]] = {

@@ -74,6 +74,7 @@ class HttpHost(WorkerHost):
         pool: Callable[..., ProcessPool] = new_pool,
     ) -> None:
         super().__init__(app_spec, app, settings, environment, pool)
+        self._tell_undeclared_limits(app, "HTTP")
         self._settings = settings
         self._offered_at = 0.0
         self._lease = HttpLease(quiet_after=settings.quiet_after, now=environment.lease_clock())

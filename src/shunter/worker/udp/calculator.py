@@ -107,6 +107,7 @@ class Calculator(WorkerHost):
         pool: Callable[..., ProcessPool] = new_pool,
     ) -> None:
         super().__init__(app_spec, app, settings, environment, pool)
+        self._tell_undeclared_limits(app, "UDP")
         self._settings, self._now = settings, environment.monotonic
         self._places: list[_Place] = []
         self._retiring: list[_Place] = []

@@ -79,6 +79,7 @@ class ZmqWorker(WorkerHost):
         prefix = f"{settings.key.name}:" if settings.key else ""  # by which a key's are known
         self.id = f"{prefix}w-{place}-{environment.token_bytes(4).hex()}"
         self.incarnation = 1
+        self._started = environment.wall()
         self._app = app
         self._settings = settings
         self._log = self._log.bind(worker=self.id)
@@ -226,6 +227,7 @@ class ZmqWorker(WorkerHost):
             held=tuple(self._held()),
             window=self._window(connection, beat=number),
             app_version=self._app.version,
+            started=self._started,
         )
         connection.send(Kind.READY, hello)
         if self._is_leaving:

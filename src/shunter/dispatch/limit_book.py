@@ -1,0 +1,121 @@
+"""Which types are limited, and how, as far as one dispatcher knows. Pure.
+
+Workers declare limits when they come; what others declared, and what people changed, is read from
+the store every second. A type that was ever limited has a record, so that its jobs are found in
+their lanes also after its limits are gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from shunter.model.job_limits import JobLimits
+from shunter.model.lane_claim import LaneLook
+from shunter.model.limits_record import LimitsRecord
+from shunter.model.worker import Worker, WorkerKind
+
+MOST_NOTICES = 100
+MOST_TOLD = 10_000
+
+
+class LimitBook:
+    """The limits of all types, and where claims under them go on."""
+
+    def __init__(self) -> None:
+        self._records: dict[str, LimitsRecord] = {}
+        self._unwritten: dict[str, LimitsRecord] = {}
+        self._after: dict[str, str | None] = {}
+        self._due: dict[str, float] = {}
+        self._told: set[tuple[str, str]] = set()
+        self._notices: list[str] = []
+
+    def of(self, job_type: str) -> JobLimits | None:
+        """Return the limits that count, or None for a type that never had any."""
+        record = self._records.get(job_type)
+        return None if record is None else record.limits
+
+    def after(self, job_type: str) -> str | None:
+        """Return behind which lane the next claim begins."""
+        return self._after.get(job_type)
+
+    def declare(self, worker: Worker) -> None:
+        """Take over what a worker declares; only our own workers can."""
+        if worker.kind is not WorkerKind.FULL:
+            return
+        for handler in worker.handlers:
+            known = self._records.get(handler.type)
+            if known is None and handler.limits is None:
+                continue
+            declared = handler.limits or JobLimits()
+            before = known or LimitsRecord()
+            now = before.declares(declared, worker_id=worker.id, started=worker.started)
+            if now is not before:
+                self._records[handler.type] = self._unwritten[handler.type] = now
+            if before.declared_by and declared != before.declared:
+                self._tell(handler.type, worker.id, before, is_newer=now is not before)
+
+    def _tell(self, job_type: str, worker_id: str, before: LimitsRecord, *, is_newer: bool) -> None:
+        if (job_type, worker_id) in self._told or len(self._told) >= MOST_TOLD:
+            return
+        self._told.add((job_type, worker_id))
+        which = (
+            f"those of {worker_id}, which was started later,"
+            if is_newer
+            else (f"those of {before.declared_by}, which was started later,")
+        )
+        self._notices = [
+            *self._notices[-MOST_NOTICES + 1 :],
+            f"{job_type}: worker {worker_id} declares other limits than {before.declared_by}; "
+            f"{which} count; run the same app on all workers of this type",
+        ]
+
+    def take_notices(self) -> list[str]:
+        """Return what people should hear of, once."""
+        notices, self._notices = self._notices, []
+        return notices
+
+    def learn(self, records: Mapping[str, LimitsRecord]) -> set[str]:
+        """Take over what the store says; return the types whose limits are others now."""
+        changed = set[str]()
+        for job_type, stored in records.items():
+            mine = self._unwritten.get(job_type)
+            if mine is not None:
+                now = stored.declares(
+                    mine.declared, worker_id=mine.declared_by, started=mine.started
+                )
+                if now is stored:
+                    del self._unwritten[job_type]
+                else:
+                    self._unwritten[job_type] = stored = now
+            known = self._records.get(job_type)
+            if known is None or known.limits != stored.limits:
+                changed.add(job_type)
+            self._records[job_type] = stored
+        return changed
+
+    @property
+    def unwritten(self) -> Mapping[str, LimitsRecord]:
+        """What workers here have declared, and the store does not know yet."""
+        return self._unwritten
+
+    def saw(self, job_type: str, look: LaneLook) -> None:
+        """Note what a claim has seen."""
+        self._after[job_type] = look.after
+        if look.due is None:
+            self._due.pop(job_type, None)
+        else:
+            self._due[job_type] = look.due
+
+    @property
+    def next_due(self) -> float | None:
+        """When the first token comes for which a job waits."""
+        return min(self._due.values(), default=None)
+
+    def due(self, *, now: float) -> set[str]:
+        """Return the types for which a token has come."""
+        return {job_type for job_type, at in self._due.items() if at <= now}
+
+    def had_due(self, job_types: Iterable[str]) -> None:
+        """Note that these types are going to be looked at."""
+        for job_type in job_types:
+            self._due.pop(job_type, None)

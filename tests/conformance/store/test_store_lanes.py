@@ -1,0 +1,275 @@
+"""Claims under limits: never more at once than allowed, and nobody waits behind a full key."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import Counter
+
+import pytest
+from msgspec.structs import replace
+
+from conformance.store.given import NOW, claim, job, jobs
+from shunter.errors import StoreError
+from shunter.model import lifecycle
+from shunter.model.job import Status
+from shunter.model.job_limits import JobLimits, Limit, Rate
+from shunter.model.lifecycle import WorkerSlot
+from shunter.model.limits_record import LaneCount
+from shunter.model.record import RecordKind
+from shunter.store.port import Batch
+
+BY_TENANT = JobLimits(limit=Limit(5, by="tenant", total=8))
+FAIR = JobLimits(fair="tenant")
+
+
+def of(tenant, count, *, limits=BY_TENANT, **changes):
+    """Jobs of one tenant, in their lane."""
+    keys = {"tenant": tenant}
+    return jobs(count, tenant, keys=keys, lane=limits.lane(keys), **changes)
+
+
+def wish(limits=BY_TENANT, *, limit=10, by="d-1", now=NOW, after=None, slots=True):
+    started = tuple(WorkerSlot(f"w-{by}") for _ in range(limit)) if slots else ()
+    plain = claim(limit=limit, by=by, now=now)
+    return replace(plain, limits=limits, after=after, slots=started)
+
+
+def names(found):
+    return [it.id for it in found]
+
+
+def test_a_key_has_no_more_at_once_than_its_limit_and_all_no_more_than_the_total(run, store):
+    run(store.insert([*of("a", 7), *of("b", 3)]))
+
+    taken = run(store.claim(wish(limit=20)))
+
+    assert Counter(it.keys["tenant"] for it in taken) == {"a": 5, "b": 3}
+    assert {it.execution.limit_place for it in taken if it.lane == "tenant=a"} == set(range(5))
+    assert sorted(it.execution.total_place for it in taken) == list(range(8))
+    assert run(store.claim(wish())) == []
+    assert run(store.get(names(taken), payload=True)) == taken
+
+
+@pytest.mark.parametrize(
+    "over",
+    [
+        lambda it: lifecycle.completed(it, it.attempt, result=b"\xc0", now=NOW),
+        lambda it: lifecycle.returned(it, it.attempt, "full", now=NOW),
+        lambda it: lifecycle.lost(it, it.attempt, "gone", now=NOW, jitter=0.0, max_losses=5),
+        lambda it: lifecycle.cancelled(it, now=NOW, stoppable=False),
+        lambda it: lifecycle.expired(it, now=NOW, jitter=0.0, max_losses=5),
+    ],
+)
+def test_a_run_that_is_over_frees_its_places_by_the_write_that_ends_it(run, store, over):
+    run(store.insert(of("a", 6)))
+    taken = run(store.claim(wish()))
+    freed = taken[2].execution
+
+    assert run(store.replace([over(taken[2])])) == [True]
+    [next_one] = run(store.claim(wish()))
+
+    assert next_one.execution.limit_place == freed.limit_place
+    assert run(store.claim(wish())) == []
+
+
+def test_a_claim_that_is_not_started_yet_holds_its_places_until_it_is_released(run, store):
+    run(store.insert(of("a", 6)))
+    taken = run(store.claim(wish(slots=False)))
+
+    assert {it.status for it in taken} == {Status.DISPATCHING}
+    assert run(store.claim(wish())) == []
+    started = lifecycle.started(taken[0], WorkerSlot("w-1"), now=NOW)
+    released = lifecycle.released(taken[1], now=NOW)
+    assert run(store.replace([started, released])) == [True, True]
+    assert len(run(store.claim(wish()))) == 1
+
+
+def test_who_waits_behind_many_of_a_full_key_is_claimed_next(run, store):
+    count = 1 if "Mongo" in type(store).__name__ else 20  # thousand
+    for number in range(count):
+        run(store.insert([replace(it, id=f"a-{number}-{it.id}") for it in of("a", 1000)]))
+    run(store.insert([job("b", created=NOW + 1e6, keys={"tenant": "b"}, lane="tenant=b")]))
+
+    assert {it.lane for it in run(store.claim(wish(limit=5)))} == {"tenant=a"}
+    assert names(run(store.claim(wish(limit=5)))) == ["b"]
+
+
+def test_keys_take_turns(run, store):
+    run(store.insert([*of("a", 9, limits=FAIR), *of("b", 2, limits=FAIR)]))
+    served, after = [], None
+    for _ in range(5):
+        done = run(store.commit(Batch(now=NOW, claims=[wish(FAIR, limit=1, after=after)])))
+        served += names(done.claimed[0])
+        after = done.looks["sum"].after
+
+    assert served == ["a-0", "b-0", "a-1", "b-1", "a-2"]
+
+
+def test_a_higher_priority_goes_before_turns(run, store):
+    run(store.insert([*of("a", 3, limits=FAIR), *of("b", 1, limits=FAIR)]))
+    urgent = job("urgent", keys={"tenant": "a"}, lane="tenant=a", priority=1)
+    run(store.insert([urgent]))
+
+    taken = run(store.claim(wish(FAIR, limit=2, after="tenant=a")))
+
+    assert names(taken) == ["urgent", "b-0"]
+
+
+def test_more_keys_than_one_look_holds_are_all_served(run, store):
+    many = [job(f"j-{n:03}", keys={"tenant": f"{n:03}"}, lane=f"tenant={n:03}") for n in range(300)]
+    run(store.insert(many))
+    served, after = [], None
+    for _ in range(6):
+        done = run(store.commit(Batch(now=NOW, claims=[wish(FAIR, limit=60, after=after)])))
+        served += names(done.claimed[0])
+        after = done.looks["sum"].after
+
+    assert sorted(served) == [it.id for it in many]
+
+
+def test_jobs_in_no_lane_are_sorted_by_the_claim(run, store):
+    run(store.insert(jobs(7, "a", keys={"tenant": "a"})))
+    run(store.insert([job("b", created=NOW + 9, keys={"tenant": "b"}), job("none")]))
+
+    taken = run(store.claim(wish()))
+
+    assert {it.id: it.lane for it in taken if it.id in ("b", "none")} == {
+        "b": "tenant=b",
+        "none": "tenant=",
+    }
+    assert len(taken) == 7
+    [waiting] = run(store.get(["a-6"]))
+    assert (waiting.lane, waiting.revision) == ("tenant=a", 0)
+    assert run(store.claim(claim())) == [], "a claim without limits got a job out of a lane"
+
+
+def test_jobs_in_lanes_of_another_key_are_sorted_anew(run, store):
+    run(store.insert(of("a", 3)))
+    for at, lane in enumerate(("aa=1", "", "user=7")):
+        run(store.insert([job(f"x-{at}", keys={"tenant": "x"}, lane=lane)]))
+
+    for _ in range(3):
+        run(store.claim(wish(limit=0)))
+    taken = run(store.claim(wish()))
+
+    assert Counter(it.lane for it in taken) == {"tenant=a": 3, "tenant=x": 3}
+    everything = JobLimits()
+    run(store.insert(of("late", 1)))
+    run(store.claim(wish(everything, limit=0)))
+    assert [it.lane for it in run(store.claim(wish(everything)))] == [""]
+
+
+def test_a_token_is_taken_by_the_claim_and_the_next_one_is_told(run, store):
+    limits = JobLimits(rate=Rate(60, per=60, by="tenant"))
+    run(store.insert([*of("a", 3, limits=limits), *of("b", 1, limits=limits)]))
+
+    first = run(store.commit(Batch(now=NOW, claims=[wish(limits)])))
+    due = first.looks["sum"].due
+    early = run(store.commit(Batch(now=NOW, claims=[wish(limits, now=due - 0.01)])))
+    later = run(store.commit(Batch(now=NOW, claims=[wish(limits, now=due)])))
+
+    assert sorted(names(first.claimed[0])) == ["a-0", "b-0"]
+    assert NOW < due < NOW + 1
+    assert early.claimed == [[]]
+    assert early.looks["sum"].due == due
+    assert names(later.claimed[0]) == ["a-1"]
+    buckets = {it.name for it in run(store.records(RecordKind.RATE))}
+    assert buckets == {"sum tenant=a", "sum tenant=b"}
+
+
+def test_jobs_in_lanes_are_counted(run, store):
+    run(store.insert([*of("a", 7), *of("b", 1), *jobs(2, type="other")]))
+    assert run(store.oldest())["sum"] == NOW
+    run(store.claim(wish()))
+
+    assert run(store.lane_counts(limit=10)) == [
+        LaneCount(type="sum", lane="tenant=a", running=5, waiting=2),
+        LaneCount(type="sum", lane="tenant=b", running=1, waiting=0),
+    ]
+    assert len(run(store.lane_counts(limit=1))) == 1
+    counts = {(it.type, it.status): it.count for it in run(store.backlog())}
+    assert counts == {
+        ("other", Status.QUEUED): 2,
+        ("sum", Status.IN_PROGRESS): 6,
+        ("sum", Status.QUEUED): 2,
+    }
+
+
+def test_several_stores_together_never_exceed_a_limit(run, database, opened):
+    stores = [opened(), opened()]
+    run(stores[0].insert([*of("a", 60), *of("b", 20)]))
+    most = Counter()
+
+    async def work(store, by):
+        """Claim, check who runs, and end one job: what another store has ended may be gone."""
+        idle = 0
+        while idle < 4:
+            mine = await store.claim(wish(limit=3, by=by))
+            idle = 0 if mine else idle + 1
+            counted = {it.lane: it.running for it in await store.lane_counts(limit=10)}
+            for lane, running in counted.items():
+                most[lane] = max(most[lane], running)
+            most["all"] = max(most["all"], sum(counted.values()))
+            done = [lifecycle.completed(it, 1, result=b"\xc0", now=NOW) for it in mine]
+            assert await store.replace(done) == [True] * len(done)
+
+    async def scene():
+        await asyncio.gather(*(work(s, f"d-{at}-{n}") for at, s in enumerate(stores) for n in "ab"))
+
+    run(scene())
+
+    assert most["tenant=a"] <= 5
+    assert most["all"] <= 8
+    assert [it.status for it in run(stores[0].get(["a-59", "b-19"]))] == [Status.COMPLETED] * 2
+
+
+def test_several_stores_together_never_exceed_a_rate(run, database, opened):
+    limits = JobLimits(rate=Rate(10, per=10))
+    stores = [opened(), opened()]
+    run(stores[0].insert(of("a", 60, limits=limits)))
+
+    async def scene():
+        started = 0
+        for step in range(12):
+            now = NOW + step * 0.5
+            found = await asyncio.gather(
+                *(s.claim(wish(limits, by=f"d-{at}", now=now)) for at, s in enumerate(stores))
+            )
+            started += sum(map(len, found))
+        return started
+
+    assert 3 <= run(scene()) <= 6
+
+
+@pytest.mark.parametrize("is_done", [True, False], ids=["after", "before"])
+def test_a_claim_cut_off_anywhere_and_offered_again_takes_what_is_allowed_once(
+    run, databases, is_done
+):
+    limits = JobLimits(limit=Limit(2, by="tenant"), rate=Rate(10, per=10, by="tenant"))
+
+    async def scene(database, at):
+        store = database.store()
+        await store.open()
+        try:
+            await store.insert([*jobs(3, "b", keys={"tenant": "b"}), *of("a", 3, limits=limits)])
+            loss = database.lose(store, at=at, is_done=is_done)
+            batch = Batch(now=NOW, claims=[wish(limits)])
+            for _ in range(10):
+                with contextlib.suppress(StoreError):
+                    committed = await store.commit(batch)
+                    break
+            [due] = {float(it.document) for it in await store.records(RecordKind.RATE)}
+            counted = {it.lane: it.running for it in await store.lane_counts(limit=5)}
+            return sorted(names(committed.claimed[0])), due, counted, loss.have_happened
+        finally:
+            await store.close()
+
+    database, at, was_lost = databases(), 0, True
+    while was_lost:
+        claimed, due, counted, was_lost = run(scene(database, at))
+        assert claimed == ["a-0", "b-0"], f"write {at}"
+        assert due == NOW - 0.5 + 10.5 / 10
+        assert counted == {"tenant=a": 1, "tenant=b": 1}
+        database, at = databases(), at + 1
+    assert at >= 3, "too few writes were lost"
