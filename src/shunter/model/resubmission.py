@@ -7,6 +7,8 @@ that is over, who waits for the outcome. Rules: docs/spec/jobs.md.
 
 from __future__ import annotations
 
+from typing import Any
+
 from msgspec.structs import replace
 
 from shunter.errors import JobRefused
@@ -41,8 +43,13 @@ def resubmission(
         timeout=job.execution.timeout,
         reply=reply,
         rerun_of=job.id,
-        **{field: getattr(job, field) for field in KEPT},
+        **{field: _said(getattr(job, field)) for field in KEPT},
     )
+
+
+def _said(value: Any) -> Any:
+    """Return what a submission says: a record that has no keys was submitted without any."""
+    return None if value == {} else value
 
 
 def check_rerun(submission: Submission, original: Job | None, scope: JobScope) -> None:
