@@ -15,7 +15,17 @@ from shunter.model.scope import JobScope
 from shunter.model.submission import Submission
 
 NOT_KEPT = frozenset(
-    {"id", "payload", "not_before", "unique_key", "unique", "callback", "rerun_of", "traceparent"}
+    {
+        "id",
+        "payload",
+        "not_before",
+        "unique_key",
+        "unique",
+        "callback",
+        "rerun_of",
+        "traceparent",
+        "keys",
+    }
 )
 """What a rerun does not take over as it stands."""
 
@@ -41,6 +51,7 @@ def resubmission(
         timeout=job.execution.timeout,
         reply=reply,
         rerun_of=job.id,
+        keys=job.keys or None,
         **{field: getattr(job, field) for field in KEPT},
     )
 
