@@ -299,8 +299,9 @@ class App:
 
         `shunter worker --types` serves it.
         """
-        some = App(codec=self.codec, accept_plain=self.accept_plain, version=self.version)
-        some._functions = {job_type: self.find(job_type) for job_type in dict.fromkeys(types)}
+        functions = {job_type: self.find(job_type) for job_type in dict.fromkeys(types)}
+        some = App.__new__(App)
+        some.__dict__ = {**self.__dict__, "_functions": functions}
         return some
 
     def run(self, job_type: str, payload: bytes, context: Context) -> Any:

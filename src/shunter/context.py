@@ -24,7 +24,9 @@ class Context(Protocol):
         ...
 
     @property
-    def job_type(self) -> str: ...
+    def job_type(self) -> str:
+        """The type of the job that runs."""
+        ...
 
     @property
     def run_id(self) -> str:

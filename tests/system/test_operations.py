@@ -230,7 +230,7 @@ def test_a_worker_of_some_types_and_one_with_other_options(
     until(lambda: "different options: timeout" in contrary.said())
     first = shared_yard.processes("worker")[0]
     until(lambda: "different options: timeout" in first.said())
-    [found] = [it for it in client.workers() if it.version == "9.9"]
+    [found] = until(lambda: [it for it in client.workers() if it.version == "9.9"])
     assert [handler.type for handler in found.handlers] == ["add"]
     assert (
         shared_yard.shunter("drain", "--version", "9.9", "--wait", station=station).returncode == 0

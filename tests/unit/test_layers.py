@@ -26,8 +26,7 @@ LAYERS = {
     "settings_sources": ("errors", "model", "settings"),
     "wire": ("errors", "model", "wire"),
     "net": ("errors", "model", "wire", "net"),
-    "refusal_log": (),
-    "shown_text": (),
+    **dict.fromkeys(("refusal_log", "shown_text"), ()),
     "tracing": ("app", "wire.messages"),  # for annotations
     "private_folder": ("errors",),
     "secret_file": ("errors", "model", "settings", "key_file", "wire"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -106,6 +107,7 @@ def test_a_job_that_came_without_a_span_gets_a_root(spans: Any) -> None:
 def test_a_worker_runs_handlers_within_spans(spans: Any) -> None:
     executor = Executor.__new__(Executor)
     executor._app = app
+    executor._setups = SimpleNamespace(values={})  # type: ignore[assignment]
     job = assignment(1)
 
     call = executor.prepared(job, b"\xc0", object(), RunSeal(app, "j", "one"))  # type: ignore[arg-type]

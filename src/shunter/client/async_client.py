@@ -301,7 +301,7 @@ class AsyncClient:
         payload = sealed_payload(self._codec, payload, new_id, job.type)
         options = {
             name: value
-            for name, value in asdict(self._options).items()
+            for name, value in self._options.fields().items()
             if value is not None and name != "reply"
         }
         wish = resubmission(job, new_id=new_id, payload=payload, reply=self._options.reply)

@@ -8,6 +8,9 @@ from shunter.dispatch.state import DispatcherState
 from shunter.dispatch.timings import Timings
 from shunter.model.worker import Handler
 
+COMPARED = ("priority", "timeout", "retry", "concurrency")
+"""Of what handlers declare: schedules have rules of their own for who of two is right."""
+
 
 class DispatcherView:
     """A look at the state of one dispatcher, as it is now."""
@@ -30,9 +33,11 @@ class DispatcherView:
             other_id, other = known
             differing = ", ".join(
                 f"{field} {getattr(handler, field)!r} and {getattr(other, field)!r}"
-                for field in Handler.__struct_fields__
+                for field in COMPARED
                 if getattr(handler, field) != getattr(other, field)
             )
+            if not differing:
+                continue
             yield (
                 other_id,
                 f"workers {worker_id} and {other_id} declare type {handler.type!r} with different "

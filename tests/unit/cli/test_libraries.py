@@ -83,7 +83,8 @@ def test_extras_are_told_and_never_missed(versions: dict[str, str]) -> None:
     assert finding.state is State.OK
     assert finding.fact == (
         "deltalake 1.6.6 (shunter[delta]); not there: grpcio (shunter[connect]), "
-        "matplotlib (shunter[report]), cryptography (shunter[codec])"
+        "matplotlib (shunter[report]), cryptography (shunter[codec]), "
+        "opentelemetry-api (shunter[otel])"
     )
 
 

@@ -8,8 +8,10 @@ from shunter.dispatch.dispatcher import Dispatcher
 from shunter.model.job import ErrorKind, Failure, Job
 from shunter.model.report import Report
 from shunter.model.retry import Retry
+from shunter.model.schedule import ScheduleTerms
 from shunter.model.submission import Receipt
-from shunter.model.worker import Handler
+from shunter.model.timing import Every
+from shunter.model.worker import DeclaredSchedule, Handler
 from unit.dispatch.conftest import Scene
 
 ERROR = Failure(ErrorKind.EXCEPTION, "ValueError: no")
@@ -63,3 +65,5 @@ def test_one_type_with_different_options_is_a_contradiction(scene: Scene) -> Non
     assert "type 't' with different options: timeout 9.0 and 5.0" in text
     assert list(view.contradictions("w-2", first.handlers)) == []
     assert list(view.contradictions("w-1", [Handler("t")])) == []
+    later = replace(first.handlers[0], schedule=DeclaredSchedule(ScheduleTerms(timing=Every(60.0))))
+    assert list(view.contradictions("w-2", [later])) == []
