@@ -32,6 +32,7 @@ ENDED = Job(
     unique_key="k",
     retry=Retry(limit=2),
     place_within=5.0,
+    keys={"tenant": "a"},
 )
 
 
@@ -53,7 +54,7 @@ def test_a_rerun_takes_over_the_work_and_leaves_out_what_belonged_to_the_one_tim
 
     assert again == Submission(
         "j-2", "t", b"\x01", priority=3, timeout=9.0, retry=Retry(limit=2), workflow="w", run="r",
-        reply=False, place_within=5.0, rerun_of="j-1",
+        reply=False, place_within=5.0, rerun_of="j-1", keys={"tenant": "a"},
     )  # fmt: skip
 
 
