@@ -196,7 +196,7 @@ def test_a_document_can_be_read_by_people(run, store, database):
         "created": NOW,
         "updated": NOW,
         "dispatcher": {"id": "d-1", "date": NOW, "expiry": NOW + 5},
-        "execution": {"worker_id": "w-1", "started": NOW, "expiry": NOW + 9, "timeout": 9.0},
+        "execution": {"worker_id": "w-1", "sent": NOW, "expiry": NOW + 9, "timeout": 9.0},
         "reply_to": {"gateway": "zmq", "address": b"\x01"},
         "alarm": NOW + 9,
         "held": True,
