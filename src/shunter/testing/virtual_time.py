@@ -1,13 +1,15 @@
 """Waits that cost no time: while a handler runs in a sandbox, its sleeps move the sandbox's clock.
 
 Covers `time.sleep` called by that name, and `asyncio.sleep` and time-outs in coroutines. A wait
-that would go past the run's deadline ends there, the way a worker ends it.
+that would go past the run's deadline ends there, the way a worker ends it. Threads that were there
+before, a driver's or a test runner's, sleep as ever.
 """
 
 from __future__ import annotations
 
 import asyncio
 import selectors
+import threading
 import time
 from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
@@ -30,7 +32,13 @@ RESOLUTION_SECONDS = 1e-6
 def virtual_sleep(clock: VirtualClock, deadline: float | None) -> Iterator[None]:
     """Let `time.sleep` move the clock; one that reaches the deadline raises Terminated."""
 
+    real_sleep, me = time.sleep, threading.get_ident()
+    others = {thread.ident for thread in threading.enumerate() if thread.ident != me}
+
     def sleep(seconds: float) -> None:
+        if threading.get_ident() in others:
+            real_sleep(seconds)
+            return
         until = clock() + seconds
         if deadline is not None and until > deadline:
             clock.advance_to(deadline)

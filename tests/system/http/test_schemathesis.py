@@ -67,9 +67,19 @@ def test_a_request_is_answered_as_promised(
     def answered_as_promised(case: Any) -> None:
         if mode is GenerationMode.POSITIVE:
             _call_back_here(case.body)
+            _say_what_the_schema_leaves_open(case.body)
         case.call_and_validate(session=session, excluded_checks=UNPROMISED.get(operation.id))
 
     answered_as_promised()
+
+
+def _say_what_the_schema_leaves_open(body: Any) -> None:
+    """Give a job keys with names and printable values, and one way to be unique."""
+    if isinstance(body, dict):
+        if body.get("keys"):
+            body["keys"] = {"tenant": "acme"}
+        if body.get("unique"):
+            body.pop("unique_key", None)
 
 
 def _call_back_here(body: Any) -> None:

@@ -130,5 +130,5 @@ def test_an_engine_with_a_key_that_is_revoked_does_not_start(engines: Engines) -
 def test_an_engine_that_others_reach_needs_a_key(yard: Yard) -> None:
     done = yard.shunter("engine", "--node", "0", "--nodes", "1", "--listen", "tcp://127.0.0.1:0")
 
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert "give all engines and their deployer one key (auth.key_file)" in done.stderr

@@ -280,10 +280,10 @@ def test_the_command_writes_a_page_and_prints_a_table(
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        (("--store", "sqlite:///none.db"), 1, "there is no such file"),
+        (("--store", "sqlite:///none.db"), 2, "there is no such file"),
         (("--store", "none"), 2, "store.url"),
-        (("--since", "yesterday"), 1, "'yesterday' is no moment"),
-        (("--output", "none/report.html"), 1, "there is no such folder"),
+        (("--since", "yesterday"), 2, "'yesterday' is no moment"),
+        (("--output", "none/report.html"), 2, "there is no such folder"),
     ],
 )
 def test_a_wrong_word_is_explained_before_spark_starts(

@@ -156,7 +156,7 @@ def test_the_command_says_so(lines: str, words: list[str], said: str, tmp_path: 
     environ = {"JAVA_HOME": str(tmp_path)}
     done = fork_server.run(command, folder=tmp_path, within=60, environ=environ)
 
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert said in " ".join(done.stderr.split())
     assert not java.exists()
 
@@ -173,7 +173,7 @@ def test_the_command_says_so_at_once(tmp_path: Path) -> None:
         text=True, timeout=60, check=False,
     )  # fmt: skip
 
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert "there is no folder" in " ".join(done.stderr.split())
     assert not java.exists()
     assert _processor_seconds() - before < SECONDS

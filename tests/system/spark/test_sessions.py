@@ -109,7 +109,7 @@ def test_the_command_says_it_in_one_line_and_publishes_nothing(
     command = ["flow", "run", str(flow), "--on", "spark", *words]
     told = fork_server.run(command, folder=tmp_path, within=60, environ=java)
 
-    assert told.returncode == 1
+    assert told.returncode == 2
     assert told.stdout == ""
     assert said in told.stderr
     assert len(told.stderr.splitlines()) == 1

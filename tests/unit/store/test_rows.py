@@ -10,13 +10,15 @@ from shunter.model import lifecycle
 from shunter.model.job import Dispatch, Status
 from shunter.store.sqlite.rows import as_json, inserted, jobs_in, registered, replaced, workers_in
 
+DOCUMENT = 10  # where it stands among the parameters
+
 
 def no_bytes(column, seqs):
     raise AssertionError("nothing is to be fetched")
 
 
 def row(given, *, revision=None, claim=None, result="null", payload="null"):
-    document = inserted(given)[-3]
+    document = inserted(given)[DOCUMENT]
     number = given.revision if revision is None else revision
     return f"[[7,{number},{as_json(claim)},{document},{result},{payload}]]"
 
@@ -24,7 +26,7 @@ def row(given, *, revision=None, claim=None, result="null", payload="null"):
 def test_a_document_is_the_record_without_payload_and_result():
     given = job("one", result=b"\x01", priority=2)
 
-    document = msgspec.json.decode(inserted(given)[-3], type=lifecycle.Job)
+    document = msgspec.json.decode(inserted(given)[DOCUMENT], type=lifecycle.Job)
 
     assert document == replace(given, payload=None, result=None)
 

@@ -22,8 +22,9 @@ from shunter.store.mongo.documents import Document, inserted
 from shunter.store.mongo.faults import duplicates
 from shunter.store.mongo.key_meeting import KeyMeeting
 
-MOST_ROUNDS = 10
-"""How often a job is offered again because the one that was in its way is gone."""
+MOST_ROUNDS = 50
+"""How often a job is offered again because the one that was in its way is gone, or was changed by
+another dispatcher at the same moment."""
 
 MOST_BYTES = 16 << 20
 """What is offered at once, so that it does not take long."""
