@@ -37,6 +37,9 @@ from shunter.store.port import Claim, Committed
 MAX_TRIES = 5
 """How often an arrival is decided again after losing a compare-and-swap."""
 
+NOTICEABLE_SECONDS = 0.1
+"""A start that took the store longer counts from when it was written, whatever its record says."""
+
 MOST_KEPT_BACK = 5
 """A job that has come back so often is sent, however long its start took."""
 
@@ -111,6 +114,8 @@ class Settlement:
                 # the run writes that, too.
                 sent = replace(job.execution, sent=self._now)
                 job = replace(job, payload=None, execution=sent)
+                if self._now - self._plan.now >= NOTICEABLE_SECONDS:
+                    state.know_since(job, self._now)
             state.adopt(job, now=self._now)
             return
         state.end(job.id)
