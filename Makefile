@@ -18,7 +18,7 @@ export PYTHONDONTWRITEBYTECODE :=
 run: $(READY)  ## the main job: a dispatcher, two workers, a few thousand jobs
 	@.venv/bin/python examples/primes/run.py
 
-test: $(READY) $(CLASSES) $(COMPILED)  ## all tests, four files at a time, for many wait; Spark's in a row
+test: $(READY) $(CLASSES) $(COMPILED)  ## all tests, five files at a time, for many wait; Spark's in a row
 	@.venv/bin/python -m pytest -n 5 --dist loadfile --no-loadscope-reorder
 
 test-quick: $(READY) $(COMPILED)  ## those without Spark, servers and kills, in about a minute
