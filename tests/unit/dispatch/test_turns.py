@@ -394,3 +394,26 @@ def test_a_job_counts_as_sent_when_its_start_is_written_not_when_it_was_planned(
 
     run = scene.job("j-1").execution
     assert (run.sent, run.started, run.ended) == (planned + 0.5, planned + 0.5, planned + 0.75)
+
+
+def test_a_start_that_was_written_late_counts_from_then_also_when_its_record_is_read_again(
+    scene: Any, monkeypatch: Any
+) -> None:
+    """Else a READY from before it was sent would take it for lost."""
+    commit = scene.store.commit
+
+    async def slowly(batch: Any) -> Any:
+        scene.clock.advance(7.0)
+        return await commit(batch)
+
+    scene.worker()
+    monkeypatch.setattr(scene.store, "commit", slowly)
+    scene.submit("j-1")
+    monkeypatch.undo()
+    written = scene.clock()
+
+    state, record = scene.dispatcher.state, scene.job("j-1")
+    state.adopt(record, now=written + 1.0)
+
+    assert record.execution.sent == written - 7.0
+    assert state.known_since(state.running["j-1"]) == written
