@@ -118,10 +118,10 @@ class Dispatcher:
         return self
 
     def start_worker(
-        self, *others: Dispatcher, key_file: Path | None = None
+        self, *others: Dispatcher, key_file: Path | None = None, app: str = "bench_app"
     ) -> subprocess.Popen[bytes]:
         """Start one worker with two slots, for this dispatcher and others over the same store."""
-        app = str(Path(__file__).with_name("bench_app.py"))
+        app = str(Path(__file__).with_name(f"{app}.py"))
         served = [("--dispatcher", each.backend) for each in (self, *others)]
         command = ("-m", "shunter", "worker", "--app", f"{app}:app", "--max-jobs", "2")
         environ = {"SHUNTER__AUTH__KEY_FILE": str(key_file or "")}

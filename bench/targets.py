@@ -15,11 +15,17 @@ MOST_TIMES_SHORT = 1.2
 LEAST_PART_OF_ONE = 0.9
 LEAST_PART_OF_EMPTY_POST = 0.4
 LEAST_PART_WITH_KEYS = 0.8
+LEAST_PART_WITH_LIMITS = 0.9
+MOST_TIMES_IDEAL = 1.5
 LEAST_TASKS_PER_SECOND = 3000
 LEAST_PART_OF_ECHO = 0.25
 PACKETS_PER_TASK = 8
 MOST_TASK_MILLISECONDS = 3.0
+LEAST_STEPPED = 1.0
 MOST_IDLE_PART = 0.05
+MOST_VIEW_MILLISECONDS = 150
+LEAST_PART_WATCHED = 0.95
+MOST_FIRST_PAGE_BYTES = 150_000
 LEAST_TIMES_PROCRASTINATE = 5.0
 
 LEAST_TIMES_BYTEWAX = {"one_process": 1.5, "two_engines": 1.0}
@@ -63,10 +69,18 @@ def verdicts(figures: Figures) -> list[Verdict]:
         found.append(_http(figures["http"]))
     if "secured" in figures:
         found += _secured(figures["secured"])
+    if "limits" in figures:
+        found += _limits(figures["limits"])
+    if "naps" in figures:
+        found.append(_naps(figures["naps"]))
     if "udp" in figures:
         found += _udp(figures["udp"]["echo"], figures["udp"]["shunter"])
+    if "steps" in figures:
+        found += _steps(figures["steps"])
     if "idle" in figures:
         found += _idle(figures["idle"])
+    if "page" in figures:
+        found += _page(figures["page"])
     if "flows" in figures:
         found += _flows(figures["flows"])
     if "spark" in figures:
@@ -112,6 +126,34 @@ def _secured(found: Figures) -> Iterator[Verdict]:
             f"at least {LEAST_PART_WITH_KEYS:g} x",
             with_keys / without >= LEAST_PART_WITH_KEYS,
         )
+
+
+def _limits(stores: Figures) -> Iterator[Verdict]:
+    for store, name in STORE_NAMES.items():
+        without, limited = stores[store]["without"], stores[store]["limited"]
+        part = limited["jobs_per_second"] / without["jobs_per_second"]
+        cpu = _cpu_us(limited) / _cpu_us(without)
+        yield Verdict(
+            f"jobs per second on {name} under limits that never bind, against without",
+            f"{part:.2f} x ({limited['jobs_per_second']:,.0f} against "
+            f"{without['jobs_per_second']:,.0f}), {cpu:.2f} x the processor time",
+            f"at least {LEAST_PART_WITH_LIMITS:g} x",
+            part >= LEAST_PART_WITH_LIMITS,
+        )
+
+
+def _cpu_us(found: Figures) -> float:
+    return float(found["cpu_us"] + found["server_cpu_us"])
+
+
+def _naps(naps: Figures) -> Verdict:
+    ours, plain, ideal = naps["ours"], naps["plain"], naps["ideal"]
+    return Verdict(
+        f"{naps['jobs']:,} coroutines that wait, 500 at once in two processes",
+        f"{ours / ideal:.2f} x the ideal {ideal:g} s ({ours / plain:.2f} x plain asyncio)",
+        f"at most {MOST_TIMES_IDEAL:g} x the ideal",
+        ours / ideal <= MOST_TIMES_IDEAL,
+    )
 
 
 def _long_queue(queue: Figures) -> Iterator[Verdict]:
@@ -181,6 +223,16 @@ def _udp(echo: Figures, tasks: Figures) -> Iterator[Verdict]:
     )
 
 
+def _steps(steps: Figures) -> Iterator[Verdict]:
+    """A step is one commit more, so a job with one should cost no more than two plain jobs."""
+    yield Verdict(
+        "jobs with one step against two plain jobs each, two slots",
+        f"{steps['against_two_plain']:.2f} x ({steps['stepped_per_second']:,.0f} jobs/s)",
+        f"at least {LEAST_STEPPED:g} x",
+        steps["against_two_plain"] >= LEAST_STEPPED,
+    )
+
+
 def _idle(idle: Figures) -> Iterator[Verdict]:
     for store, name in STORE_NAMES.items():
         if found := idle.get(store):
@@ -190,6 +242,31 @@ def _idle(idle: Figures) -> Iterator[Verdict]:
                 f"under {MOST_IDLE_PART:.0%}",
                 found["with_all"] < MOST_IDLE_PART,
             )
+
+
+def _page(page: Figures) -> Iterator[Verdict]:
+    for store, name in STORE_NAMES.items():
+        if found := page.get(store):
+            slowest = max(found["views_ms"], key=found["views_ms"].get)
+            yield Verdict(
+                f"the slowest view of the page with {page['jobs']:,} jobs, on {name}",
+                f"{found['slowest_ms']:.0f} ms ({slowest})",
+                f"under {MOST_VIEW_MILLISECONDS} ms",
+                found["slowest_ms"] < MOST_VIEW_MILLISECONDS,
+            )
+    found = page["sqlite"]
+    yield Verdict(
+        f"jobs per second with {page['pages']} pages open, of those without",
+        f"{found['part']:.1%} (rounds: {min(found['parts']):.1%} to {max(found['parts']):.1%})",
+        f"at least {LEAST_PART_WATCHED:.0%} in every round",
+        min(found["parts"]) >= LEAST_PART_WATCHED,  # a median of rounds that differ shows nothing
+    )
+    yield Verdict(
+        "weight of the first page",
+        f"{found['first_page_bytes'] / 1000:.0f} kB",
+        f"under {MOST_FIRST_PAGE_BYTES / 1000:.0f} kB",
+        found["first_page_bytes"] < MOST_FIRST_PAGE_BYTES,
+    )
 
 
 def _flows(flows: Figures) -> Iterator[Verdict]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,17 @@ class Together(LoadFileScheduling):
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Together:
     return Together(config, log)
+
+
+def pytest_configure() -> None:
+    """Collect tests without collecting garbage: a third of that time went into looking for it."""
+    gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    """What collection made stays until the end, so no test's garbage collection looks at it."""
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -33,6 +33,15 @@ else
     say "Java 17 or newer is missing; jobs work without it, flows on Spark will not. Type: sudo apt-get install openjdk-17-jre-headless"
 fi
 
+if command -v chromium >/dev/null || command -v chromium-browser >/dev/null; then
+    :
+elif may_install; then
+    say "installing Chromium (tests of the page use it)"
+    apt_install chromium || say "Chromium could not be installed; tests of the page will be skipped"
+else
+    say "Chromium is missing; tests of the page will be skipped. Type: sudo apt-get install chromium"
+fi
+
 [ -x .venv/bin/python ] || "$python" -m venv .venv
 say "installing packages into .venv"
 .venv/bin/python -m pip install --quiet --disable-pip-version-check -r requirements-dev.txt

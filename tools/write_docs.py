@@ -1,7 +1,8 @@
 """Rewrite the generated parts of docs/: `make docs`, or `--check` to see whether that is due.
 
 A generated part stands between `<!-- made by tools/write_docs.py: NAME -->` and `<!-- end -->`.
-Its truth is in the code: the transition table, the settings, the commands, the messages.
+Its truth is in the code: the transition table, the settings, the commands, the messages, the
+docstrings.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from tools.api_reference import api_reference
 from tools.limit_tables import LIMIT_HEAD, limit_rows
 from tools.message_tables import (
     CLIENT_PARTS,
@@ -166,6 +168,7 @@ PARTS: dict[str, Callable[[], str | None]] = {
     "the arrays of clients": lambda: table(PART_HEAD, parts(CLIENT_PARTS)),
     "the methods of UDP": lambda: table(("method", "params", "meaning"), by_method()),
     "the limits": lambda: table(LIMIT_HEAD, limit_rows()),
+    "the Python interface": api_reference,
     "the messages about parts": lambda: table(KIND_HEAD, by_sender(PART_MESSAGES)),
 }
 

@@ -92,7 +92,7 @@ def run_jobs(console: Console, client: Client) -> bool:
         "fingerprint": [f"line {n}" for n in range(1000)],
         "moody": list(range(100)),
     }
-    jobs: dict[SubmittedJob, str] = {}
+    jobs: dict[SubmittedJob[Any], str] = {}
     for job_type, arguments in calls.items():
         jobs.update((job, job_type) for job in client.submit_many(job_type, arguments))
     accepted = time.monotonic()

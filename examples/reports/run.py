@@ -134,7 +134,7 @@ def play(console: Console, scene: Scene, client: Client, folder: Path, mongodb: 
     return verdict(console, client, job, inspect(folder, mongodb))
 
 
-def verdict(console: Console, client: Client, job: SubmittedJob, found: list[Found]) -> int:
+def verdict(console: Console, client: Client, job: SubmittedJob[Any], found: list[Found]) -> int:
     record = client.job(job.id)
     print_table(console, "after the second attempt", found)
     if record.status is not Status.COMPLETED:

@@ -20,11 +20,12 @@ if TYPE_CHECKING:
         UdpClient,
     )
     from shunter.codec import Codec, CodecContext
-    from shunter.context import Context, Fail, Snooze, Terminated
+    from shunter.context import PROVIDED, Context, Fail, Snooze, Terminated
     from shunter.errors import (
         CodecError,
         DispatcherBusy,
         FlowError,
+        FlowFailed,
         JobCancelled,
         JobError,
         JobFailed,
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "PROVIDED",
     "AesCodec",
     "App",
     "AsyncClient",
@@ -67,6 +69,7 @@ __all__ = [
     "Fail",
     "Flow",
     "FlowError",
+    "FlowFailed",
     "Instruction",
     "Job",
     "JobCancelled",
@@ -107,11 +110,12 @@ _HOMES = {
         "UdpClient",
     ),
     "shunter.codec": ("Codec", "CodecContext"),
-    "shunter.context": ("Context", "Fail", "Snooze", "Terminated"),
+    "shunter.context": ("PROVIDED", "Context", "Fail", "Snooze", "Terminated"),
     "shunter.errors": (
         "CodecError",
         "DispatcherBusy",
         "FlowError",
+        "FlowFailed",
         "JobCancelled",
         "JobError",
         "JobFailed",

@@ -7,16 +7,15 @@ gives the caller an awaitable. How arguments travel is in `payload.py`.
 
 from __future__ import annotations
 
-import functools
 import importlib
 import importlib.util
 import inspect
 import sys
 import traceback
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Generic, ParamSpec, TypeVar, overload
+from typing import Any, Concatenate, ParamSpec, TypeVar, overload
 
 from msgspec.structs import replace
 
@@ -25,11 +24,12 @@ from shunter.context import Context, Terminated
 from shunter.errors import AppError
 from shunter.handler.arounds import Around
 from shunter.handler.final_failure import FinalFailureHook
-from shunter.handler.injection import source_line
 from shunter.handler.setups import Setup
+from shunter.job_function import Anything, CallableJob, JobDecorator, JobFunction
 from shunter.model.identity import NAME_RULE, is_name
 from shunter.model.job_limits import JobLimits, Limit, Rate, limit_faults
 from shunter.model.limits import concurrency_fault, option_faults
+from shunter.model.option_types import option_type_faults
 from shunter.model.retry import Retry
 from shunter.model.schedule import (
     DEFAULT_CATCH_UP_SECONDS,
@@ -40,7 +40,7 @@ from shunter.model.schedule import (
 from shunter.model.spelling import did_you_mean
 from shunter.model.timing import Timing
 from shunter.model.worker import DeclaredSchedule, Handler
-from shunter.payload import NOTHING, Arguments, Parameters, payload_of, result_of
+from shunter.payload import Parameters, payload_of, result_of
 
 __all__ = [
     "App",
@@ -59,46 +59,6 @@ NO_SCHEDULE = {"overlap": Overlap.SKIP, "catch_up": DEFAULT_CATCH_UP_SECONDS, "j
 
 P = ParamSpec("P")
 R = TypeVar("R")
-
-
-class JobFunction(Generic[P, R]):
-    """A function that is also a type of job; calling it is a plain call, here and now."""
-
-    def __init__(
-        self,
-        function: Callable[P, R],
-        handler: Handler,
-        codec: Codec | None = None,
-        retry: Retry | None = None,
-    ) -> None:
-        functools.update_wrapper(self, function)
-        self.function = function
-        self.handler = handler
-        self.codec = codec
-        self.retry = retry
-        self.is_async = inspect.iscoroutinefunction(function)
-        self.provide(())
-
-    @property
-    def name(self) -> str:
-        """The type of the jobs that this function does."""
-        return self.handler.type
-
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        return self.function(*args, **kwargs)
-
-    def __repr__(self) -> str:
-        return f"<job {self.name!r}: {self.function!r}>"
-
-    def provide(self, types: Collection[Any]) -> None:
-        """Take parameters that are annotated with these types from setups, not from payloads."""
-        self._parameters = Parameters(self.handler.type, self.function, types)
-
-    def arguments(
-        self, payload: bytes, context: Context, resources: Mapping[Any, Any] = NOTHING
-    ) -> Arguments:
-        """Read a payload as this function's arguments, or raise an AppError."""
-        return self._parameters.read(payload, context, resources)
 
 
 class App:
@@ -126,8 +86,34 @@ class App:
         self.arounds: list[Around] = []
         self.final_failure_hooks: list[FinalFailureHook] = []
 
+    # As JobDecorator has them: a bare @app.job is the same.
     @overload
-    def job(self, function: Callable[P, R], /) -> JobFunction[P, R]: ...
+    def job(
+        self, function: Callable[Concatenate[Anything, ...], Coroutine[Any, Any, R]], /
+    ) -> CallableJob[..., R, ..., Coroutine[Any, Any, R]]: ...
+
+    @overload
+    def job(
+        self, function: Callable[Concatenate[Anything, ...], R], /
+    ) -> CallableJob[..., R, ..., R]: ...
+
+    @overload
+    def job(
+        self, function: Callable[Concatenate[Context, P], Coroutine[Any, Any, R]], /
+    ) -> CallableJob[P, R, Concatenate[Context, P], Coroutine[Any, Any, R]]: ...
+
+    @overload
+    def job(
+        self, function: Callable[Concatenate[Context, P], R], /
+    ) -> CallableJob[P, R, Concatenate[Context, P], R]: ...
+
+    @overload
+    def job(
+        self, function: Callable[P, Coroutine[Any, Any, R]], /
+    ) -> CallableJob[P, R, P, Coroutine[Any, Any, R]]: ...
+
+    @overload
+    def job(self, function: Callable[P, R], /) -> CallableJob[P, R, P, R]: ...
 
     @overload
     def job(
@@ -149,7 +135,7 @@ class App:
         limit: Limit | None = None,
         rate: Rate | None = None,
         fair: str = "",
-    ) -> Callable[[Callable[P, R]], JobFunction[P, R]]: ...
+    ) -> JobDecorator: ...
 
     def job(
         self,
@@ -183,17 +169,20 @@ class App:
         all workers together; `fair` is the key by whose values waiting jobs take turns.
         """
 
-        def declare(function: Callable[..., Any]) -> JobFunction[..., Any]:
+        def declare(function: Callable[..., Any]) -> CallableJob[..., Any, ..., Any]:
             if isinstance(function, JobFunction):
                 function = function.function
             type_name = self._new_name(function, name)
             if retry is not None and not isinstance(retry, Retry):
                 raise AppError(
-                    f"handler {type_name!r}: retry: found {retry!r}; write retries={retry!r}, or "
-                    f"retry=Retry(limit=...)"
+                    f"{_named(type_name, function)}: retry: found {retry!r}; write "
+                    f"retries={retry!r}, or retry=Retry(limit=...)"
                 )
+            if retries is not None and type(retries) is not int:
+                where = _named(type_name, function)
+                raise AppError(f"{where}: retries: found {retries!r}; pass a whole number")
             policy = retry if retries is None else replace(retry or Retry(), limit=retries)
-            limits = _declared_limits(limit, rate, fair, where=_where(function, type_name))
+            limits = _declared_limits(limit, rate, fair, where=_named(type_name, function))
             handler = Handler(
                 type_name,
                 priority=priority,
@@ -213,7 +202,9 @@ class App:
                     f"{_named(type_name, function)}: overlap, catch_up and jitter belong to a "
                     "schedule; pass schedule=Cron(...) or Every(...), or leave them out"
                 )
-            declared = JobFunction(function, handler, self.codec, policy)
+            declared: CallableJob[..., Any, ..., Any] = CallableJob(
+                function, handler, self.codec, policy
+            )
             if self._provided:
                 declared.provide(self._provided)
             if fault := concurrency_fault(concurrency, is_async=declared.is_async):
@@ -248,8 +239,9 @@ class App:
         return function
 
     def on_final_failure(self, function: Callable[P, R], /) -> Callable[P, R]:
-        """Declare what is called when a handler has raised and its job is not tried again.
+        """Declare what is called when a job has failed and is not tried again.
 
+        After a time-out, or when its process has died, the error is a `JobFailed` of that kind.
         Parameters are filled in by annotation: `Context`, `BaseException`, and what setups yield.
         """
         self.final_failure_hooks.append(FinalFailureHook(function, self._provided))
@@ -319,13 +311,17 @@ class App:
                 "once: return a list, or submit a job for each part"
             )
         name = name if name is not None else getattr(function, "__name__", "")
-        if not is_name(name):
-            raise AppError(f"{name!r} can't name a handler: a name is {NAME_RULE}; pass name=…")
+        if not isinstance(name, str) or not is_name(name):
+            raise AppError(
+                f"{name!r}{_place_of(function)} can't name a handler: a name is {NAME_RULE}; "
+                "pass name=…"
+            )
         if name in self._functions:
             taken = self._functions[name].function
             where = f"{taken.__module__}.{getattr(taken, '__qualname__', name)}"
             raise AppError(
-                f"two handlers are named {name!r}, the first is {where}; give one another name=…"
+                f"two handlers are named {name!r}{_place_of(function)}, the first is "
+                f"{where}{_place_of(taken)}; give one another name=…"
             )
         return name
 
@@ -337,13 +333,15 @@ def _place_of(function: Callable[..., Any]) -> str:
 
 
 def _check_options(handler: Handler, retry: Retry | None, function: Callable[..., Any]) -> None:
-    for field, reason in option_faults(
-        priority=handler.priority,
-        timeout=handler.timeout,
-        retry=retry,
-        effects=handler.effects,
-    ):
-        raise AppError(f"handler {handler.type!r} ({source_line(function)}): {field}: {reason}")
+    options = {
+        "priority": handler.priority,
+        "timeout": handler.timeout,
+        "retry": retry,
+        "effects": handler.effects,
+    }
+    for faults in (option_type_faults, lambda given: option_faults(**given)):
+        for field, reason in faults(options):
+            raise AppError(f"{_named(handler.type, function)}: {field}: {reason}")
 
 
 def _checked_terms(
@@ -356,7 +354,8 @@ def _checked_terms(
     """Return the terms of a schedule, or raise an AppError that names the handler and its line."""
     terms = ScheduleTerms(timing=timing, **how)
     for field, reason in terms_faults(terms):
-        raise AppError(f"{_named(job_type, function)}: schedule: {field}: {reason}")
+        path = field if field == "schedule" else f"schedule: {field}"
+        raise AppError(f"{_named(job_type, function)}: {path}: {reason}")
     if needed := Parameters(job_type, function, provided).required:
         raise AppError(
             f"{_named(job_type, function)}: schedule: its jobs come without arguments, and "
@@ -389,12 +388,6 @@ def _declared_limits(
     for field, reason in limit_faults(limits):
         raise AppError(f"{where}: {field}: {reason}")
     return limits
-
-
-def _where(function: Callable[..., Any], type_name: str) -> str:
-    code = getattr(inspect.unwrap(function), "__code__", None)
-    line = f" ({code.co_filename}:{code.co_firstlineno})" if code is not None else ""
-    return f"handler {type_name!r}{line}"
 
 
 def load_app(spec: str) -> App:

@@ -38,6 +38,9 @@ class SealedField(StrEnum):
     TRACEBACK = "traceback"
     LOG = "log"
     NOTE = "note"
+    STEP = "step"
+    SIGNAL = "signal"
+    CHUNK = "chunk"
 
 
 class CodecContext(Struct, frozen=True):

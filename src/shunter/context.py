@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from contextvars import Context as Variables
 from contextvars import ContextVar, Token
-from typing import Protocol
+from typing import Any, NoReturn, Protocol
 
 from shunter.errors import AppError
 from shunter.model.limits import MAX_SECONDS
+from shunter.model.parents import Parents
 
 
 class Context(Protocol):
@@ -51,11 +52,55 @@ class Context(Protocol):
         """The span that the job was submitted in, as W3C's Trace Context writes it, if any."""
         ...
 
+    @property
+    def parents(self) -> Parents:
+        """The jobs that this one waited for, by id, with their results."""
+        ...
+
     def progress(self, done: float, total: float | None = None, note: str = "") -> None:
         """Say how far the handler has come; cheap enough for every step of a loop.
 
         `note` is shown with it; of one longer than 8 KiB the end is left out.
         """
+        ...
+
+    def step(
+        self, name: str, function: Any, /, *args: Any, on_change: str = "fail", **kwargs: Any
+    ) -> Any:
+        """Call `function` and keep its result under `name`; a repeated run gets the kept one.
+
+        When this returns, the result is committed. In an `async def` handler it is awaited, whether
+        `function` is one or not. If the arguments are others than those of the kept result it
+        raises StepRefused, or calls again with `on_change="rerun"`.
+        """
+        ...
+
+    def sleep(self, name: str, seconds: float = 0.0, **units: float) -> Any:
+        """Go on after this time: seconds, minutes=, hours=, days=.
+
+        The job is parked: it holds no slot, its handler ends here, and is called again from the
+        start when the time has come; kept steps give their results. Awaited in `async def`.
+        """
+        ...
+
+    def wait(self, name: str, *, signal: str | None = None, timeout: float | None = None) -> Any:
+        """Return the value of a signal, for which the job is parked if it has not come yet.
+
+        The signal is called as the step, unless `signal` says otherwise. Raises SignalTimeout after
+        `timeout` seconds. Awaited in `async def`.
+        """
+        ...
+
+    def gather(self, name: str, calls: Any) -> Any:
+        """Submit jobs, each a tuple of its type and arguments, and return their results in order.
+
+        The job is parked until all have ended; ChildFailed is raised if one did not complete. A
+        repeated run finds the same jobs. Awaited in `async def`.
+        """
+        ...
+
+    def emit(self, chunk: Any) -> None:
+        """Add a value to the job's stream, for whoever reads `handle.stream()`; never awaited."""
         ...
 
     def cancelled(self) -> bool:
@@ -64,6 +109,27 @@ class Context(Protocol):
         A handler that then returns has completed; one that then raises has been cancelled.
         """
         ...
+
+
+class _Provided:
+    def __repr__(self) -> str:
+        return "PROVIDED"
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise AppError(
+            f"{name!r} is wanted of a parameter that only a worker or a Sandbox fills in; pass it "
+            "where you call the function yourself"
+        )
+
+
+PROVIDED: Any = _Provided()
+"""Marks a parameter that nobody passes: `def handler(n: int, db: Database = PROVIDED)`.
+
+Workers fill parameters in by their annotations alone; with this default, type checkers, too, know
+that they can be left out of a submission.
+"""
 
 
 class Terminated(BaseException):
@@ -78,7 +144,7 @@ class Fail(Exception):
 
 
 class Snooze(Exception):
-    """Raise it to have the job run again in so many seconds: `raise Snooze(60)`.
+    """Raise it to have the job run again in this many seconds: `raise Snooze(60)`.
 
     It is no failure and uses up no retry; the run's log is kept. A job may be put off 1,000 times.
     """
@@ -91,6 +157,17 @@ class Snooze(Exception):
             )
         super().__init__(f"put off for {seconds:g} s" + (f": {why}" if why else ""))
         self.seconds, self.why = float(seconds), why
+
+
+class Parked(BaseException):
+    """Raised by `Context.sleep`, `wait` and `gather` to end a run that is to go on later.
+
+    It is for Shunter to catch: let it pass. `finally` blocks run, and must bear that.
+    """
+
+    def __init__(self, park: Any) -> None:
+        super().__init__(f"parked {park.text}")
+        self.park = park
 
 
 _current: ContextVar[Context | None] = ContextVar("shunter_context", default=None)

@@ -4,6 +4,7 @@
     ├── SettingsError            a setting or config file is wrong       (the user's fault)
     ├── AppError                 a handler is declared or called wrongly (the user's fault)
     ├── FlowError                a flow is described or fed wrongly      (the user's fault)
+    │   └── FlowFailed           its run failed: a function raised, a process was lost
     ├── CodecError               what is encrypted can't be opened, or a key can't be used
     ├── Unreachable              no dispatcher answers
     │   ├── StoreUnavailable     one does, but its store fails
@@ -28,6 +29,12 @@
         │   └── JobFinal         the job has ended; ended jobs never change
         ├── StaleAttempt         the report is about a run that is no longer the current one
         ├── LeaseLost            the reporter does not hold the job
+        ├── StepError            about one step, wait or stream of a run
+        │   ├── StepRefused      it can't be used or kept so              (the user's fault)
+        │   ├── StaleStep        its run is no longer the current one
+        │   ├── SignalTimeout    the signal did not come in time
+        │   └── ChildFailed      a job that it waited for did not complete
+        ├── StreamRestarted      what was read of a stream came from a run that was repeated
         ├── JobFailed            raised to a client that asked for the result
         │   └── NotPlaced        no worker took it in time, so it was given up
         ├── JobCancelled         likewise
@@ -78,6 +85,10 @@ class FlowError(ShunterError):
         subject = f"stage {stage!r}" if stage else ""
         super().__init__(": ".join(filter(None, [place, subject, message])))
         self.stage, self.place = stage, place
+
+
+class FlowFailed(FlowError):
+    """A run began and failed: a function of the flow's raised, or what it ran on was lost."""
 
 
 class Unreachable(ShunterError):
@@ -269,6 +280,63 @@ class StaleAttempt(JobError):
             "drop the result, the current attempt will report its own",
         )
         self.reported, self.current = reported, current
+
+
+class StepError(JobError):
+    """Something about one step of a job, by its name."""
+
+    def __init__(self, job_id: str, step: str, message: str) -> None:
+        super().__init__(job_id, f"step {step!r}: {message}")
+        self.step = step
+
+
+class StepRefused(StepError):
+    """A step can't be used or kept so; another try of the same code would not help."""
+
+
+class StaleStep(StepError):
+    """A step of a run that is no longer the job's current one."""
+
+    def __init__(self, job_id: str, step: str, attempt: int) -> None:
+        super().__init__(
+            job_id,
+            step,
+            f"stale: attempt {attempt} is no longer the current one, so its result is not kept; "
+            "return, the current attempt goes on from the steps that were kept",
+        )
+        self.attempt = attempt
+
+
+class SignalTimeout(StepError):
+    """The signal that a job waited for did not come in time."""
+
+    def __init__(self, job_id: str, step: str, signal: str) -> None:
+        super().__init__(
+            job_id,
+            step,
+            f"signal {signal!r} did not come in time; catch SignalTimeout to go on without it",
+        )
+        self.signal = signal
+
+
+class ChildFailed(StepError):
+    """A job that was waited for failed or was cancelled."""
+
+    def __init__(self, job_id: str, step: str, child_id: str, message: str) -> None:
+        super().__init__(job_id, step, f"job {child_id} did not complete: {message}")
+        self.child_id = child_id
+
+
+class StreamRestarted(JobError):
+    """Chunks that were read came from a run that was repeated, and emits anew."""
+
+    def __init__(self, job_id: str, number: int) -> None:
+        super().__init__(
+            job_id,
+            f"chunks from number {number} on came from a run that was repeated; throw them away, "
+            "and read with stream(on_restart=...) to be told",
+        )
+        self.number = number
 
 
 class RunNotProven(StaleAttempt):

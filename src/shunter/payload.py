@@ -17,7 +17,7 @@ from typing import Any, NoReturn, get_type_hints
 import msgspec
 from msgspec.structs import astuple
 
-from shunter.context import Context
+from shunter.context import PROVIDED, Context
 from shunter.errors import AppError
 
 POSITIONAL_KEY = "*"
@@ -45,6 +45,15 @@ def payload_of(*args: Any, **kwargs: Any) -> bytes:
             f"these arguments can't be sent: {error}; pass plain values, datetimes, "
             "dataclasses or msgspec structs"
         ) from None
+
+
+def payload_of_call(call: Any) -> bytes:
+    """Encode one of many calls: a tuple or list of arguments, a dict of named ones, or a value."""
+    if isinstance(call, dict):
+        return payload_of(**call)
+    if isinstance(call, (tuple, list)):
+        return payload_of(*call)
+    return payload_of(call)
 
 
 def result_of(value: Any) -> bytes:
@@ -80,7 +89,7 @@ class Parameters:
         fields: list[tuple[Any, ...]] = []
         for name, parameter in inspect.signature(function).parameters.items():
             annotation = hints.get(name, Any)
-            if annotation is Context or annotation in provided:
+            if parameter.default is PROVIDED or annotation is Context or annotation in provided:
                 self._inject(name, parameter, annotation)
             elif parameter.kind is parameter.VAR_POSITIONAL:
                 self._spill = self._decoder(list[annotation])  # type: ignore[valid-type]

@@ -9,6 +9,7 @@ Seconds are floats. `[dispatcher.*]` counts in milliseconds.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from typing import Annotated, Any, Literal, get_type_hints
 
 from msgspec import Meta, Struct
@@ -72,6 +73,7 @@ Masters = Annotated[
 PacketSize = Annotated[int, Meta(ge=256, le=65507, title="bytes, 256 to 65507")]
 FileName = Annotated[str, Meta(max_length=4096, title="the path of a file, or nothing")]
 Switch = Annotated[bool, Meta(title="true or false")]
+PageMode = Annotated[Literal["on", "read-only", "off"], Meta(title='"on", "read-only" or "off"')]
 UnknownTypes = Annotated[Literal["wait", "refuse"], Meta(title='"wait" or "refuse"')]
 
 
@@ -172,7 +174,7 @@ class WorkerSettings(Section, frozen=True, kw_only=True):
         Span, says("how long a job that must stop has before each harder signal")
     ] = 1.0
     max_jobs_per_child: Annotated[
-        CountOrNone, says("a child is replaced after so many jobs; 0: never")
+        CountOrNone, says("a child is replaced after this many jobs; 0: never")
     ] = 0
     max_child_megabytes: Annotated[
         CountOrNone, says("a child that has grown so large is replaced after its job; 0: never")
@@ -259,6 +261,9 @@ class HttpSettings(Section, frozen=True, kw_only=True):
         HostNames,
         says("names by which callers may know this server, beside `http.host` and its address"),
     ] = LOOPBACK
+    page: Annotated[
+        PageMode, says("whether people get a page at `/`, and whether they may change things there")
+    ] = "on"
     insecure: Annotated[
         Switch, says("whether an address beyond this host is opened, to whoever comes")
     ] = False
@@ -424,7 +429,7 @@ class Setting(Struct, frozen=True, kw_only=True):
 
 def all_settings(section: type[Struct] = Settings, prefix: str = "") -> Iterator[Setting]:
     """Yield every key under `section`, in the order in which they are declared."""
-    hints = get_type_hints(section, include_extras=True)
+    hints = _hints_of(section)
     for field in fields(section):
         hint, key = hints[field.name], prefix + field.name
         if isinstance(hint, type) and issubclass(hint, Struct):
@@ -436,6 +441,11 @@ def all_settings(section: type[Struct] = Settings, prefix: str = "") -> Iterator
             for part in ("title", "description")
         )
         yield Setting(key=key, type=hint, default=field.default, allowed=allowed, meaning=meaning)
+
+
+@cache
+def _hints_of(section: type[Struct]) -> dict[str, Any]:
+    return get_type_hints(section, include_extras=True)
 
 
 def reachable(endpoint: str) -> str:

@@ -28,7 +28,12 @@ import shunter.client.addresses
 from shunter import Client
 
 PROJECT = Path(__file__).parents[2]
-GUIDES = ("docs/guide/jobs.md", "docs/guide/reruns.md")
+GUIDES = (
+    "docs/guide/jobs.md",
+    "docs/guide/reruns.md",
+    "docs/guide/workflows.md",
+    "docs/guide/durable-steps.md",
+)
 PAGES = (*GUIDES, "README.md")
 DEFAULT_FRONTEND = "tcp://127.0.0.1:5560"
 

@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Generator, Iterator
 from pathlib import Path
 from typing import Any
 
-from shunter import App, Context, Fail, Retry, Snooze
+from shunter import App, Context, Fail, JobFailed, Retry, Snooze
 
 WITNESS = Path(os.environ["SHUNTER_WITNESS"])
 app = App()
@@ -58,7 +58,8 @@ def witnessed(ctx: Context, db: Database) -> Generator[None, Any, None]:
 
 @app.on_final_failure
 def given_up(ctx: Context, error: BaseException) -> None:
-    tell("given-up", ctx.job_id, ctx.attempt, type(error).__name__)
+    kind = error.kind if isinstance(error, JobFailed) else type(error).__name__
+    tell("given-up", ctx.job_id, ctx.attempt, kind)
 
 
 @app.job

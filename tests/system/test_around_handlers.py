@@ -132,6 +132,17 @@ def test_a_payment_is_not_made_twice_though_its_process_dies(
 
     assert kind_of_failure(job) == "lost"
     assert len(told(shared_yard, "pays", job.id)) == 1
+    until(lambda: told(shared_yard, "given-up", job.id) == [["given-up", job.id, "1", "lost"]])
+
+
+def test_a_time_out_is_told_once_by_another_process_and_its_end_does_not_wait_for_that(
+    shared_yard: Yard, client: Client, steady: Process
+) -> None:
+    job = client.with_options(timeout=0.2).submit("pay", "hang")
+
+    assert kind_of_failure(job) == "timeout"
+    until(lambda: told(shared_yard, "given-up", job.id) == [["given-up", job.id, "1", "timeout"]])
+    until(lambda: steady.logged(event="on_final_failure was called", job=job.id))
 
 
 @pytest.mark.parametrize("end", ["kill", "resign"])
@@ -179,6 +190,7 @@ def test_jobs_that_share_a_process_have_the_same_around_them(yard: Yard) -> None
     lost = client.submit("pay_together", "die")
     assert kind_of_failure(lost) == "lost"
     assert len(told(yard, "pays", lost.id)) == 1
+    until(lambda: told(yard, "given-up", lost.id) == [["given-up", lost.id, "1", "lost"]])
     last = client.submit("pids_together").result(PATIENCE)[1]
     assert worker.terminate() == 0
     assert [len(told(yard, word, last)) for word in ("tries", "leaves", "closes")] == [1, 1, 1]

@@ -7,6 +7,9 @@ import time
 from collections import Counter
 from typing import Any
 
+import pytest
+
+from long_runs import IS_LONG
 from shunter.testing.mongod import LocalMongod
 from system.receiver import Receiver
 from system.witness import overlaps, runs_in
@@ -19,6 +22,7 @@ def station(yard: Yard, mongod: LocalMongod, name: str, **extra: Any) -> Station
     return yard.dispatcher(name, store__url=url, **settings, **extra)
 
 
+@pytest.mark.skipif(not IS_LONG, reason="make soak; every day it is shown by test_no_master.py")
 def test_one_of_two_dispatchers_is_killed_and_every_job_ends_once(
     yard: Yard, mongod: LocalMongod
 ) -> None:

@@ -63,9 +63,9 @@ def free_port() -> int:
     It is none that the system gives to others meanwhile, or that tests beside this one take: each
     of pytest's processes has a stretch of its own, below those of the system.
     """
-    lane = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % 4
+    lane = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % 8
     while True:
-        port = 10_240 + 5_000 * lane + random.randrange(5_000)
+        port = 10_240 + 2_800 * lane + random.randrange(2_800)
         if port in _given_out:
             continue
         with socket.socket() as probe, contextlib.suppress(OSError):

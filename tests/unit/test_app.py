@@ -13,6 +13,7 @@ from shunter.errors import AppError
 from shunter.model.job_limits import JobLimits, Limit, Rate
 from shunter.model.queueing import PRIORITY_LIMIT
 from shunter.model.retry import Retry
+from shunter.model.timing import Cron, Every
 from shunter.model.worker import Handler
 
 
@@ -261,7 +262,7 @@ def test_a_signature_that_cannot_be_served_is_refused_when_declared(
 def test_a_number_for_a_retry_policy_is_refused_with_what_to_write() -> None:
     app = App()
 
-    with pytest.raises(AppError, match=r"handler 'f': retry: found 3; write retries=3"):
+    with pytest.raises(AppError, match=r"handler 'f' .*: retry: found 3; write retries=3"):
 
         @app.job(retry=3)  # type: ignore[arg-type]
         def f() -> None: ...
@@ -322,3 +323,43 @@ def test_a_generator_with_a_concurrency_is_refused_with_its_line() -> None:
     line = parts.__code__.co_firstlineno
     with pytest.raises(AppError, match=rf"test_app\.py:{line}\) is a generator"):
         App().job(concurrency=5)(parts)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"retries": "x"}, "retries: found 'x'; pass a whole number"),
+        ({"retries": 1.5}, "retries: found 1.5"),
+        ({"retries": -1}, "retry.limit: found -1; send 0 to"),
+        ({"timeout": "5"}, "timeout: found '5'; pass seconds"),
+        ({"timeout": 0}, "timeout: found 0"),
+        ({"priority": "high"}, "priority: found 'high'; pass a whole number"),
+        ({"priority": 5000}, "priority: found 5000; send -1000"),
+        ({"effects": 3}, "effects: found 3"),
+        ({"effects": "once"}, "effects: found 'once'; send at_least_once"),
+        ({"retry": Retry(delay="x")}, "retry.delay: found 'x'"),  # type: ignore[arg-type]
+        ({"schedule": "* * * * *"}, "schedule: found '.*'; send Cron"),
+        ({"schedule": Cron("61 * * * *")}, "schedule: cron.text: found '61 .*bad minute"),
+        ({"schedule": Cron("* * * * *", tz="Berlin")}, "cron.tz: found 'Berlin'; send a zone"),
+        ({"schedule": Every(0)}, "every.seconds: found 0"),
+        ({"schedule": Every(5), "overlap": "x"}, "overlap: found 'x'; send one of"),
+        ({"schedule": Every(5), "jitter": -1}, "jitter: found -1"),
+        ({"limit": 5}, r"limit: found 5; pass such as Limit\(5\)"),
+        ({"limit": Limit(0)}, "limit.at_once: found 0"),
+        ({"limit": Limit(5, by="a b")}, "limit.by: found 'a b'; name a key"),
+        ({"rate": 60}, r"rate: found 60; pass such as Rate\("),
+        ({"rate": Rate(5, per=0)}, "rate.per: found 0"),
+        ({"fair": 3}, "fair: found 3"),
+        ({"name": "a b"}, "can't name a handler"),
+        ({"name": 3}, "can't name a handler"),
+    ],
+)
+def test_a_wrong_option_is_refused_with_field_remedy_and_line(
+    options: dict[str, Any], said: str
+) -> None:
+    def work() -> None: ...
+
+    with pytest.raises(AppError, match=said) as caught:
+        App().job(**options)(work)
+
+    assert f"test_app.py:{work.__code__.co_firstlineno})" in str(caught.value)

@@ -37,7 +37,8 @@ LAYERS = {
     "aes_codec": ("errors", "model", "codec"),
     "payload": ("errors", "model", "context"),
     "handler": ("errors", "model", "context", "handler"),
-    "app": ("errors", "model", "wire", "context", "codec", "payload", "handler"),
+    "job_function": ("errors", "model", "context", "codec", "payload"),
+    "app": ("errors", "model", "wire", "context", "codec", "payload", "handler", "job_function"),
     "rerun": ("errors", "context", "rerun"),
     "flow": (
         "errors", "model", "store", "shown_text", "context", "codec", "payload", "app", "rerun",
@@ -76,6 +77,10 @@ LAYERS = {
         "errors", "model", "settings", "secret_file", "key_file", "wire", "net", "refusal_log",
         "store.port", "store.registry", "store.key_records", "dispatch", "gateway",
     ),
+    "page": (
+        "errors", "model", "wire", "net", "shown_text", "store.port", "store.search", "dispatch",
+        "gateway", "flow.job_progress", "flow.runtime.progress", "flow.terms", "page",
+    ),
     "worker": (
         "errors", "model", "settings", "key_file", "wire", "net", "refusal_log", "context", "codec",
         "payload", "handler", "app", "tracing", "worker",
@@ -89,11 +94,13 @@ LAYERS = {
         "codec", "payload", "handler", "app", "flow", "dispatch", "gateway", "worker", "client",
         "testing",
     ),
+    "django": ("app", "client", "context", "errors", "model", "payload"),
+    "pytest_plugin": ("app", "errors", "flow.runners", "testing", "__init__"),
     "cli": (
         "errors", "model", "settings", "settings_sources", "secret_file", "key_file",
         "private_folder", "wire", "net", "shown_text", "store",
-        "context", "codec", "payload", "app", "flow", "reporting", "dispatch", "gateway", "worker",
-        "client", "testing", "cli", "__init__",
+        "context", "codec", "payload", "app", "flow", "reporting", "dispatch", "gateway", "page",
+        "worker", "client", "testing", "cli", "__init__",
     ),
     "__init__": (
         "errors", "model", "context", "codec", "aes_codec", "payload", "app", "flow", "client",
@@ -113,15 +120,19 @@ IMPURE = IO | {
 }  # fmt: skip
 
 PURE_DISPATCH = (
-    "alarm_clock", "arrivals", "callback_places", "callbacks", "effects", "intake", "limit_book",
-    "membership", "placement", "plan", "planner", "roster", "rules", "settlement", "sharing",
-    "state", "timetable", "turn", "verdict", "view",
+    "activity", "alarm_clock", "arrivals", "callback_places", "callbacks", "dependents", "effects",
+    "graph_intake", "intake", "limit_book", "membership", "placement", "plan", "planner", "roster",
+    "rules", "settlement", "sharing", "state", "timetable", "turn", "verdict", "view",
 )  # fmt: skip
+
+PURE_PAGE = ("changes", "figures", "filters", "flow_drawing", "limit_form", "overview", "plots",
+    "schedule_rows", "session", "timeline", "value_tree", "worker_rows")  # fmt: skip
 
 FORBIDDEN = {
     "model": IMPURE,
     "wire": IMPURE,
     **{f"dispatch.{name}": IMPURE for name in PURE_DISPATCH},
+    **{f"page.{name}": IMPURE - {"urllib"} for name in PURE_PAGE},
     "flow.graph": IMPURE - {"importlib", "uuid"},  # sketches when first used; UUIDs as keys
     "flow.runtime": IMPURE - {"uuid"},  # it reads UUIDs and makes none
     "flow.pictures": IMPURE,

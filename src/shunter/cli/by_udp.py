@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 from shunter.app import load_app
 from shunter.cli.inspecting import ANSWER_SECONDS
-from shunter.cli.processes import run_until_signalled, set_up_logging
+from shunter.cli.processes import run_loop, run_until_signalled, set_up_logging
 from shunter.cli.terminal import Terminal, json_line
 from shunter.cli.working import pool_settings
 from shunter.client import UdpClient
@@ -60,7 +59,7 @@ def calculator(settings: Settings, app_spec: str, *, parent: int | None = None) 
     set_up_logging()
     app = load_app(app_spec)
     chosen = calculator_settings(settings)
-    return asyncio.run(run_until_signalled(lambda: Calculator(app_spec, app, chosen)))
+    return run_loop(run_until_signalled(lambda: Calculator(app_spec, app, chosen)))
 
 
 def calculator_settings(settings: Settings) -> CalculatorSettings:

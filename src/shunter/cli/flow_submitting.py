@@ -63,7 +63,9 @@ def submit(
     return 0
 
 
-def _watched(client: Client, job: SubmittedJob, timeout: float | None, err: Terminal) -> Outcome:
+def _watched(
+    client: Client, job: SubmittedJob[Any], timeout: float | None, err: Terminal
+) -> Outcome:
     """Wait for a flow job, showing how far it has come where somebody sees it."""
     deadline = None if timeout is None else time.monotonic() + timeout
     with Live(console=err, transient=True) as live:

@@ -166,7 +166,7 @@ def submit(
     retries: Annotated[int | None, typer.Option(help="How often to try again.")] = None,
     wait: Annotated[bool, typer.Option("--wait", help="Wait for the end.")] = False,
     wait_timeout: Annotated[
-        float | None, typer.Option(help="Wait so many seconds at most.")
+        float | None, typer.Option(help="Wait at most this many seconds.")
     ] = None,
     app_spec: Annotated[
         str | None,

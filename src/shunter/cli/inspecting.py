@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -10,6 +11,7 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
+from shunter.cli.kept_steps import print_steps, step_document, waits_text
 from shunter.cli.stages import table_of_job
 from shunter.cli.terminal import Terminal, json_line
 from shunter.client import Client
@@ -19,6 +21,7 @@ from shunter.errors import SettingsError
 from shunter.flow.terms import FLOW_JOB
 from shunter.model.job import Callback, Job, Status
 from shunter.model.pause import all_of
+from shunter.model.workflow import JobEdge
 from shunter.settings import Settings
 from shunter.shown_text import shown
 
@@ -114,10 +117,15 @@ def job(settings: Settings, job_id: str, *, as_json: bool, codec: Codec | None =
     console = Terminal()
     with client_of(settings, codec=codec) as client:
         found = shown_job(client.job(job_id))
+        steps = client.journal(job_id) if found.attempt else []
+        edges = client.runs.waits_for(job_id) if found.when is not None else []
+    steps.sort(key=lambda entry: entry.at)
     if as_json:
-        console.print_json(json_line(document(found)))
+        listed = [step_document(entry) for entry in steps]
+        console.print_json(json_line(document(found) | {"steps": listed}))
         return 0
-    console.print(_story(found))
+    console.print(_story(found, edges))
+    print_steps(console, steps)
     if (stages := table_of_job(found)) is not None:
         console.print(stages)
     _print_attempts(console, found)
@@ -184,7 +192,7 @@ def document(job: Job) -> dict[str, Any]:
     return {"id": job.id, "status": job.status, "word": job.status.word, **shown}
 
 
-def _story(job: Job) -> Table:
+def _story(job: Job, edges: Sequence[JobEdge] = ()) -> Table:
     now, run = time.time(), job.execution
     story = Table.grid(padding=(0, 2))
     rows: list[tuple[str, str | Text]] = [
@@ -199,6 +207,12 @@ def _story(job: Job) -> Table:
         rows.append(("scheduled", _when(job.scheduled, now)))
     if job.wait_until:
         rows.append(("waits until", _when(job.wait_until, now)))
+    if job.waits is not None and job.status is Status.WAITING:
+        rows.append(("waits for", f"{waits_text(job.waits)}, since {_when(job.waits.since, now)}"))
+    if job.workflow or job.run:
+        rows.append(("run", f"{job.run or ''} of {job.workflow or 'no workflow'}"))
+    if edges:
+        rows.append(("after", _parents(job, edges)))
     if job.rerun_of:
         rows.append(("rerun of", job.rerun_of))
     if job.unique_key:
@@ -238,6 +252,14 @@ def _story(job: Job) -> Table:
     for name, text in rows:
         story.add_row(Text(name, style="dim"), text)
     return story
+
+
+def _parents(job: Job, edges: Sequence[JobEdge]) -> str:
+    """Say which jobs it waits for, and how many it has waited for."""
+    pending = [edge.parent for edge in edges if not edge.outcome]
+    shown_ids = ", ".join(pending[:5]) + (", …" if len(pending) > 5 else "")
+    waits = f"waits for {len(pending):,} of " if pending else ""
+    return f"{waits}{len(edges):,} jobs, when {job.when}" + (f": {shown_ids}" if pending else "")
 
 
 def _called_back(callback: Callback, now: float) -> str:

@@ -11,7 +11,6 @@ import typer
 from rich import box
 from rich.table import Table
 
-from shunter.model.job_limits import JobLimits
 from shunter.model.limits_record import TypeLimits
 from shunter.settings_sources import load_settings
 
@@ -106,25 +105,10 @@ def _print(types: list[TypeLimits], *, as_json: bool) -> None:
         return
     table = Table("type", "limits", "key", "running", "waiting", box=box.SIMPLE_HEAD)
     for it in types:
-        shown = _words(it.limits) + (" (changed)" if it.is_changed else "")
+        shown = it.limits.text + (" (changed)" if it.is_changed else "")
         table.add_row(it.type, shown, "", "", "")
         for lane in it.lanes[:MOST_SHOWN]:
             table.add_row("", "", lane.lane or "(all)", f"{lane.running:,}", f"{lane.waiting:,}")
         if len(it.lanes) > MOST_SHOWN:
             table.add_row("", "", f"{len(it.lanes) - MOST_SHOWN:,} more", "", "")
     console.print(table)
-
-
-def _words(limits: JobLimits) -> str:
-    """Say what is limited."""
-    parts = []
-    if limits.per_key is not None:
-        parts.append(f"{limits.per_key:,} at once by {limits.key}")
-    if limits.total is not None:
-        parts.append(f"{limits.total:,} at once")
-    if (rate := limits.rate) is not None:
-        by = f" by {rate.by}" if rate.by else ""
-        parts.append(f"{rate.count:,} in {rate.per:g} s{by}")
-    if limits.fair:
-        parts.append(f"turns by {limits.fair}")
-    return ", ".join(parts) or "none"

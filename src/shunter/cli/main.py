@@ -3,9 +3,9 @@
 Each command imports what it needs when it is called: `shunter jobs` should not wait for a web
 server and three databases to be read from disk.
 
-Exit codes: 0 all went well; 1 a job failed or was cancelled, or something needed is missing;
-2 the command, a setting, an app or a flow is wrong; 3 no dispatcher answers; 4 the wait was over
-before the job.
+Exit codes: 0 all went well; 1 a job or the run of a flow failed, a job was cancelled, or something
+needed is missing; 2 the command, a setting, an app or a flow is wrong; 3 no dispatcher answers;
+4 the wait was over before the job.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import typer
 from rich.text import Text
 
 from shunter import __version__
-from shunter.cli import flows, keys, limits, operations, schedules
+from shunter.cli import flows, keys, limits, operations, schedules, workflows
 from shunter.cli.options import (
     AppOption,
     CodecAppOption,
@@ -38,6 +38,7 @@ from shunter.cli.terminal import Terminal
 from shunter.errors import (
     AppError,
     FlowError,
+    FlowFailed,
     JobRefused,
     KeyRefused,
     LimitsRefused,
@@ -101,6 +102,7 @@ EXIT_CODES: list[tuple[type[ShunterError], int]] = [
     (ResultTimeout, 4),
     (SettingsError, 2),
     (AppError, 2),
+    (FlowFailed, 1),
     (FlowError, 2),
     (JobRefused, 2),
     (KeyRefused, 2),
@@ -245,7 +247,7 @@ def submit(
     ] = Protocol.ZMQ,
     wait: Annotated[bool, typer.Option("--wait", help="Wait for the result.")] = False,
     wait_timeout: Annotated[
-        float | None, typer.Option(help="Wait so many seconds at most.")
+        float | None, typer.Option(help="Wait at most this many seconds.")
     ] = None,
     app_spec: Annotated[
         str | None,
@@ -368,7 +370,9 @@ def cancel(
     raise typer.Exit(inspecting.cancel(loaded.settings, job_ids, as_json=as_json))
 
 
+app.command()(workflows.workflow)
 app.command()(operations.rerun)
+app.command()(operations.signal)
 app.command()(operations.pause)
 app.command()(operations.resume)
 app.command()(operations.drain)

@@ -28,6 +28,12 @@ def rerun(
     kwargs: Annotated[
         str | None, typer.Option(metavar="JSON", help="Call them with these named arguments.")
     ] = None,
+    from_step: Annotated[
+        str,
+        typer.Option(
+            "--from", metavar="STEP", help="Keep the steps that were kept before this one."
+        ),
+    ] = "",
     job_type: Annotated[str | None, typer.Option("--type", help="Jobs of this type.")] = None,
     status: Annotated[
         str | None, typer.Option(help="completed, failed or cancelled; else failed.")
@@ -63,10 +69,34 @@ def rerun(
             job_ids or [],
             wanted,
             rerunning.new_arguments(args, kwargs),
+            from_step=from_step,
             yes=yes,
             as_json=as_json,
             codec=codec_of(app_spec),
         )
+    )
+
+
+def signal(
+    job_id: Annotated[str, typer.Argument(metavar="ID", help="The job.")],
+    name: Annotated[str, typer.Argument(help="What its handler waits for.")],
+    value: Annotated[
+        str | None, typer.Argument(metavar="[JSON]", help="The value; null if it is left out.")
+    ] = None,
+    signal_id: Annotated[
+        str, typer.Option("--id", help="Of signals with one id, the first counts.")
+    ] = "",
+    app_spec: CodecAppOption = None,
+    dispatchers: DispatcherOption = None,
+    config_file: ConfigOption = None,
+) -> None:
+    """Send a job a signal: its handler goes on, or will when it waits for it."""
+    from shunter.cli import signalling
+
+    loaded = load_settings(config_file, os.environ, {"client.dispatchers": dispatchers})
+    codec = codec_of(app_spec)
+    raise typer.Exit(
+        signalling.signal(loaded.settings, job_id, name, value, signal_id=signal_id, codec=codec)
     )
 
 

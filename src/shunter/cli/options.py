@@ -37,7 +37,7 @@ StoreOption = Annotated[str | None, typer.Option("--store", help="Where jobs are
 SlotsOption = Annotated[
     int | None, typer.Option("--max-jobs", help="Slots: how many jobs run at the same time.")
 ]
-WaitTimeoutOption = Annotated[float | None, typer.Option(help="Wait so many seconds at most.")]
+WaitTimeoutOption = Annotated[float | None, typer.Option(help="Wait at most this many seconds.")]
 
 
 def codec_of(app_spec: str | None) -> Codec | None:

@@ -73,15 +73,18 @@ def rerun(
     yes: bool,
     as_json: bool,
     codec: Codec | None = None,
+    from_step: str = "",
 ) -> int:
     """Do jobs again; return 0 if all of them could be."""
+    if from_step and not job_ids:
+        raise SettingsError("the command line", "--from", "a filter beside it", "ids of jobs")
     if bool(job_ids) is not wanted.is_empty:
         found = "ids beside a filter" if job_ids else "neither ids nor a filter"
         raise SettingsError("the command line", "rerun", found, "the ids of jobs, or a filter")
     console = Terminal(soft_wrap=True)
     with client_of(settings, codec=codec) as client:
         if job_ids:
-            return _print(console, _each(client, job_ids, new), as_json=as_json)
+            return _print(console, _each(client, job_ids, new, from_step), as_json=as_json)
         found_jobs = list(matching(client, wanted, now=time.time()))
         _count(Terminal(stderr=True), found_jobs, yes=yes)
         if not yes:
@@ -141,10 +144,12 @@ Done = tuple[str, str, str]
 """The job that was to be done again, the new one, and why there is none."""
 
 
-def _each(client: Client, job_ids: list[str], new: NewArguments) -> Iterator[Done]:
+def _each(
+    client: Client, job_ids: list[str], new: NewArguments, from_step: str = ""
+) -> Iterator[Done]:
     for job_id in job_ids:
         try:
-            job = client.rerun(job_id, args=new.args, kwargs=new.kwargs)
+            job = client.rerun(job_id, args=new.args, kwargs=new.kwargs, from_step=from_step)
         except JobError as error:
             yield job_id, "", str(error)
         else:

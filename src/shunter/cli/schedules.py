@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     name="schedule",
-    help="Have jobs made again and again, by the calendar or every so many seconds.",
+    help="Have jobs made again and again, by the calendar or at a fixed interval.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -73,14 +73,14 @@ def put(
         str | None, typer.Option(help="By the calendar: minute hour day month weekday.")
     ] = None,
     tz: Annotated[str, typer.Option(help="With --cron: the zone of its clock.")] = "UTC",
-    every: Annotated[float | None, typer.Option(help="Every so many seconds.")] = None,
+    every: Annotated[float | None, typer.Option(help="The interval in seconds.")] = None,
     overlap: Annotated[
         Overlap, typer.Option(help="What to do while an earlier job is unfinished.")
     ] = Overlap.SKIP,
     catch_up: Annotated[
-        float, typer.Option(help="Make up for ticks of so many seconds after an outage.")
+        float, typer.Option(help="After an outage, make up for ticks of this many seconds.")
     ] = DEFAULT_CATCH_UP_SECONDS,
-    jitter: Annotated[float, typer.Option(help="Come up to so many seconds later.")] = 0.0,
+    jitter: Annotated[float, typer.Option(help="Come up to this many seconds later.")] = 0.0,
     paused: Annotated[
         bool | None, typer.Option("--paused/--running", help="Paused or not; else as it was.")
     ] = None,

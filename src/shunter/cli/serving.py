@@ -10,10 +10,11 @@ import structlog
 from msgspec import to_builtins
 
 from shunter.app import load_app
-from shunter.cli.processes import run_until_signalled, set_up_logging
+from shunter.cli.processes import run_loop, run_until_signalled, set_up_logging
 from shunter.cli.service_manager import keep_informed
 from shunter.cli.worker_processes import WorkerProcesses
 from shunter.gateway.service import Service
+from shunter.page.routes import page_routes
 from shunter.settings import Settings
 from shunter.settings_sources import LoadedSettings
 from shunter.store.registry import store_for
@@ -22,11 +23,11 @@ from shunter.store.registry import store_for
 def dispatcher(settings: Settings) -> int:
     """Serve as a dispatcher until a signal comes."""
     set_up_logging()
-    return asyncio.run(_dispatcher(settings))
+    return run_loop(_dispatcher(settings))
 
 
 async def _dispatcher(settings: Settings) -> int:
-    service = Service(settings, store_for(settings.store.url))
+    service = Service(settings, store_for(settings.store.url), page=page_routes)
     informing = asyncio.create_task(keep_informed(service.ready, os.environ))
     try:
         return await run_until_signalled(lambda: service)
@@ -38,13 +39,13 @@ def up(loaded: LoadedSettings, *, app_spec: str | None, workers: int) -> int:
     """Serve as a dispatcher, with workers in processes of their own beside it."""
     if app_spec is not None:
         load_app(app_spec)
-    return asyncio.run(_up(loaded, app_spec, workers if app_spec else 0))
+    return run_loop(_up(loaded, app_spec, workers if app_spec else 0))
 
 
 async def _up(loaded: LoadedSettings, app_spec: str | None, workers: int) -> int:
     set_up_logging()
     settings = loaded.settings
-    service = Service(settings, store_for(settings.store.url))
+    service = Service(settings, store_for(settings.store.url), page=page_routes)
     environ = {**os.environ, **_as_environment(settings)}
     async with asyncio.TaskGroup() as group:
         serving = group.create_task(run_until_signalled(lambda: service))

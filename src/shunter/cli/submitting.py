@@ -133,7 +133,7 @@ def submit(
         return 0
 
 
-def _wait(client: Client, job: SubmittedJob, timeout: float | None, err: Terminal) -> Outcome:
+def _wait(client: Client, job: SubmittedJob[Any], timeout: float | None, err: Terminal) -> Outcome:
     """Wait for a job, showing how far it says it has come."""
     deadline = None if timeout is None else time.monotonic() + timeout
     said = TextColumn("{task.description}", markup=False)

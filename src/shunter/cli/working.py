@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from typing import TYPE_CHECKING
 
 from shunter.app import load_app
-from shunter.cli.processes import run_until_signalled, set_up_logging
+from shunter.cli.processes import run_loop, run_until_signalled, set_up_logging
 from shunter.errors import SettingsError
 from shunter.key_file import KeyFile, read_caller_key
 from shunter.model.key import Role
@@ -41,9 +40,9 @@ def worker(
         from shunter.worker.http.host import HttpHost
 
         by_http = http_host_settings(settings)
-        return asyncio.run(run_until_signalled(lambda: HttpHost(app_spec, app, by_http)))
+        return run_loop(run_until_signalled(lambda: HttpHost(app_spec, app, by_http)))
     chosen = host_settings(settings)
-    return asyncio.run(run_until_signalled(lambda: ZmqWorker(app_spec, app, chosen)))
+    return run_loop(run_until_signalled(lambda: ZmqWorker(app_spec, app, chosen)))
 
 
 def types_in(text: str) -> list[str]:

@@ -19,6 +19,8 @@ def checked_addresses(addresses: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _checked(address: str) -> str:
+    if not isinstance(address, str):
+        raise SettingsError("the client", "address", repr(address), ALLOWED)
     tcp = _TCP.match(address)
     if tcp is not None and 0 < int(tcp["port"]) < 65536:
         return f"tcp://{tcp['where']}"

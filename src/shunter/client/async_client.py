@@ -12,15 +12,22 @@ import os
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from functools import partial
 from os import PathLike
-from typing import Any
+from typing import Any, ParamSpec, TypeVar, Unpack, overload
 
-from msgspec import Struct, ValidationError, convert
-from msgspec.structs import asdict, force_setattr, replace
+from msgspec.structs import replace
 
 from shunter.app import JobFunction, payload_of
 from shunter.client.addresses import checked_addresses
 from shunter.client.handle import AsyncJob, raise_refusal
-from shunter.client.input_checks import checked_query, option_type_faults
+from shunter.client.input_checks import (
+    checked_change,
+    checked_drain,
+    checked_ids,
+    checked_names,
+    checked_query,
+    checked_type,
+)
+from shunter.client.job_journals import JobJournals
 from shunter.client.opening import (
     check_unique,
     is_same_call,
@@ -28,13 +35,16 @@ from shunter.client.opening import (
     opened_payload,
     sealed_payload,
 )
+from shunter.client.options import JobOptions
 from shunter.client.pending_outcomes import PendingOutcomes
+from shunter.client.runs import AsyncWorkflowRuns
 from shunter.client.schedules import AsyncSchedules
 from shunter.client.session import DispatcherSession, OpenSession, Session
+from shunter.client.submit_options import SubmitOptions
+from shunter.client.workflow import AsyncWorkflow, RunPlan, add_batch
 from shunter.codec import Codec
 from shunter.context import current_context
 from shunter.errors import (
-    AppError,
     JobNotFound,
     JobRefused,
     LimitsRefused,
@@ -45,17 +55,15 @@ from shunter.errors import (
 from shunter.key_file import read_caller_key
 from shunter.model.document import NIL
 from shunter.model.identity import timed_id
-from shunter.model.job import Callback, Job
-from shunter.model.job_limits import key_faults
-from shunter.model.limits import MAX_SECONDS, unique_faults
-from shunter.model.limits_record import LimitsChange, TypeLimits
+from shunter.model.job import Job
+from shunter.model.journal import JournalEntry
+from shunter.model.limits_record import TypeLimits
 from shunter.model.pause import Pause, PauseTarget
 from shunter.model.resubmission import resubmission
-from shunter.model.retry import Retry
 from shunter.model.submission import Receipt, Submission
-from shunter.model.unique import Unique
 from shunter.model.worker import Worker
 from shunter.net.environment import REAL, Environment
+from shunter.payload import payload_of_call, result_of
 from shunter.tracing import current_traceparent, is_tracing
 from shunter.wire.batching import batches
 from shunter.wire.messages import (
@@ -83,53 +91,10 @@ SHOWN_AT_ONCE = 500
 RERUN_AT_ONCE = 100
 """So many jobs that are to be done again are here at the same time, with their payloads."""
 
+P = ParamSpec("P")
+R = TypeVar("R")
+
 JobType = str | JobFunction[..., Any]
-
-
-class JobOptions(Struct, frozen=True, kw_only=True):
-    """What a submission may say beside type and arguments. None leaves it to the handler.
-
-    `callback` may be given as the URL alone. A job with `expires_in` fails if no worker has
-    taken it so many seconds after it could have started; anew after each retry or loss. `keys`
-    say whose the job is, for limits.
-    """
-
-    priority: int | None = None
-    timeout: float | None = None
-    retry: Retry | None = None
-    delay: float | None = None
-    not_before: float | None = None
-    unique_key: str | None = None
-    workflow: str | None = None
-    run: str | None = None
-    callback: Callback | str | None = None
-    traceparent: str | None = None
-    reply: bool = True
-    effects: str | None = None
-    expires_in: float | None = None
-    unique: Unique | None = None
-    keys: dict[str, str] | None = None
-
-    def __post_init__(self) -> None:
-        for field, reason in () if self.keys is None else key_faults(self.keys):
-            raise JobRefused("(new)", field, reason)
-        if isinstance(self.callback, str):
-            force_setattr(self, "callback", Callback(self.callback))
-        for field, fault in option_type_faults(self):
-            raise JobRefused("(not sent)", field, fault)
-        if self.expires_in is not None and not 0 < self.expires_in <= MAX_SECONDS:
-            raise AppError(
-                f"expires_in: found {self.expires_in!r}; give seconds above 0, up to "
-                f"{MAX_SECONDS:.0f}"
-            )
-        for field, reason in unique_faults(self.unique) if self.unique is not None else ():
-            raise AppError(f"{field}: {reason}")
-
-    def fields(self) -> dict[str, Any]:
-        """Return the fields of a submission."""
-        fields = asdict(self)
-        fields["place_within"] = fields.pop("expires_in")
-        return fields
 
 
 class AsyncClient:
@@ -191,8 +156,9 @@ class AsyncClient:
         await self._awaited.close()
         self._session.close()
 
-    def with_options(self, **options: Any) -> AsyncClient:
+    def with_options(self, **options: Unpack[SubmitOptions]) -> AsyncClient:
         """Return this client with other options for what it submits: priority, delay, ..."""
+        checked_names(options, JobOptions.__struct_fields__)
         view = AsyncClient.__new__(AsyncClient)
         view.__dict__ = {**self.__dict__}
         view._options = replace(self._options, **options)
@@ -205,13 +171,29 @@ class AsyncClient:
         return self.with_options(traceparent=traceparent)
 
     @property
-    def schedules(self) -> AsyncSchedules[AsyncJob]:
+    def schedules(self) -> AsyncSchedules[AsyncJob[Any]]:
         """The schedules by which jobs are made again and again."""
         return AsyncSchedules(self._session.ask, self, self.job_handle)
 
+    @property
+    def runs(self) -> AsyncWorkflowRuns:
+        """The runs of workflows: to look at, to cancel, and to do again."""
+        return AsyncWorkflowRuns(self._session.ask, self)
+
     def template(self, job: JobType, payload: bytes) -> Submission:
         """Return a job as it would be submitted, but without a name and without sealing it."""
-        return self._named(job, payload, "")
+        options = self._options
+        if not isinstance(job, JobFunction):
+            return Submission("", checked_type(job), payload, **options.fields())
+        handler = job.handler
+        options = replace(
+            options,
+            priority=handler.priority if options.priority is None else options.priority,
+            timeout=handler.timeout if options.timeout is None else options.timeout,
+            retry=handler.retry if options.retry is None else options.retry,
+            effects=handler.effects if options.effects is None else options.effects,
+        )
+        return Submission("", handler.type, payload, **options.fields())
 
     def codec_for(self, job: JobType) -> Codec | None:
         """Return the codec of the function's own app, or else the client's."""
@@ -224,32 +206,102 @@ class AsyncClient:
 
     # ---- submitting
 
-    async def submit(self, job: JobType, /, *args: Any, **kwargs: Any) -> AsyncJob:
+    @overload
+    async def submit(
+        self, job: JobFunction[P, R], /, *args: P.args, **kwargs: P.kwargs
+    ) -> AsyncJob[R]: ...
+
+    @overload
+    async def submit(self, job: str, /, *args: Any, **kwargs: Any) -> AsyncJob[Any]: ...
+
+    async def submit(self, job: JobType, /, *args: Any, **kwargs: Any) -> AsyncJob[Any]:
         """Submit one job; when this returns, it is stored."""
-        wish = self._wish(job, payload_of(*args, **kwargs))
-        (handle,) = await self._send([wish], self.codec_for(job))
+        template = self.template(job, NIL)
+        wish = self._wish(template, self.codec_for(job), payload_of(*args, **kwargs))
+        (handle,) = await self._send_calls([wish], job)
         return handle
 
-    async def submit_many(self, job: JobType, calls: Iterable[Any]) -> list[AsyncJob]:
+    @overload
+    async def submit_many(
+        self, job: JobFunction[..., R], calls: Iterable[Any]
+    ) -> list[AsyncJob[R]]: ...
+
+    @overload
+    async def submit_many(self, job: str, calls: Iterable[Any]) -> list[AsyncJob[Any]]: ...
+
+    async def submit_many(self, job: JobType, calls: Iterable[Any]) -> list[AsyncJob[Any]]:
         """Submit a job for each call; return when all are stored.
 
         A call is a tuple or list of positional arguments, a dict of named ones, or one argument.
         """
         return [handle async for batch in self.submitting(job, calls) for handle in batch]
 
-    async def submitting(self, job: JobType, calls: Iterable[Any]) -> AsyncIterator[list[AsyncJob]]:
+    async def submitting(
+        self, job: JobType, calls: Iterable[Any]
+    ) -> AsyncIterator[list[AsyncJob[Any]]]:
         """Submit a job for each call, yielding handles as they are stored, some at a time."""
-        all_wishes = (self._wish(job, _payload_of_call(call)) for call in calls)
+        template, codec = self.template(job, NIL), self.codec_for(job)
+        all_wishes = (self._wish(template, codec, payload_of_call(call)) for call in calls)
         waiting = batches(all_wishes, lambda wish: len(wish.payload), most=BATCH_JOBS)
         while some := list(itertools.islice(waiting, BATCHES_UNDER_WAY)):
-            codec = self.codec_for(job)
-            handles = await asyncio.gather(*(self._send(wishes, codec) for wishes in some))
+            handles = await asyncio.gather(*(self._send_calls(wishes, job) for wishes in some))
             yield list(itertools.chain.from_iterable(handles))
 
-    async def submit_raw(self, job_type: str, payload: bytes, *, job_id: str = "") -> AsyncJob:
+    async def submit_raw(self, job_type: str, payload: bytes, *, job_id: str = "") -> AsyncJob[Any]:
         """Submit a payload that is a msgpack document already, perhaps under an id of yours."""
-        (handle,) = await self._send([self._wish(job_type, payload, job_id)], self._codec)
+        wish = self._wish(self.template(job_type, NIL), self._codec, payload, job_id)
+        (handle,) = await self._send([wish], self._codec)
         return handle
+
+    def workflow(self, name: str, *, run: str = "") -> AsyncWorkflow[AsyncJob[Any]]:
+        """Put together jobs that wait for jobs; use it with `async with`, which stores them all.
+
+        `run` names the run; without one, a new name is made.
+        """
+        run = run or self.new_id()
+        plan = AsyncWorkflow(name, run, wish=self.node_wish, handle=self.node_handle)
+        plan.commit = self.commit_run
+        return plan
+
+    async def batch(
+        self,
+        calls: Iterable[Sequence[Any]],
+        *,
+        then: Sequence[Any] | JobType,
+        when: str | None = None,
+    ) -> AsyncJob[Any]:
+        """Submit a job for each call, as `("load", 1)`, and one after all; return that one."""
+        plan = self.workflow("batch")
+        last = add_batch(plan, calls, then, when)
+        await self.commit_run(plan)
+        return last
+
+    def node_wish(self, job: JobType, payload: bytes, options: dict[str, Any]) -> Submission:
+        """Return a job of a run as it is to be submitted."""
+        view = self.with_options(**options) if options else self
+        return view._wish(view.template(job, NIL), view.codec_for(job), payload)
+
+    def node_handle(self, wish: Submission, job: JobType) -> AsyncJob[Any]:
+        """Return the handle of a job that is about to be submitted."""
+        return AsyncJob(self, wish.id, wish.type, self.codec_for(job))
+
+    async def commit_run(self, plan: RunPlan[AsyncJob[Any]]) -> None:
+        """Submit the jobs of a run as a whole; raise JobRefused if they are not accepted."""
+        for handle in plan.jobs:
+            self._awaited.add(handle)
+        await self._send(plan.wishes, None)
+
+    async def in_full(self, job_ids: list[str]) -> list[Job]:
+        """Return jobs with all their bytes, as they are stored."""
+        return await self._jobs_in_full(job_ids)
+
+    def rerun_wish(self, job: Job) -> Submission:
+        """Return what to submit so that an ended job is done again under a new id."""
+        return self._rerun_wish(job, None, "")
+
+    async def send_graph(self, wishes: Sequence[Submission]) -> list[AsyncJob[Any]]:
+        """Submit jobs that wait for each other."""
+        return await self._send(wishes, self._codec)
 
     async def rerun(
         self,
@@ -258,13 +310,19 @@ class AsyncClient:
         args: Sequence[Any] | None = None,
         kwargs: Mapping[str, Any] | None = None,
         new_id: str = "",
-    ) -> AsyncJob:
+        from_step: str = "",
+    ) -> AsyncJob[Any]:
         """Do an ended job again, as a new one; return when that is stored.
 
         It has the arguments of the first, or all of `args` and `kwargs` in their place. Under a
-        `new_id` of yours it may be asked for again and remains one job.
+        `new_id` of yours it may be asked for again and remains one job. With `from_step` it has the
+        steps that the first had kept before that one.
         """
-        (handle,) = await self.rerun_many([job_id], args=args, kwargs=kwargs, new_ids=[new_id])
+        new_id = new_id or self.new_id()
+        journal = await self.journals.before(job_id, from_step, new_id) if from_step else None
+        (handle,) = await self.rerun_many(
+            [job_id], args=args, kwargs=kwargs, new_ids=[new_id], journal=journal
+        )
         return handle
 
     async def rerun_many(
@@ -274,10 +332,11 @@ class AsyncClient:
         args: Sequence[Any] | None = None,
         kwargs: Mapping[str, Any] | None = None,
         new_ids: Sequence[str] = (),
-    ) -> list[AsyncJob]:
+        journal: tuple[JournalEntry, ...] | None = None,
+    ) -> list[AsyncJob[Any]]:
         """Do ended jobs again, each as a new one; raise JobNotFound if one is not there."""
         ids, names = list(job_ids), list(new_ids) or [""] * len(job_ids)
-        handles: list[AsyncJob] = []
+        handles: list[AsyncJob[Any]] = []
         payload = None
         if args is not None or kwargs is not None:
             payload = payload_of(*(args or ()), **(kwargs or {}))
@@ -288,7 +347,8 @@ class AsyncClient:
             for job_id, new_id in zip(some, names[start:], strict=False):
                 if job_id not in found:
                     raise JobNotFound(job_id)
-                wishes.append(self._rerun_wish(found[job_id], payload, new_id))
+                wish = self._rerun_wish(found[job_id], payload, new_id)
+                wishes.append(replace(wish, journal=journal))
             for batch in batches(wishes, lambda wish: len(wish.payload), most=BATCH_JOBS):
                 handles += await self._send(batch, self._codec)
         return handles
@@ -307,13 +367,14 @@ class AsyncClient:
         wish = resubmission(job, new_id=new_id, payload=payload, reply=self._options.reply)
         return replace(wish, **options)
 
-    def _wish(self, job: JobType, payload: bytes, job_id: str = "") -> Submission:
+    def _wish(
+        self, template: Submission, codec: Codec | None, payload: bytes, job_id: str = ""
+    ) -> Submission:
+        """Return what to submit: a job like the template, with a name and a sealed payload."""
         job_id = job_id or self.new_id()
-        job_type = job.name if isinstance(job, JobFunction) else job
-        codec = self.codec_for(job)
-        if codec is not None and self._options.unique is not None:
-            check_unique(self._options.unique, job_id)
-        payload = sealed_payload(codec, payload, job_id, job_type)
+        if codec is not None and template.unique is not None:
+            check_unique(template.unique, job_id)
+        payload = sealed_payload(codec, payload, job_id, template.type)
         if len(payload) > self._max_payload_bytes + 16:
             raise JobRefused(
                 job_id,
@@ -321,27 +382,19 @@ class AsyncClient:
                 f"{len(payload):,} bytes; at most {self._max_payload_bytes:,} are accepted; "
                 "store the data elsewhere and send its address",
             )
-        wish = self._named(job, payload, job_id)
-        if wish.traceparent is None and is_tracing():
-            wish = replace(wish, traceparent=current_traceparent())
-        return wish
+        if template.traceparent is None and is_tracing():
+            template = replace(template, traceparent=current_traceparent())
+        return replace(template, id=job_id, payload=payload)
 
-    def _named(self, job: JobType, payload: bytes, job_id: str) -> Submission:
-        job_type, options = (job, self._options)
+    async def _send_calls(self, wishes: Sequence[Submission], job: JobType) -> list[AsyncJob[Any]]:
+        """Submit calls of a job; results are read as its function is annotated to return them."""
+        handles = await self._send(wishes, self.codec_for(job))
         if isinstance(job, JobFunction):
-            handler = job.handler
-            job_type = handler.type
-            options = replace(
-                options,
-                priority=handler.priority if options.priority is None else options.priority,
-                timeout=handler.timeout if options.timeout is None else options.timeout,
-                retry=handler.retry if options.retry is None else options.retry,
-                effects=handler.effects if options.effects is None else options.effects,
-            )
-        assert isinstance(job_type, str)
-        return Submission(job_id, job_type, payload, **options.fields())
+            for handle in handles:
+                handle.read_result = job.read_result
+        return handles
 
-    async def _send(self, wishes: Sequence[Submission], codec: Codec | None) -> list[AsyncJob]:
+    async def _send(self, wishes: Sequence[Submission], codec: Codec | None) -> list[AsyncJob[Any]]:
         """Submit, and return the handles: results may arrive before the receipt does.
 
         Where a unique key belongs to an earlier job, the handle is that job's.
@@ -360,7 +413,7 @@ class AsyncClient:
         receipts = list(answer.receipts)
         if codec is not None and any(receipt.reason for receipt in receipts):
             receipts = await self._judged_again(wishes, receipts, codec)
-        for receipt in receipts:
+        for receipt in sorted(receipts, key=lambda it: it.field == "graph"):
             raise_refusal(receipt)
         return [
             handle
@@ -387,20 +440,20 @@ class AsyncClient:
 
     # ---- outcomes
 
-    def job_handle(self, job_id: str, job_type: str = "") -> AsyncJob:
+    def job_handle(self, job_id: str, job_type: str = "") -> AsyncJob[Any]:
         """Return a handle for a job, whoever submitted it."""
         return self._handle(job_id, job_type, self._codec)
 
-    def _handle(self, job_id: str, job_type: str, codec: Codec | None) -> AsyncJob:
+    def _handle(self, job_id: str, job_type: str, codec: Codec | None) -> AsyncJob[Any]:
         known = self._awaited.handle(job_id)
         return known or self._awaited.add(AsyncJob(self, job_id, job_type, codec))
 
     async def as_completed(
-        self, jobs: Iterable[AsyncJob], timeout: float | None = None
-    ) -> AsyncIterator[AsyncJob]:
+        self, jobs: Iterable[AsyncJob[R]], timeout: float | None = None
+    ) -> AsyncIterator[AsyncJob[R]]:
         """Yield jobs as they end; raise ResultTimeout if that takes longer than `timeout`."""
         deadline = None if timeout is None else self._environment.monotonic() + timeout
-        done: asyncio.Queue[AsyncJob] = asyncio.Queue()
+        done: asyncio.Queue[AsyncJob[R]] = asyncio.Queue()
         left = 0
         for job in jobs:
             left += 1
@@ -412,7 +465,7 @@ class AsyncClient:
             except TimeoutError:
                 raise ResultTimeout("(several)", timeout or 0.0) from None
 
-    def wants(self, job: AsyncJob) -> None:
+    def wants(self, job: AsyncJob[Any]) -> None:
         """See to it that the job's outcome arrives."""
         self._awaited.want(job)
 
@@ -425,9 +478,26 @@ class AsyncClient:
 
     async def cancel(self, job_ids: Sequence[str]) -> list[Receipt]:
         """Ask for jobs to be stopped; a receipt with a reason says why one can't be."""
-        answer = await self._session.ask(Kind.CANCEL, lambda n: Cancel(n, tuple(job_ids)))
+        ids = checked_ids("cancel()", job_ids)
+        answer = await self._session.ask(Kind.CANCEL, lambda n: Cancel(n, ids))
         assert isinstance(answer, Accepted)
         return list(answer.receipts)
+
+    async def signal(
+        self,
+        job_id: str,
+        name: str,
+        value: Any = None,
+        *,
+        id: str = "",  # noqa: A002
+    ) -> None:
+        """Send a job a signal, or raise JobRefused; of those with one `id` the first counts."""
+        await self.journals.signal(job_id, name, result_of(value), id or self.new_id())
+
+    @property
+    def journals(self) -> JobJournals:
+        """What jobs have kept, and emit."""
+        return JobJournals(self._session.ask, self._codec, self._environment)
 
     async def job(self, job_id: str) -> Job:
         """Return a job's whole record."""
@@ -466,19 +536,19 @@ class AsyncClient:
 
     async def pause(self, job_type: JobType) -> None:
         """Let no dispatcher start more jobs of a type, from 2 s on; what runs goes on."""
-        await self._hold(PauseTarget.TYPE, _type_of(job_type), is_on=True)
+        await self._hold(PauseTarget.TYPE, checked_type(job_type), is_on=True)
 
     async def resume(self, job_type: JobType) -> None:
         """Let jobs of a type start again, or raise PauseRefused if it is not paused."""
-        await self._hold(PauseTarget.TYPE, _type_of(job_type), is_on=False)
+        await self._hold(PauseTarget.TYPE, checked_type(job_type), is_on=False)
 
     async def drain(self, worker_id: str = "", *, version: str = "") -> None:
         """Give nothing new to a worker, or to all workers of a version, from 2 s on."""
-        await self._hold(*_drained(worker_id, version), is_on=True)
+        await self._hold(*checked_drain(worker_id, version), is_on=True)
 
     async def undrain(self, worker_id: str = "", *, version: str = "") -> None:
         """Give jobs again to what was drained."""
-        await self._hold(*_drained(worker_id, version), is_on=False)
+        await self._hold(*checked_drain(worker_id, version), is_on=False)
 
     async def pauses(self) -> list[Pause]:
         """Return all that is held back: types, workers and versions."""
@@ -519,44 +589,10 @@ class AsyncClient:
         What is left out stays as it is, and 0 takes a limit away; `is_default=True` goes back to
         what the app declares.
         """
-        job_type = job.name if isinstance(job, JobFunction) else job
-        wanted = _change_of(job_type, change)
+        job_type = checked_type(job)
+        wanted = checked_change(job_type, change)
         answer = await self._session.ask(Kind.SET_LIMITS, lambda n: SetLimits(n, job_type, wanted))
         assert isinstance(answer, LimitsShown)
         if answer.reason:
             raise LimitsRefused(job_type, answer.field, answer.reason)
         return answer.types[0]
-
-
-def _change_of(job_type: str, change: dict[str, Any]) -> LimitsChange:
-    """Read what is to be changed, or raise LimitsRefused."""
-    known = LimitsChange.__struct_fields__
-    for name in change.keys() - set(known):
-        raise LimitsRefused(job_type, str(name), f"unknown; send any of {', '.join(known)}")
-    try:
-        return convert(change, LimitsChange)
-    except ValidationError as error:
-        raise LimitsRefused(job_type, "change", f"{error}; send numbers, names as text") from None
-
-
-def _type_of(job: JobType) -> str:
-    return job if isinstance(job, str) else job.name
-
-
-def _drained(worker_id: str, version: str) -> tuple[PauseTarget, str]:
-    """Return what is meant: a worker, or a version."""
-    if bool(worker_id) is bool(version):
-        raise PauseRefused(
-            "worker", worker_id, "name the worker's id or version=..., one of the two"
-        )
-    if version:
-        return PauseTarget.VERSION, version
-    return PauseTarget.WORKER, worker_id
-
-
-def _payload_of_call(call: Any) -> bytes:
-    if isinstance(call, dict):
-        return payload_of(**call)
-    if isinstance(call, (tuple, list)):
-        return payload_of(*call)
-    return payload_of(call)

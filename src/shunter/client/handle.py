@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
 
@@ -22,18 +22,36 @@ from shunter.model.job import ErrorKind, Job, Status
 from shunter.model.submission import Receipt
 from shunter.wire.messages import Outcome
 
+R_co = TypeVar("R_co", covariant=True)
+
+ReadResult = Callable[[bytes], Any]
+"""How a result becomes a value: as the function is annotated to return it, or plain."""
+
+decode: ReadResult = msgspec.msgpack.Decoder().decode
+
+
+class _Journals(Protocol):
+    def stream(
+        self, job_id: str, on_restart: Callable[[int], None] | None, timeout: float | None
+    ) -> AsyncIterator[Any]: ...
+
 
 class _Client(Protocol):
     """What a handle asks of the client it belongs to."""
 
-    def wants(self, job: AsyncJob) -> None: ...
+    def wants(self, job: AsyncJob[Any]) -> None: ...
 
     async def job(self, job_id: str) -> Job: ...
 
     async def cancel(self, job_ids: Sequence[str]) -> list[Receipt]: ...
 
+    async def signal(self, job_id: str, name: str, value: Any, *, id: str) -> None: ...  # noqa: A002
 
-class AsyncJob:
+    @property
+    def journals(self) -> _Journals: ...
+
+
+class AsyncJob(Generic[R_co]):
     """A job that was submitted, or is about to be."""
 
     def __init__(
@@ -43,6 +61,7 @@ class AsyncJob:
         self.type = job_type
         self.outcome: Outcome | None = None
         self.hint = ""
+        self.read_result = decode
         self._fault: Exception | None = None
         self._client, self._codec = client, codec
         self._waiter: asyncio.Future[Outcome] | None = None
@@ -56,9 +75,10 @@ class AsyncJob:
         """True if the outcome is known here; `status()` asks the dispatcher."""
         return self.outcome is not None
 
-    async def result(self, timeout: float | None = None) -> Any:
+    async def result(self, timeout: float | None = None) -> R_co:
         """Wait for the result; raise JobFailed, JobCancelled or ResultTimeout."""
-        return value_of(await self.wait(timeout))
+        found: R_co = value_of(await self.wait(timeout), self.read_result)
+        return found
 
     async def wait(self, timeout: float | None = None) -> Outcome:
         """Wait until the job has ended, however it ended; raise CodecError if it can't be read."""
@@ -77,7 +97,7 @@ class AsyncJob:
             raise self._fault
         return self.outcome
 
-    def when_done(self, call: Callable[[AsyncJob], None]) -> None:
+    def when_done(self, call: Callable[[AsyncJob[Any]], None]) -> None:
         """Have `call` called with this job once its outcome is known."""
         if self.outcome is not None:
             call(self)
@@ -99,6 +119,21 @@ class AsyncJob:
         (receipt,) = await self._client.cancel([self.id])
         raise_refusal(receipt)
 
+    async def signal(self, name: str, value: Any = None, *, id: str = "") -> None:  # noqa: A002
+        """Send the job a signal, or raise JobRefused; of those with one `id` the first counts."""
+        await self._client.signal(self.id, name, value, id=id)
+
+    def stream(
+        self, *, on_restart: Callable[[int], None] | None = None, timeout: float | None = None
+    ) -> AsyncIterator[Any]:
+        """Yield what the handler emits, from the start, until the job has ended.
+
+        If a run is repeated, `on_restart` is called with the number of the first chunk that is
+        void; without it, StreamRestarted is raised. ResultTimeout is raised if nothing comes for
+        `timeout` seconds.
+        """
+        return self._client.journals.stream(self.id, on_restart, timeout)
+
     def settle(self, outcome: Outcome) -> None:
         """Take note of how the job ended; a result that can't be opened is for who waits."""
         self.outcome = outcome
@@ -115,11 +150,11 @@ class AsyncJob:
             self._waiter.set_exception(JobNotFound(self.id))
 
 
-def value_of(outcome: Outcome) -> Any:
+def value_of(outcome: Outcome, read: ReadResult = decode) -> Any:
     """Return the result in an outcome, or raise what went wrong."""
     match outcome.status:
         case Status.COMPLETED:
-            return None if outcome.result is None else msgspec.msgpack.decode(outcome.result)
+            return None if outcome.result is None else read(outcome.result)
         case Status.CANCELLED:
             message = outcome.error.message if outcome.error else "cancelled"
             raise JobCancelled(outcome.job_id, message)

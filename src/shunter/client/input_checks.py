@@ -5,38 +5,49 @@ Values that are of the right type and out of range are the dispatcher's to refus
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from shunter.errors import SettingsError
-from shunter.model.job import Callback, Status
-from shunter.model.retry import Retry
+from msgspec import ValidationError, convert
+
+from shunter.app import JobFunction
+from shunter.errors import AppError, JobRefused, LimitsRefused, PauseRefused, SettingsError
+from shunter.model.job import Status
+from shunter.model.limits_record import LimitsChange
+from shunter.model.pause import PauseTarget
 from shunter.model.spelling import did_you_mean
 from shunter.wire.messages import JobsAsked
-
-_NUMBERS = ("timeout", "delay", "not_before")
-_TEXTS = ("unique_key", "workflow", "run", "traceparent")
 
 QUERIES = tuple(field for field in JobsAsked.__struct_fields__ if field not in ("request", "parts"))
 
 
-def option_type_faults(options: Any) -> Iterator[tuple[str, str]]:
-    """Yield which options are of another type than they must be, and what to pass."""
-    retry = options.retry
-    if retry is not None and not isinstance(retry, Retry):
-        yield "retry", f"found {retry!r}; pass Retry(limit={retry!r}), from shunter"
-    if options.priority is not None and type(options.priority) is not int:
-        yield "priority", f"found {options.priority!r}; pass a whole number"
-    for field in _NUMBERS:
-        value = getattr(options, field)
-        if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
-            yield field, f"found {value!r}; pass seconds, a number"
-    for field in _TEXTS:
-        value = getattr(options, field)
-        if value is not None and not isinstance(value, str):
-            yield field, f"found {value!r}; pass text"
-    if options.callback is not None and not isinstance(options.callback, Callback):
-        yield "callback", f"found {options.callback!r}; pass a URL"
+def checked_names(options: Mapping[str, Any], known: Sequence[str]) -> None:
+    """Raise a JobRefused if an option is none that a submission has."""
+    for name in options:
+        if name not in known:
+            hint = did_you_mean(name, known)
+            raise JobRefused(
+                "(not sent)", name, f"no such option; there are {', '.join(known)}{hint}"
+            )
+
+
+def checked_ids(where: str, job_ids: object) -> tuple[str, ...]:
+    """Return ids of jobs; raise a SettingsError for what is no list of texts."""
+    if isinstance(job_ids, Iterable) and not isinstance(job_ids, str | bytes):
+        ids = tuple(job_ids)
+        if all(isinstance(job_id, str) for job_id in ids):
+            return ids
+    raise SettingsError(where, "job_ids", repr(job_ids), "a list of ids, each a text")
+
+
+def checked_type(job: object) -> str:
+    """Return the type that a job is of; raise an AppError for what is none."""
+    if isinstance(job, JobFunction):
+        return job.name
+    if isinstance(job, str):
+        return job
+    remedy = "pass the name of its type, or a function that @app.job has declared"
+    raise AppError(f"{job!r} is no job; {remedy}")
 
 
 def checked_query(query: dict[str, Any]) -> dict[str, Any]:
@@ -45,6 +56,8 @@ def checked_query(query: dict[str, Any]) -> dict[str, Any]:
         if name not in QUERIES:
             hint = did_you_mean(name, QUERIES)
             raise SettingsError("jobs()", name, "no such filter", f"{', '.join(QUERIES)}{hint}")
+    if query.get("job_ids"):
+        query = {**query, "job_ids": checked_ids("jobs()", query["job_ids"])}
     status = query.get("status")
     if status is None or isinstance(status, Status):
         return query
@@ -59,3 +72,25 @@ def _status(word: object) -> Status:
     words = ", ".join(status.word for status in Status)
     hint = did_you_mean(written, [status.word for status in Status])
     raise SettingsError("jobs()", "status", repr(word), f"{words}{hint}")
+
+
+def checked_change(job_type: str, change: dict[str, Any]) -> LimitsChange:
+    """Read what is to be changed, or raise LimitsRefused."""
+    known = LimitsChange.__struct_fields__
+    for name in change.keys() - set(known):
+        raise LimitsRefused(job_type, str(name), f"unknown; send any of {', '.join(known)}")
+    try:
+        return convert(change, LimitsChange)
+    except ValidationError as error:
+        raise LimitsRefused(job_type, "change", f"{error}; send numbers, names as text") from None
+
+
+def checked_drain(worker_id: str, version: str) -> tuple[PauseTarget, str]:
+    """Return what is meant: a worker, or a version."""
+    if bool(worker_id) is bool(version):
+        raise PauseRefused(
+            "worker", worker_id, "name the worker's id or version=..., one of the two"
+        )
+    if version:
+        return PauseTarget.VERSION, version
+    return PauseTarget.WORKER, worker_id

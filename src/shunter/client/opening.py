@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from typing import Any
 
+import msgspec
 from msgspec.structs import replace
 
 from shunter.codec import (
@@ -25,6 +27,7 @@ from shunter.codec import (
 )
 from shunter.errors import CodecError, JobRefused
 from shunter.model.job import Failure, Job
+from shunter.model.journal import EntryKind, JournalEntry
 from shunter.model.unique import Then, Unique
 from shunter.wire.messages import Outcome
 
@@ -34,6 +37,46 @@ def sealed_payload(codec: Codec | None, payload: bytes, job_id: str, job_type: s
     if codec is None or is_sealed(payload):
         return payload
     return seal(codec, payload, CodecContext(SealedField.PAYLOAD, job_id, job_type))
+
+
+def sealed_signal(codec: Codec | None, value: bytes, job_id: str) -> bytes:
+    """Return the value of a signal as it is to be sent."""
+    if codec is None:
+        return value
+    return seal(codec, value, CodecContext(SealedField.SIGNAL, job_id))
+
+
+def opened_chunk(codec: Codec | None, chunk: bytes, job_id: str) -> Any:
+    """Return the value of a chunk, or raise a CodecError."""
+    return msgspec.msgpack.decode(_opened(codec, chunk, CodecContext(SealedField.CHUNK, job_id)))
+
+
+_ENTRY_FIELDS = {EntryKind.STEP: SealedField.STEP, EntryKind.SIGNAL: SealedField.SIGNAL}
+
+
+def opened_entry(codec: Codec | None, entry: JournalEntry) -> JournalEntry:
+    """Return what a job has kept, opened if it can be."""
+    field = _ENTRY_FIELDS.get(entry.kind)
+    if codec is None or field is None:
+        return entry
+    with suppress(Exception):
+        body = _opened(codec, entry.body, CodecContext(field, entry.job_id))
+        return replace(entry, body=body)
+    return entry
+
+
+def sealed_entry(codec: Codec | None, entry: JournalEntry, job_id: str) -> JournalEntry:
+    """Return what a job has kept as another job may have it; it was opened, if it could be."""
+    if codec is None:
+        return replace(entry, job_id=job_id)
+    body = entry.body
+    if is_sealed(body):
+        raise CodecError(
+            f"step {entry.key!r} of job {entry.job_id} is encrypted with key {label_of(body)!r}, "
+            "which this codec can't open; give it that key"
+        )
+    sealed = seal(codec, body, CodecContext(_ENTRY_FIELDS[entry.kind], job_id))
+    return replace(entry, job_id=job_id, body=sealed)
 
 
 def check_unique(unique: Unique, job_id: str) -> None:

@@ -10,6 +10,7 @@ import asyncio
 import itertools
 import weakref
 from collections.abc import Awaitable, Callable, Iterable
+from typing import Any
 
 from shunter.client.handle import AsyncJob
 from shunter.net.environment import REAL, Environment
@@ -30,20 +31,22 @@ class PendingOutcomes:
     ) -> None:
         self._environment = environment
         self._fetch = fetch
-        self._handles: weakref.WeakValueDictionary[str, AsyncJob] = weakref.WeakValueDictionary()
-        self._wanted: dict[str, AsyncJob] = {}
+        self._handles: weakref.WeakValueDictionary[str, AsyncJob[Any]] = (
+            weakref.WeakValueDictionary()
+        )
+        self._wanted: dict[str, AsyncJob[Any]] = {}
         self._settled_at = 0.0
         self._timer: asyncio.TimerHandle | None = None
         self._asking: asyncio.Task[None] | None = None
 
-    def handle(self, job_id: str) -> AsyncJob | None:
+    def handle(self, job_id: str) -> AsyncJob[Any] | None:
         return self._handles.get(job_id)
 
-    def add(self, job: AsyncJob) -> AsyncJob:
+    def add(self, job: AsyncJob[Any]) -> AsyncJob[Any]:
         self._handles[job.id] = job
         return job
 
-    def want(self, job: AsyncJob) -> None:
+    def want(self, job: AsyncJob[Any]) -> None:
         """See to it that the job's outcome arrives."""
         self._wanted[job.id] = job
         if self._timer is None:

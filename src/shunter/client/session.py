@@ -36,6 +36,7 @@ from shunter.wire.messages import (
     Busy,
     Fetched,
     JobsListed,
+    JournalShown,
     Kind,
     LimitsShown,
     Message,
@@ -60,6 +61,7 @@ Answer = (
     | PausesListed
     | SchedulesListed
     | LimitsShown
+    | JournalShown
 )
 
 _ANSWERS: dict[Kind, type[Answer]] = {
@@ -70,6 +72,7 @@ _ANSWERS: dict[Kind, type[Answer]] = {
     Kind.STATUS: Standing,
     Kind.PAUSES: PausesListed,
     Kind.SCHEDULES: SchedulesListed,
+    Kind.JOURNAL: JournalShown,
     Kind.LIMITS: LimitsShown,
     Kind.SET_LIMITS: LimitsShown,
 }

@@ -15,14 +15,19 @@ from collections.abc import (
 )
 from functools import partial
 from os import PathLike
-from typing import Any, TypeVar
+from typing import Any, Generic, ParamSpec, TypeVar, Unpack, overload
 
+from shunter.app import JobFunction
 from shunter.client.addresses import checked_addresses
 from shunter.client.async_client import AsyncClient, JobType
-from shunter.client.handle import AsyncJob, value_of
+from shunter.client.handle import AsyncJob, R_co, value_of
+from shunter.client.runs import WorkflowRuns
 from shunter.client.schedules import AsyncSchedules, Schedules
+from shunter.client.submit_options import SubmitOptions
+from shunter.client.workflow import RunPlan, Workflow
 from shunter.codec import Codec
 from shunter.model.job import Job, Status
+from shunter.model.journal import EntryKind, JournalEntry
 from shunter.model.limits_record import TypeLimits
 from shunter.model.pause import Pause
 from shunter.model.submission import Receipt
@@ -30,13 +35,15 @@ from shunter.model.worker import Worker
 from shunter.tracing import current_traceparent, is_tracing
 from shunter.wire.messages import Outcome, Standing
 
+P = ParamSpec("P")
+R = TypeVar("R")
 T = TypeVar("T")
 
 
-class SubmittedJob:
+class SubmittedJob(Generic[R_co]):
     """A job that was submitted."""
 
-    def __init__(self, client: Client, job: AsyncJob) -> None:
+    def __init__(self, client: Client, job: AsyncJob[R_co]) -> None:
         self._client = client
         self._job = job
 
@@ -53,9 +60,10 @@ class SubmittedJob:
         """True if the outcome is known here; `status()` asks the dispatcher."""
         return self._job.is_done
 
-    def result(self, timeout: float | None = None) -> Any:
+    def result(self, timeout: float | None = None) -> R_co:
         """Wait for the result; raise JobFailed, JobCancelled or ResultTimeout."""
-        return value_of(self.wait(timeout))
+        found: R_co = value_of(self.wait(timeout), self._job.read_result)
+        return found
 
     def wait(self, timeout: float | None = None) -> Outcome:
         """Wait until the job has ended, however it ended."""
@@ -68,6 +76,23 @@ class SubmittedJob:
     def cancel(self) -> None:
         """Ask for the job to be stopped, or raise JobRefused where it can't be."""
         self._client._do(self._job.cancel())
+
+    def signal(self, name: str, value: Any = None, *, id: str = "") -> None:  # noqa: A002
+        """Send the job a signal, or raise JobRefused; of those with one `id` the first counts."""
+        self._client.signal(self.id, name, value, id=id)
+
+    def stream(
+        self, *, on_restart: Callable[[int], None] | None = None, timeout: float | None = None
+    ) -> Iterator[Any]:
+        """Yield what the handler emits, from the start, until the job has ended.
+
+        If a run is repeated, `on_restart` is called with the number of the first chunk that is
+        void; without it, StreamRestarted is raised. ResultTimeout is raised if nothing comes for
+        `timeout` seconds.
+        """
+        chunks = self._job.stream(on_restart=on_restart, timeout=timeout)
+        while (chunk := self._client._do(_next_chunk(chunks))) is not _END:
+            yield chunk
 
 
 class Client:
@@ -116,7 +141,7 @@ class Client:
         self._thread.join()
         self._loop.close()
 
-    def with_options(self, **options: Any) -> Client:
+    def with_options(self, **options: Unpack[SubmitOptions]) -> Client:
         """Return this client with other options for what it submits: priority, delay, ..."""
         view = Client.__new__(Client)
         view.__dict__ = {**self.__dict__, "_async": self._async.with_options(**options)}
@@ -133,17 +158,38 @@ class Client:
         return self._async.similar
 
     @property
-    def schedules(self) -> Schedules[SubmittedJob]:
+    def schedules(self) -> Schedules[SubmittedJob[Any]]:
         """The schedules by which jobs are made again and again."""
         asynchronous = self._async
         inner = AsyncSchedules(asynchronous._session.ask, asynchronous, self.job_handle)
         return Schedules(inner, self._do)
 
-    def submit(self, job: JobType, /, *args: Any, **kwargs: Any) -> SubmittedJob:
+    @property
+    def runs(self) -> WorkflowRuns:
+        """The runs of workflows: to look at, to cancel, and to do again."""
+        return WorkflowRuns(self._async.runs, self._do, lambda job: SubmittedJob(self, job))
+
+    @overload
+    def submit(
+        self, job: JobFunction[P, R], /, *args: P.args, **kwargs: P.kwargs
+    ) -> SubmittedJob[R]: ...
+
+    @overload
+    def submit(self, job: str, /, *args: Any, **kwargs: Any) -> SubmittedJob[Any]: ...
+
+    def submit(self, job: JobType, /, *args: Any, **kwargs: Any) -> SubmittedJob[Any]:
         """Submit one job; when this returns, it is stored."""
         return SubmittedJob(self, self._do(self._submitting().submit(job, *args, **kwargs)))
 
-    def submit_many(self, job: JobType, calls: Iterable[Any]) -> list[SubmittedJob]:
+    @overload
+    def submit_many(
+        self, job: JobFunction[..., R], calls: Iterable[Any]
+    ) -> list[SubmittedJob[R]]: ...
+
+    @overload
+    def submit_many(self, job: str, calls: Iterable[Any]) -> list[SubmittedJob[Any]]: ...
+
+    def submit_many(self, job: JobType, calls: Iterable[Any]) -> list[SubmittedJob[Any]]:
         """Submit a job for each call; return when all are stored.
 
         A call is a tuple or list of positional arguments, a dict of named ones, or one argument.
@@ -151,10 +197,45 @@ class Client:
         jobs = self._do(self._submitting().submit_many(job, calls))
         return [SubmittedJob(self, handle) for handle in jobs]
 
-    def submit_raw(self, job_type: str, payload: bytes, *, job_id: str = "") -> SubmittedJob:
+    def submit_raw(self, job_type: str, payload: bytes, *, job_id: str = "") -> SubmittedJob[Any]:
         """Submit a payload that is a msgpack document already, perhaps under an id of yours."""
         work = self._submitting().submit_raw(job_type, payload, job_id=job_id)
         return SubmittedJob(self, self._do(work))
+
+    def workflow(self, name: str, *, run: str = "") -> Workflow[SubmittedJob[Any]]:
+        """Put together jobs that wait for jobs; use it with `with`, which stores them all.
+
+        `run` names the run; without one, a new name is made.
+        """
+        client = self._submitting()
+        plan = Workflow(
+            name,
+            run or client.new_id(),
+            wish=client.node_wish,
+            handle=lambda wish, job: SubmittedJob(self, client.node_handle(wish, job)),
+        )
+        plan.commit = self._commit_run
+        return plan
+
+    def batch(
+        self,
+        calls: Iterable[Sequence[Any]],
+        *,
+        then: Sequence[Any] | JobType,
+        when: str | None = None,
+    ) -> SubmittedJob[Any]:
+        """Submit a job for each call, and one that comes after all of them; return that one.
+
+        A call is the job and its arguments: `[("load", 1), ("load", 2)]`, `then=("report", "x")`.
+        """
+        return SubmittedJob(self, self._do(self._submitting().batch(calls, then=then, when=when)))
+
+    def _commit_run(self, plan: RunPlan[SubmittedJob[Any]]) -> None:
+        inner: RunPlan[AsyncJob[Any]] = RunPlan(
+            plan.workflow, plan.id, wish=self._async.node_wish, handle=self._async.node_handle
+        )
+        inner.wishes, inner.jobs = plan.wishes, [job._job for job in plan.jobs]
+        self._do(self._async.commit_run(inner))
 
     def rerun(
         self,
@@ -163,13 +244,17 @@ class Client:
         args: Sequence[Any] | None = None,
         kwargs: Mapping[str, Any] | None = None,
         new_id: str = "",
-    ) -> SubmittedJob:
+        from_step: str = "",
+    ) -> SubmittedJob[Any]:
         """Do an ended job again, as a new one; return when that is stored.
 
         It has the arguments of the first, or all of `args` and `kwargs` in their place. Under a
-        `new_id` of yours it may be asked for again and remains one job.
+        `new_id` of yours it may be asked for again and remains one job. With `from_step` it has the
+        steps that the first had kept before that one.
         """
-        work = self._async.rerun(job_id, args=args, kwargs=kwargs, new_id=new_id)
+        work = self._async.rerun(
+            job_id, args=args, kwargs=kwargs, new_id=new_id, from_step=from_step
+        )
         return SubmittedJob(self, self._do(work))
 
     def rerun_many(
@@ -179,27 +264,42 @@ class Client:
         args: Sequence[Any] | None = None,
         kwargs: Mapping[str, Any] | None = None,
         new_ids: Sequence[str] = (),
-    ) -> list[SubmittedJob]:
+    ) -> list[SubmittedJob[Any]]:
         """Do ended jobs again, each as a new one; raise JobNotFound if one is not there."""
         work = self._async.rerun_many(job_ids, args=args, kwargs=kwargs, new_ids=new_ids)
         return [SubmittedJob(self, handle) for handle in self._do(work)]
 
     def as_completed(
-        self, jobs: Iterable[SubmittedJob], timeout: float | None = None
-    ) -> Iterator[SubmittedJob]:
+        self, jobs: Iterable[SubmittedJob[R]], timeout: float | None = None
+    ) -> Iterator[SubmittedJob[R]]:
         """Yield jobs as they end; raise ResultTimeout if that takes longer than `timeout`."""
         by_handle = {id(job._job): job for job in jobs}
         completed = self._async.as_completed([job._job for job in by_handle.values()], timeout)
         while (handle := self._do(_next(completed))) is not None:
             yield by_handle[id(handle)]
 
-    def job_handle(self, job_id: str) -> SubmittedJob:
+    def job_handle(self, job_id: str) -> SubmittedJob[Any]:
         """Return a handle for a job that was submitted elsewhere."""
         return SubmittedJob(self, self._async.job_handle(job_id))
 
     def cancel(self, job_ids: Sequence[str]) -> list[Receipt]:
         """Ask for jobs to be stopped; a receipt with a reason says why one can't be."""
         return self._do(self._async.cancel(job_ids))
+
+    def signal(
+        self,
+        job_id: str,
+        name: str,
+        value: Any = None,
+        *,
+        id: str = "",  # noqa: A002
+    ) -> None:
+        """Send a job a signal, as the asynchronous client does."""
+        self._do(self._async.signal(job_id, name, value, id=id))
+
+    def journal(self, job_id: str, kind: EntryKind = EntryKind.STEP) -> list[JournalEntry]:
+        """Return what a job has kept: its steps, or the signals that it was sent."""
+        return self._do(self._async.journals.entries(job_id, kind))
 
     def job(self, job_id: str) -> Job:
         """Return a job's whole record."""
@@ -258,5 +358,12 @@ async def _called(make: Callable[[], T]) -> T:
     return make()
 
 
-async def _next(jobs: AsyncIterator[AsyncJob]) -> AsyncJob | None:
+_END = object()
+
+
+async def _next_chunk(chunks: AsyncIterator[Any]) -> Any:
+    return await anext(chunks, _END)
+
+
+async def _next(jobs: AsyncIterator[AsyncJob[R]]) -> AsyncJob[R] | None:
     return await anext(jobs, None)

@@ -9,6 +9,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from shunter.model.job import Callback, Failure, Job, ReplyTo
+from shunter.model.journal import JournalEntry
 from shunter.model.limits_record import LimitsRecord
 from shunter.model.pause import Pauses
 from shunter.model.presence import Company
@@ -16,6 +17,7 @@ from shunter.model.report import Advance, Held, Report
 from shunter.model.scope import EVERYTHING, JobScope
 from shunter.model.submission import Receipt, Submission
 from shunter.model.worker import Worker
+from shunter.model.workflow import JobEdge, ParentOutcome
 
 Receipts = Callable[[list[Receipt]], None]
 
@@ -88,13 +90,15 @@ NOBODY = Submitter()
 class Submitted(Struct, frozen=True):
     """Jobs to be stored, each with its submitter.
 
-    `on_stored` is for who wants them back as they are stored.
+    `on_stored` is for who wants them back as they are stored. With `is_whole`, and where any of
+    them names parents, all of them are stored or none.
     """
 
     submissions: Sequence[Submission]
     submitters: Sequence[Submitter]
     answer: Receipts
     on_stored: OnStored | None = None
+    is_whole: bool = False
 
 
 class WorkerRegistered(Struct, frozen=True):
@@ -160,6 +164,32 @@ class CancelRequested(Struct, frozen=True):
     tries: int = 0
 
 
+class KeepRequested(Struct, frozen=True):
+    """A run wants these kept; the answer, one for each, comes after the commit."""
+
+    entries: Sequence[JournalEntry]
+    answer: Callable[[list[bool]], None]
+
+
+class ParkStored(Struct, frozen=True):
+    """The jobs that a parked one waits for are stored: it needs no alarm."""
+
+    job_id: str
+
+
+class SignalSent(Struct, frozen=True):
+    """Somebody who sees what is in `scope` sends a job a signal.
+
+    The receipt goes to its `place` in the answers.
+    """
+
+    entry: JournalEntry
+    place: int
+    answers: Answers
+    scope: JobScope = EVERYTHING
+    tries: int = 0
+
+
 class Reported(Struct, frozen=True):
     worker_id: str
     report: Report
@@ -219,10 +249,15 @@ class CallbackAttempted(Struct, frozen=True):
 
 
 class StoredJobs(Struct, frozen=True):
-    """What the store said, after all arrivals were in, of jobs by id and of jobs by worker."""
+    """What the store said, after all arrivals were in, of jobs by id and of jobs by worker.
+
+    And of edges: a page of those of parents that have ended, and which outcomes children have.
+    """
 
     jobs: Mapping[str, Job] = {}
     held_by: Mapping[str, Sequence[Job]] = {}
+    edges: Sequence[JobEdge] = ()
+    standings: Mapping[str, frozenset[ParentOutcome]] = {}
 
 
 class Arrivals:
@@ -241,12 +276,16 @@ class Arrivals:
         self.heard: set[str] = set()
         self.resigned: list[str] = []
         self.cancel_requests: list[CancelRequested] = []
+        self.keep_requests: list[KeepRequested] = []
+        self.signals: list[SignalSent] = []
+        self.parks_stored: list[ParkStored] = []
         self.due: dict[str, Job] = {}
         self.changed_elsewhere: list[Job] = []
         self.unplaced: list[Job] = []
         self.surveyed: list[Survey] = []
         self.callback_attempts: list[CallbackAttempted] = []
         self.due_callbacks: list[Job] = []
+        self.due_dependents: list[Job] = []
         self.clogged: dict[str, bool] = {}
         self.is_queue_changed = False
         self.limits: dict[str, LimitsRecord] = {}
@@ -266,6 +305,8 @@ class Arrivals:
         ids = {arrival.report.job_id for arrival in self.reported}
         ids.update(arrival.held.job_id for arrival in self.returned_jobs)
         ids.update(ask.job_id for ask in self.cancel_requests)
+        ids.update(sent.entry.job_id for sent in self.signals)
+        ids.update(parked.job_id for parked in self.parks_stored)
         ids.update(job.id for job in self.unplaced)
         ids.update(called.job_id for called in self.callback_attempts if called.is_disputed)
         for submitted in self.submitted:

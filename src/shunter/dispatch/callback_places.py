@@ -111,6 +111,8 @@ class CallbackPlaces:
         """Take what can be called for now, one of each host in turn."""
         self._now = now
         chosen: list[Job] = []
+        if not self._queued:
+            return chosen
         rooms = {name: self._room_of(host) for name, host in self._hosts.items() if host.queue}
         slow_room = self._room_of_slow()
         while rooms and len(chosen) < self.room:

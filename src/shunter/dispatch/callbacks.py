@@ -29,7 +29,7 @@ READ_AT_ONCE = 256
 """How many due callbacks are read from the store at a time."""
 PUT_OFF_SECONDS = 5.0
 PUT_OFF_JITTER = 10.0
-"""What is put off comes back after so many seconds, and up to so many more by chance."""
+"""What is put off comes back after this many seconds, and up to this many more by chance."""
 
 
 class CallbackQueue:

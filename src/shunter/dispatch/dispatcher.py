@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
+from shunter.dispatch.activity import ActivityLog
 from shunter.dispatch.arrivals import (
     NOBODY,
     Answers,
@@ -24,9 +25,12 @@ from shunter.dispatch.arrivals import (
     ClientLink,
     HeartbeatReceived,
     JobReturned,
+    KeepRequested,
     OnStored,
+    ParkStored,
     Receipts,
     Reported,
+    SignalSent,
     StoredJobs,
     Submitted,
     Submitter,
@@ -39,6 +43,8 @@ from shunter.dispatch.arrivals import (
 from shunter.dispatch.effects import (
     AnswerCancel,
     AnswerHeartbeat,
+    AnswerKeep,
+    AnswerSignal,
     AnswerSubmission,
     ConfirmReports,
     DecideAgain,
@@ -52,6 +58,7 @@ from shunter.dispatch.effects import (
     SendJobs,
     StopRuns,
 )
+from shunter.dispatch.parent_results import has_children, with_parents
 from shunter.dispatch.rules import Rules
 from shunter.dispatch.state import DispatcherState
 from shunter.dispatch.store_health import StoreHealth
@@ -59,6 +66,7 @@ from shunter.dispatch.turn import Reads, reads, settle, turn
 from shunter.dispatch.view import DispatcherView
 from shunter.errors import JobError, StoreError
 from shunter.model.job import Job
+from shunter.model.journal import JournalEntry
 from shunter.model.limits_record import LimitsRecord
 from shunter.model.pause import Pauses
 from shunter.model.presence import Company
@@ -66,6 +74,7 @@ from shunter.model.report import Advance, Held, Report
 from shunter.model.scope import EVERYTHING, JobScope
 from shunter.model.submission import Submission
 from shunter.model.worker import Handler
+from shunter.model.workflow import JobEdge
 from shunter.store.port import Batch, Committed, Store
 
 T = TypeVar("T")
@@ -93,6 +102,7 @@ class Dispatcher:
         on_refused: Callable[[str, JobError], None] = lambda worker_id, error: None,
         on_failed: Callable[[Job], None] = lambda job: None,
         on_store_error: Callable[[StoreError], None] = lambda error: None,
+        version: str = "",
     ) -> None:
         self.id = dispatcher_id
         self.store = store
@@ -102,6 +112,7 @@ class Dispatcher:
         self.schedules_known = 0
         self.state = DispatcherState(dispatcher_id, rules, jitter=jitter)
         self.counters = self.state.counters
+        self.activity = ActivityLog(dispatcher_id, version=version, started=now())
         self.view = DispatcherView(self.state)
         self._caller: CallbackLink | None = None
         self._on_refused = on_refused
@@ -121,12 +132,14 @@ class Dispatcher:
             StopRuns: lambda e: e.link.send_cancels(e.worker_id, e.runs),
             AnswerSubmission: lambda e: e.answer(e.receipts),
             HandOver: lambda e: e.on_stored(e.stored),
+            AnswerKeep: lambda e: e.request.answer(e.is_kept),
+            AnswerSignal: lambda e: e.sent.answers.put(e.sent.place, e.receipt),
             AnswerCancel: lambda e: e.request.answers.put(e.request.place, e.receipt),
             DeliverOutcomes: self._deliver,
             MakeCallback: self._make_callback,
             DecideAgain: self._decide_again,
             PlaceAgain: lambda e: self._inbox.unplaced.append(e.job),
-            NoteFailure: lambda e: on_failed(e.job),
+            NoteFailure: lambda e: self._note_failure(e.job, on_failed),
             NoteRefusal: lambda e: self._on_refused(e.worker_id, e.error),
         }
 
@@ -147,9 +160,15 @@ class Dispatcher:
         answer: Receipts,
         on_stored: OnStored | None = None,
         submitter: Submitter = NOBODY,
+        *,
+        is_whole: bool = False,
     ) -> None:
-        """Take jobs in; the answers come after the commit, `on_stored` before `answer`."""
-        self.submit_for_many(submissions, [submitter] * len(submissions), answer, on_stored)
+        """Take jobs in; the answers come after the commit, `on_stored` before `answer`.
+
+        With `is_whole`, and where any of them names parents, all are stored or none.
+        """
+        submitters = [submitter] * len(submissions)
+        self._take_in(Submitted(submissions, submitters, answer, on_stored, is_whole))
 
     def submit_for_many(
         self,
@@ -159,8 +178,11 @@ class Dispatcher:
         on_stored: OnStored | None = None,
     ) -> None:
         """Take jobs in, each of which may come from another client."""
-        self._inbox.submitted.append(Submitted(submissions, submitters, answer, on_stored))
-        self._submissions_waiting += len(submissions)
+        self._take_in(Submitted(submissions, submitters, answer, on_stored))
+
+    def _take_in(self, submitted: Submitted) -> None:
+        self._inbox.submitted.append(submitted)
+        self._submissions_waiting += len(submitted.submissions)
         self._wake.set()
 
     def introduce(self, arrival: WorkerRegistered) -> None:
@@ -280,6 +302,21 @@ class Dispatcher:
         )
         self._wake.set()
 
+    def keep(self, entries: Sequence[JournalEntry], answer: Callable[[list[bool]], None]) -> None:
+        """Keep what runs have said is theirs; the answers come after the commit."""
+        self._inbox.keep_requests.append(KeepRequested(entries, answer))
+        self._wake.set()
+
+    def signal(
+        self, entries: Sequence[JournalEntry], answer: Receipts, scope: JobScope = EVERYTHING
+    ) -> None:
+        """Send jobs signals for somebody who sees what is in `scope`."""
+        answers = Answers(len(entries), answer)
+        self._inbox.signals.extend(
+            SignalSent(entry, place, answers, scope) for place, entry in enumerate(entries)
+        )
+        self._wake.set()
+
     def look_at(self, jobs: Iterable[Job]) -> None:
         """Decide on jobs whose alarm has come."""
         self._inbox.due.update((job.id, job) for job in jobs)
@@ -288,6 +325,11 @@ class Dispatcher:
     def offer_callbacks(self, jobs: Iterable[Job]) -> None:
         """Call back for these ended jobs, as soon as it is their turn."""
         self._inbox.due_callbacks.extend(jobs)
+        self._wake.set()
+
+    def tell_dependents(self, jobs: Iterable[Job]) -> None:
+        """Tell the dependents of these ended jobs, unless another dispatcher is at it."""
+        self._inbox.due_dependents.extend(jobs)
         self._wake.set()
 
     def callback_attempted(self, job_id: str, tries: int, error: str | None) -> None:
@@ -381,6 +423,8 @@ class Dispatcher:
         return is_written
 
     async def _commit_and_perform(self, batch: Batch) -> Committed:
+        if not self._effects:
+            return await self.store.commit(batch)
         commit = asyncio.ensure_future(self.store.commit(batch))
         await asyncio.sleep(0)  # now the store has it
         self._perform()
@@ -388,29 +432,39 @@ class Dispatcher:
 
     async def _take_turn(self, commit: Callable[[Batch], Awaitable[Committed]]) -> bool:
         """Decide and commit, and know what became of it; what follows is kept for later."""
+        began, taken = self.now(), None
         arrivals = self._take_inbox()
         wanted = reads(self.state, arrivals, now=self.now())
-        stored = await self._patiently(lambda: self._read(wanted))
+        stored = StoredJobs()
+        if not wanted.is_empty:
+            stored = await self._patiently(lambda: self._read(wanted))
         plan = turn(self.state, arrivals, stored, now=self.now())
         committed = NOTHING_WRITTEN
         if plan.is_written:
-            batch = plan.batch()
+            batch, decided = plan.batch(), self.now()
             committed = await self._patiently(lambda: commit(batch))
+            taken = self.now() - decided
+            if has_children(committed):
+                committed = await self._patiently(lambda: with_parents(self.store, committed))
         self.turns += 1
+        self.activity.took_turn(self.now() - began, taken)
         self._perform()
         self._effects = settle(self.state, plan, committed, now=self.now())
-        jobs = plan.changes or plan.insertions or plan.claims or plan.deliveries
-        return bool(jobs or arrivals)
+        return bool(plan.has_jobs or plan.outcomes or arrivals)
 
     def _take_inbox(self) -> Arrivals:
-        """Take all that has arrived, but no more submissions than one commit should hold."""
+        """Take all that has arrived, but no more submissions than one commit should hold.
+
+        Reports come first: workers wait for the end of this turn to be given more. Some
+        submissions are always taken, however many reports there are.
+        """
         taken, self._inbox = self._inbox, Arrivals()
-        room = self.rules.intake_limit
+        room = self.rules.intake_limit - len(taken.reported)
         for index, submitted in enumerate(taken.submitted):
             room -= len(submitted.submissions)
-            if room <= 0:
-                self._inbox.submitted = taken.submitted[index + 1 :]
-                taken.submitted = taken.submitted[: index + 1]
+            if room < 0 and index:
+                self._inbox.submitted = taken.submitted[index:]
+                taken.submitted = taken.submitted[:index]
                 break
         self._submissions_waiting = sum(len(s.submissions) for s in self._inbox.submitted)
         return taken
@@ -419,8 +473,7 @@ class Dispatcher:
         """Ask the store about jobs that arrivals speak of and nobody here knows."""
         jobs: dict[str, Job] = {}
         held_by: dict[str, list[Job]] = {}
-        if wanted.worker_ids or wanted.job_ids:
-            self._perform()  # a store that is slow to answer must not hold back what it has taken
+        self._perform()  # a store that is slow to answer must not hold back what it has taken
         if wanted.worker_ids:
             for job in await self.store.held_by(wanted.worker_ids):
                 assert job.execution.worker_id is not None
@@ -428,7 +481,13 @@ class Dispatcher:
         if wanted.job_ids:
             found = await self.store.get(sorted(wanted.job_ids))
             jobs = {job.id: job for job in found if job is not None}
-        return StoredJobs(jobs, held_by)
+        if wanted.edges is None and not wanted.children:
+            return StoredJobs(jobs, held_by)
+        standings = await self.store.standings(sorted(wanted.children))
+        edges: list[JobEdge] = []
+        if (page := wanted.edges) is not None:
+            edges = await self.store.dependents(page.parents, after=page.after, limit=page.limit)
+        return StoredJobs(jobs, held_by, edges, standings)
 
     async def _patiently(self, work: Callable[[], Awaitable[T]]) -> T:
         """Use the store. While it fails, wait: nothing has been promised yet."""
@@ -460,6 +519,10 @@ class Dispatcher:
         if client := self._clients.get(effect.gateway):
             client.deliver(effect.jobs)
 
+    def _note_failure(self, job: Job, on_failed: Callable[[Job], None]) -> None:
+        self.activity.job_failed(job, now=self.now())
+        on_failed(job)
+
     def _make_callback(self, effect: MakeCallback) -> None:
         if self._caller is not None:
             self._caller.call(effect.job)
@@ -474,6 +537,10 @@ class Dispatcher:
                 self._inbox.cancel_requests.append(effect.arrival)
             case CallbackAttempted():
                 self._inbox.callback_attempts.append(effect.arrival)
+            case ParkStored():
+                self._inbox.parks_stored.append(effect.arrival)
+            case SignalSent():
+                self._inbox.signals.append(effect.arrival)
 
 
 def heed_cancellation() -> None:

@@ -10,9 +10,12 @@ from shunter.dispatch.arrivals import (
     CallbackAttempted,
     CancelRequested,
     JobReturned,
+    KeepRequested,
     OnStored,
+    ParkStored,
     Receipts,
     Reported,
+    SignalSent,
     Stored,
     WorkerLink,
 )
@@ -81,6 +84,20 @@ class AnswerCancel(Struct, frozen=True):
     receipt: Receipt
 
 
+class AnswerKeep(Struct, frozen=True):
+    """Tell a run which of what it wanted kept is committed."""
+
+    request: KeepRequested
+    is_kept: list[bool]
+
+
+class AnswerSignal(Struct, frozen=True):
+    """Tell a client what became of its signal."""
+
+    sent: SignalSent
+    receipt: Receipt
+
+
 class DeliverOutcomes(Struct, frozen=True):
     """Tell clients of one gateway how their jobs ended."""
 
@@ -97,7 +114,7 @@ class MakeCallback(Struct, frozen=True):
 class DecideAgain(Struct, frozen=True):
     """Put an arrival back into the inbox: what was decided on it met another write."""
 
-    arrival: Reported | JobReturned | CancelRequested | CallbackAttempted
+    arrival: Reported | JobReturned | CancelRequested | CallbackAttempted | SignalSent | ParkStored
 
 
 class PlaceAgain(Struct, frozen=True):
@@ -122,6 +139,8 @@ Effect = (
     | AnswerSubmission
     | HandOver
     | AnswerCancel
+    | AnswerKeep
+    | AnswerSignal
     | DeliverOutcomes
     | MakeCallback
     | DecideAgain

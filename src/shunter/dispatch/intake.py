@@ -16,6 +16,7 @@ from shunter.model.document import DOCUMENT_BYTES, is_document
 from shunter.model.identity import NAME_RULE, is_name
 from shunter.model.job import Callback, Effects, Execution, Job
 from shunter.model.job_limits import key_faults
+from shunter.model.journal import MAX_SIGNALS, MAX_STEPS, copied_fault
 from shunter.model.limits import (
     MAX_KEY_LENGTH,
     MAX_SECONDS,
@@ -145,10 +146,23 @@ def _faults(submission: Submission, rules: IntakeRules) -> Iterator[tuple[str, s
         yield from _unique_faults(submission, submission.unique)
     if submission.keys:
         yield from key_faults(submission.keys)
+    if submission.journal is not None:
+        yield from _journal_faults(submission)
     for field in ("unique_key", "workflow", "run"):
         text = getattr(submission, field)
         if text is not None and not 1 <= len(text) <= MAX_KEY_LENGTH:
             yield field, f"{len(text)} characters; send 1 to {MAX_KEY_LENGTH}"
+
+
+def _journal_faults(submission: Submission) -> Iterator[tuple[str, str]]:
+    entries = submission.journal or ()
+    if submission.rerun_of is None:
+        yield "journal", "found without rerun_of; only a rerun takes over steps"
+    if len(entries) > MAX_STEPS + MAX_SIGNALS:
+        yield "journal", f"{len(entries):,} entries; at most {MAX_STEPS + MAX_SIGNALS:,}"
+    for entry in entries:
+        if fault := copied_fault(entry):
+            yield "journal", fault
 
 
 def _time_faults(submission: Submission) -> Iterator[tuple[str, str]]:

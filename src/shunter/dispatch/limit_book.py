@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from msgspec import Struct
+
 from shunter.model.job_limits import JobLimits
 from shunter.model.lane_claim import LaneLook
 from shunter.model.limits_record import LimitsRecord
@@ -16,6 +18,13 @@ from shunter.model.worker import Worker, WorkerKind
 
 MOST_NOTICES = 100
 MOST_TOLD = 10_000
+
+
+class LimitsNotice(Struct, frozen=True):
+    """That two workers declare different limits, and which of them count."""
+
+    text: str
+    workers: tuple[str, str]
 
 
 class LimitBook:
@@ -26,8 +35,8 @@ class LimitBook:
         self._unwritten: dict[str, LimitsRecord] = {}
         self._after: dict[str, str | None] = {}
         self._due: dict[str, float] = {}
-        self._told: set[tuple[str, str]] = set()
-        self._notices: list[str] = []
+        self._told: set[tuple[str, frozenset[str]]] = set()
+        self._notices: list[LimitsNotice] = []
 
     def of(self, job_type: str) -> JobLimits | None:
         """Return the limits that count, or None for a type that never had any."""
@@ -52,24 +61,23 @@ class LimitBook:
             if now is not before:
                 self._records[handler.type] = self._unwritten[handler.type] = now
             if before.declared_by and declared != before.declared:
-                self._tell(handler.type, worker.id, before, is_newer=now is not before)
+                self._tell(handler.type, worker.id, before.declared_by, counts=now.declared_by)
 
-    def _tell(self, job_type: str, worker_id: str, before: LimitsRecord, *, is_newer: bool) -> None:
-        if (job_type, worker_id) in self._told or len(self._told) >= MOST_TOLD:
+    def _tell(self, job_type: str, worker_id: str, other_id: str, *, counts: str) -> None:
+        """Note, once, that two workers declare different limits, and whose count."""
+        pair = job_type, frozenset({worker_id, other_id})
+        if pair in self._told or len(self._told) >= MOST_TOLD:
             return
-        self._told.add((job_type, worker_id))
-        which = (
-            f"those of {worker_id}, which was started later,"
-            if is_newer
-            else (f"those of {before.declared_by}, which was started later,")
+        self._told.add(pair)
+        text = (
+            f"{job_type}: worker {worker_id} declares other limits than {other_id}; those of "
+            f"{counts}, which was started later, count; run the same app on all workers of this "
+            "type"
         )
-        self._notices = [
-            *self._notices[-MOST_NOTICES + 1 :],
-            f"{job_type}: worker {worker_id} declares other limits than {before.declared_by}; "
-            f"{which} count; run the same app on all workers of this type",
-        ]
+        notice = LimitsNotice(text, (worker_id, other_id))
+        self._notices = [*self._notices[-MOST_NOTICES + 1 :], notice]
 
-    def take_notices(self) -> list[str]:
+    def take_notices(self) -> list[LimitsNotice]:
         """Return what people should hear of, once."""
         notices, self._notices = self._notices, []
         return notices
@@ -83,6 +91,9 @@ class LimitBook:
                 now = stored.declares(
                     mine.declared, worker_id=mine.declared_by, started=mine.started
                 )
+                if stored.declared_by and stored.declared != mine.declared:
+                    others = mine.declared_by, stored.declared_by
+                    self._tell(job_type, *others, counts=now.declared_by)
                 if now is stored:
                     del self._unwritten[job_type]
                 else:

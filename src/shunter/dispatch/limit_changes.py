@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable
 
 from shunter.errors import LimitsRefused, StoreError
 from shunter.model.identity import NAME_RULE, is_name
-from shunter.model.job_limits import limit_faults
+from shunter.model.job_limits import JobLimits, limit_faults
 from shunter.model.limits_record import (
     LaneCount,
     LimitsChange,
@@ -21,6 +22,8 @@ from shunter.store.port import Store
 
 MOST_TRIES = 20
 MOST_LANES = 1000
+LIMITS_HOLD = "limits hold for all"
+"""Why a key of a namespace may not change them."""
 
 
 async def shown_limits(store: Store) -> list[TypeLimits]:
@@ -37,12 +40,27 @@ async def shown_limits(store: Store) -> list[TypeLimits]:
 
 async def change_limits(store: Store, job_type: str, change: LimitsChange) -> TypeLimits:
     """Change the limits of a type, for all dispatchers; raise LimitsRefused if they can't be so."""
+
+    def wanted(before: JobLimits) -> JobLimits | None:
+        return None if change.is_default else after_change(before, change)
+
+    return await _swapped(store, job_type, wanted)
+
+
+async def put_limits(store: Store, job_type: str, limits: JobLimits | None) -> TypeLimits:
+    """Let these limits count for all dispatchers; None lets those count that are declared."""
+    return await _swapped(store, job_type, lambda _: limits)
+
+
+async def _swapped(
+    store: Store, job_type: str, wanted_after: Callable[[JobLimits], JobLimits | None]
+) -> TypeLimits:
     if not is_name(job_type):
         raise LimitsRefused(job_type[:64], "type", f"found {job_type[:64]!r}; send {NAME_RULE}")
     for _ in range(MOST_TRIES):
-        found = [it for it in await store.records(RecordKind.LIMITS) if it.name == job_type]
+        found = await store.records(RecordKind.LIMITS, names=[job_type])
         before = limits_record(found[0]) if found else LimitsRecord()
-        wanted = None if change.is_default else after_change(before.limits, change)
+        wanted = wanted_after(before.limits)
         for field, reason in () if wanted is None else limit_faults(wanted):
             raise LimitsRefused(job_type, field, reason)
         now = before.with_change(wanted)

@@ -13,14 +13,17 @@ from collections.abc import Iterable, Iterator
 from msgspec.structs import replace
 
 from shunter.dispatch.arrivals import StoredJobs, Submitted, Submitter
+from shunter.dispatch.graph_intake import graph_of, is_graph
 from shunter.dispatch.intake import admit
-from shunter.dispatch.plan import Change, Insertion, Plan
+from shunter.dispatch.plan import Change, GraphInsertion, Insertion, Plan, graph_refused
 from shunter.dispatch.roster import Opening, Types
 from shunter.dispatch.state import DispatcherState
 from shunter.errors import JobRefused
 from shunter.model import lifecycle
-from shunter.model.job import Job
+from shunter.model.job import Job, Status
+from shunter.model.journal import COPIED
 from shunter.model.lifecycle import WorkerSlot
+from shunter.model.queueing import is_ready
 from shunter.model.resubmission import check_rerun, with_callback
 from shunter.model.submission import Receipt, Submission
 from shunter.store.port import CLAIM_BYTES, Claim
@@ -64,11 +67,26 @@ class Placement:
     def take_again(self, claimed: Job, stored: StoredJobs) -> None:
         """Keep a claimed job whose start was refused, if it is still ours to start."""
         now = stored.jobs.get(claimed.id)
-        if now is not None and now.revision == claimed.revision:
-            self._state.claimed[claimed.id] = claimed
+        if now is None or now.status is not Status.DISPATCHING or not self._state.is_ours(now):
+            return
+        if now.dispatcher == claimed.dispatcher:
+            self._state.claimed[claimed.id] = replace(now, payload=claimed.payload)
+
+    def tell_dependents(self, stored: StoredJobs, plan: Plan) -> None:
+        """Tell the dependents of jobs that have ended; those that are woken may be claimed."""
+        queue = self._state.dependents
+        for job in queue.plan(stored.edges, stored.jobs, stored.standings, plan):
+            limits = self._state.limits.of(job.type)
+            lane = None if limits is None else limits.lane(job.keys)
+            plan.changes[job.id] = Change(replace(job, lane=lane))
+            if job.wait_until is None:
+                self._state.waiting.add(job.type)
 
     def insert(self, submitted: Submitted, stored: StoredJobs, plan: Plan) -> None:
         """Admit what was submitted, and start it at once where there is room."""
+        if submitted.is_whole or is_graph(submitted.submissions):
+            self._insert_graph(submitted, stored, plan)
+            return
         insertion = Insertion([], [], submitted.answer, submitted.on_stored)
         for submission, submitter in zip(submitted.submissions, submitted.submitters, strict=True):
             try:
@@ -81,7 +99,34 @@ class Placement:
             else:
                 insertion.jobs.append(job)
                 insertion.receipts.append(None)
+                if submission.journal is not None:
+                    plan.entries += [
+                        replace(entry, job_id=job.id, attempt=COPIED)
+                        for entry in submission.journal
+                    ]
         plan.insertions.append(insertion)
+
+    def _insert_graph(self, submitted: Submitted, stored: StoredJobs, plan: Plan) -> None:
+        """Admit a graph as a whole; its first jobs may be claimed by the commit that stores it."""
+        submitters = iter(submitted.submitters)
+
+        def admitted(submission: Submission) -> Job:
+            submitter = next(submitters)
+            if submission.rerun_of is not None:
+                submission, submitter = self._rerun(submission, submitter, stored)
+            return self.admitted(submission, submitter, plan.now)
+
+        try:
+            scope = submitted.submitters[0].scope
+            graph = graph_of(submitted.submissions, admitted, scope)
+        except JobRefused as refusal:
+            self._counters["submissions_refused"] += len(submitted.submissions)
+            ids = [submission.id for submission in submitted.submissions]
+            receipts: list[Receipt | None] = [*graph_refused(ids, refusal)]
+            plan.insertions.append(Insertion([], receipts, submitted.answer))
+            return
+        self._state.waiting |= {job.type for job in graph.jobs if is_ready(job)}
+        plan.graphs.append(GraphInsertion(graph, submitted.answer, submitted.on_stored))
 
     def _rerun(
         self, submission: Submission, submitter: Submitter, stored: StoredJobs
@@ -94,7 +139,8 @@ class Placement:
         submission = with_callback(submission, original)
         return submission, replace(submitter, namespace=original.namespace)
 
-    def _admit(self, submission: Submission, submitter: Submitter, now: float) -> Job:
+    def admitted(self, submission: Submission, submitter: Submitter, now: float) -> Job:
+        """Return a submission as a queued job, or raise JobRefused."""
         roster = self._state.roster
         job = admit(
             submission,
@@ -105,10 +151,13 @@ class Placement:
             now=now,
         )
         limits = self._state.limits.of(job.type)
-        if limits is not None:
-            job = replace(job, lane=limits.lane(job.keys))
-            if job.wait_until is None:
-                self._state.waiting.add(job.type)
+        return job if limits is None else replace(job, lane=limits.lane(job.keys))
+
+    def _admit(self, submission: Submission, submitter: Submitter, now: float) -> Job:
+        roster = self._state.roster
+        job = self.admitted(submission, submitter, now)
+        if job.lane is not None and job.wait_until is None:
+            self._state.waiting.add(job.type)
         if job.wait_until is not None or job.type in self._state.waiting:
             return job
         is_later = self._rules.cooldown or self._state.clogged

@@ -12,17 +12,21 @@ from shunter.dispatch.arrivals import (
     CallbackAttempted,
     CancelRequested,
     JobReturned,
+    KeepRequested,
     OnStored,
     Receipts,
     Reported,
+    SignalSent,
     WorkerLink,
 )
 from shunter.dispatch.effects import NoteRefusal
-from shunter.errors import UniqueKeyTaken
+from shunter.errors import JobRefused, UniqueKeyTaken
 from shunter.model.job import Job
+from shunter.model.journal import JournalEntry
 from shunter.model.report import Held
 from shunter.model.submission import Receipt
 from shunter.model.worker import Worker
+from shunter.model.workflow import JobEdge, JobGraph
 from shunter.store.port import Batch, Claim
 
 
@@ -38,10 +42,39 @@ class Change(Struct, frozen=True):
 
 
 class Delivery(Struct, frozen=True):
-    """An ended job with what became of its callback; without a `cause`, a call to be made."""
+    """An ended job with what became of its callback; without a `cause`, a call to be made.
+
+    Or, with `is_telling`, one whose dependents have been told.
+    """
 
     job: Job
     cause: CallbackAttempted | None = None
+    is_telling: bool = False
+
+
+class GraphInsertion(Struct, frozen=True):
+    """A graph to be stored as a whole; its receipts follow from the store's answer."""
+
+    graph: JobGraph
+    answer: Receipts
+    on_stored: OnStored | None = None
+
+    def receipts(self, stored: Sequence[Job] | JobRefused) -> list[Receipt]:
+        """Write the receipts, in the order of the submissions."""
+        if isinstance(stored, JobRefused):
+            return graph_refused([job.id for job in self.graph.jobs], stored)
+        return [Receipt(job.id) for job in stored]
+
+
+def graph_refused(job_ids: Sequence[str], refusal: JobRefused) -> list[Receipt]:
+    """Say to all of a graph that nothing of it is stored, and to one of them why."""
+    others = f"nothing of its graph is stored, because of another job in it: {refusal}"
+    return [
+        Receipt(job_id, refusal.field, str(refusal))
+        if job_id == refusal.job_id
+        else Receipt(job_id, "graph", others)
+        for job_id in job_ids
+    ]
 
 
 class Insertion(Struct):
@@ -62,6 +95,8 @@ class Plan:
         self.changes: dict[str, Change] = {}
         self.deliveries: list[Delivery] = []
         self.insertions: list[Insertion] = []
+        self.graphs: list[GraphInsertion] = []
+        self.outcomes: list[JobEdge] = []
         self.claims: list[Claim] = []
         self.renewed: set[str] = set()
         self.workers: list[Worker] = []
@@ -69,23 +104,35 @@ class Plan:
         self.cancels: defaultdict[str, list[Held]] = defaultdict(list)
         self.cancelled: list[tuple[CancelRequested, Receipt]] = []
         self.refusals: list[NoteRefusal] = []
+        self.entries: list[JournalEntry] = []
+        self.keeps: list[tuple[KeepRequested, slice]] = []  # and where its entries are
+        self.parks: dict[str, int] = {}  # jobs that wait for others, and where their graph is
+        self.signals: list[tuple[SignalSent, Receipt, int | None]] = []
 
     @property
     def is_written(self) -> bool:
         """True if there is anything for the store."""
-        jobs = self.changes or self.insertions or self.claims or self.deliveries
-        return bool(jobs or self.workers or self.renewed)
+        return bool(self.has_jobs or self.outcomes or self.workers or self.renewed or self.entries)
+
+    @property
+    def has_jobs(self) -> bool:
+        """True if there is any job to write."""
+        new = self.insertions or self.graphs
+        return bool(new or self.changes or self.claims or self.deliveries)
 
     def batch(self) -> Batch:
         """Return what is to be written."""
         return Batch(
             now=self.now,
             inserts=[job for insertion in self.insertions for job in insertion.jobs],
+            graphs=[insertion.graph for insertion in self.graphs],
+            outcomes=self.outcomes,
             replacements=[change.job for change in self.changes.values()],
             deliveries=[delivery.job for delivery in self.deliveries],
             claims=self.claims,
             workers=self.workers,
             renewed=tuple(self.renewed),
+            entries=self.entries,
         )
 
     def outcome_of(

@@ -7,6 +7,8 @@ has a free place. Pure: no clock, no store, no sockets. Rules: docs/spec/jobs.md
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from shunter.dispatch.arrivals import (
     Arrivals,
     CancelRequested,
@@ -16,7 +18,9 @@ from shunter.dispatch.arrivals import (
     UnattributedResult,
 )
 from shunter.dispatch.effects import NoteRefusal
+from shunter.dispatch.journals import plan_keeps, plan_signals
 from shunter.dispatch.membership import Membership
+from shunter.dispatch.parking import plan_park, plan_stored
 from shunter.dispatch.placement import Placement
 from shunter.dispatch.plan import Change, Plan
 from shunter.dispatch.sharing import take_survey
@@ -24,7 +28,8 @@ from shunter.dispatch.state import DispatcherState
 from shunter.dispatch.verdict import ended, is_run_of, is_sensible, with_progress
 from shunter.errors import JobError, JobNotFound, JobRefused
 from shunter.model import lifecycle
-from shunter.model.job import Job, Status
+from shunter.model.job import ErrorKind, Failure, Job, Status
+from shunter.model.park import is_parked
 from shunter.model.report import Advance, Held, Report
 from shunter.model.submission import Receipt
 
@@ -88,8 +93,16 @@ class Planner:
             self._placement.take_again(claimed, stored)
         for ask in arrivals.cancel_requests:
             self._cancel(ask, stored, plan)
+        if arrivals.keep_requests:
+            plan_keeps(arrivals, plan)
+        if arrivals.signals:
+            plan_signals(self._state, arrivals, stored, plan)
+        for parked in arrivals.parks_stored:
+            plan_stored(stored.jobs.get(parked.job_id), plan)
         for worker_id, advance in arrivals.advanced:
             self._advance(worker_id, advance, plan)
+        if self._state.dependents.has_work:
+            self._placement.tell_dependents(stored, plan)
         self._placement.start_claimed(plan)
         for submitted in arrivals.submitted:
             self._placement.insert(submitted, stored, plan)
@@ -117,12 +130,29 @@ class Planner:
         try:
             lifecycle.check_holder(job, worker_id)
             job = with_progress(job, last, now=plan.now)
+            if report.error is not None and is_parked(report.error):
+                self._park(arrival, job, stored, plan)
+                return
             changed = ended(job, report, self._rules, now=plan.now, jitter=self._state.jitter())
         except JobError as error:
             self._refuse(worker_id, error, plan)
             return
         self._change(changed, plan, arrival)
         self._state.roster.drop(worker_id, job.id)
+
+    def _park(self, arrival: Reported, job: Job, stored: StoredJobs, plan: Plan) -> None:
+        """Let a job wait for what its run says, or end it if that makes no sense."""
+        report, there = arrival.report, stored.jobs.keys()
+        lifecycle.fence(job, report.attempt)
+        try:
+            changed = plan_park(job, report, self._placement.admitted, there, plan)
+        except JobError as error:
+            refused = replace(report, result=None, error=Failure(ErrorKind.REFUSED, str(error)))
+            changed = ended(job, refused, self._rules, now=plan.now, jitter=self._state.jitter())
+        self._change(changed, plan, arrival)
+        self._state.roster.drop(arrival.worker_id, job.id)
+        if plan.parks.get(job.id) is not None:
+            self._state.waiting |= {kid.type for kid in plan.graphs[-1].graph.jobs}
 
     def _attribute(self, arrival: UnattributedResult, stored: StoredJobs, plan: Plan) -> None:
         """Find the job of a result that came without one: such a worker has one at most."""
@@ -192,13 +222,17 @@ class Planner:
         is_outdated = believed is not None and believed.revision > job.revision
         if is_outdated or job.id in plan.changes or job.id in self._state.claimed:
             return
-        if job.status is not Status.QUEUED and not self._is_over(job, now=plan.now):
+        is_waiting = job.status in (Status.QUEUED, Status.WAITING)
+        if not is_waiting and not self._is_over(job, now=plan.now):
             return
         self._state.expiries.forget(job.id)
         match job.status:
             case Status.QUEUED if job.place_by is not None and plan.now >= job.place_by:
                 self._state.counters["jobs_unplaced"] += 1
                 self._change(lifecycle.unplaced(job, now=plan.now), plan)
+            case Status.WAITING:
+                self._state.waiting.add(job.type)
+                self._change(lifecycle.woken(job, now=plan.now), plan)
             case Status.QUEUED:
                 plan.changes[job.id] = Change(lifecycle.came_due(job, now=plan.now))
             case Status.DISPATCHING:

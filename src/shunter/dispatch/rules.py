@@ -47,7 +47,7 @@ class Rules(Struct, frozen=True, kw_only=True):
     forgotten_after: float = 3.0
     silent_after: float = 3.0
     retention: float = 7 * 86400.0
-    claim_limit: int = 512
+    claim_limit: int = 1024
     intake_limit: int = 1024
 
     @property

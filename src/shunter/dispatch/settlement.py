@@ -26,9 +26,11 @@ from shunter.dispatch.effects import (
     SendJobs,
     StopRuns,
 )
-from shunter.dispatch.plan import Change, Insertion, Plan
+from shunter.dispatch.journals import journal_answers
+from shunter.dispatch.parking import stored_parks
+from shunter.dispatch.plan import Change, GraphInsertion, Insertion, Plan
 from shunter.dispatch.state import DispatcherState
-from shunter.errors import UniqueKeyTaken
+from shunter.errors import JobRefused, UniqueKeyTaken
 from shunter.model.job import FINAL, Job, Status
 from shunter.model.lifecycle import Event
 from shunter.model.report import Held
@@ -83,10 +85,17 @@ class Settlement:
             self._inserted(insertion, [next(answers) for _ in insertion.jobs])
         for claim, jobs in zip(plan.claims, committed.claimed, strict=True):
             self._claimed(claim, jobs, committed)
+        for planted, graph in zip(committed.graphs, plan.graphs, strict=True):
+            self._planted(graph, planted)
         for delivery, was_written in zip(plan.deliveries, committed.delivered, strict=True):
+            if delivery.is_telling:
+                continue  # where another write came first, the store says so again
             if (effect := state.callbacks.settle(delivery, was_written)) is not None:
                 self._callbacks.append(effect)
         state.callbacks.offer(self._ended, now=plan.now)
+        if state.dependents.has_work:
+            state.dependents.settle(self._lost_races)
+        state.dependents.offer(self._ended)
         return [
             *plan.refusals,
             *self._again,
@@ -98,8 +107,14 @@ class Settlement:
             *self._stopped(),
             *self._outcomes(),
             *self._cancels_answered(),
+            *self._parks(committed),
+            *journal_answers(plan, committed.entered, self._lost_races),
             *self._failed,
         ]
+
+    def _parks(self, committed: Committed) -> Iterator[Effect]:
+        planted = [not isinstance(answer, JobRefused) for answer in committed.graphs]
+        return stored_parks(self._plan, planted, self._lost_races)
 
     # ---- the state
 
@@ -113,7 +128,7 @@ class Settlement:
                 # The record says when this was planned; from now on it is on its way. The end of
                 # the run writes that, too.
                 sent = replace(job.execution, sent=self._now)
-                job = replace(job, payload=None, execution=sent)
+                job = replace(job, payload=None, parents=b"", execution=sent)
                 if self._now - self._plan.now >= NOTICEABLE_SECONDS:
                     state.know_since(job, self._now)
             state.adopt(job, now=self._now)
@@ -144,6 +159,22 @@ class Settlement:
             state.roster.drop(job.execution.worker_id, job.id)
         if cause is not None and cause.tries < MAX_TRIES:
             self._again.append(DecideAgain(replace(cause, tries=cause.tries + 1)))
+
+    def _planted(self, insertion: GraphInsertion, stored: list[Job] | JobRefused) -> None:
+        """Follow a graph that was stored, or not."""
+        state, graph = self._state, insertion.graph
+        if isinstance(stored, JobRefused):
+            state.counters["submissions_refused"] += len(graph.jobs)
+        else:
+            pairs = zip(graph.jobs, stored, strict=True)
+            given = [Stored(now, now is job) for job, now in pairs]
+            state.counters["jobs_accepted"] += sum(it.is_new for it in given)
+            if insertion.on_stored is not None:
+                self._answers.append(HandOver(insertion.on_stored, given))
+            for name in graph.outside:
+                if (job := state.running.get(name)) is not None:
+                    state.running[name] = replace(job, revision=job.revision + 1, dependents=True)
+        self._answers.append(AnswerSubmission(insertion.answer, insertion.receipts(stored)))
 
     def _inserted(self, insertion: Insertion, stored_now: Sequence[Job | UniqueKeyTaken]) -> None:
         state = self._state

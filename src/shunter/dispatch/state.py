@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from shunter.dispatch.arrivals import WorkerLink
 from shunter.dispatch.callbacks import CallbackQueue
+from shunter.dispatch.dependents import DependentsQueue
 from shunter.dispatch.limit_book import LimitBook
 from shunter.dispatch.roster import Opening, Roster, Types
 from shunter.dispatch.rules import Rules
@@ -51,6 +52,7 @@ class DispatcherState:
         self.counters: Counter[str] = Counter()
         self.timings = Timings()
         self.callbacks = CallbackQueue(rules.callbacks, jitter=jitter, counters=self.counters)
+        self.dependents = DependentsQueue()
         self.roster = Roster(first_place=crc32(dispatcher_id.encode()))
         self.members: dict[str, Member] = {}
         self.running: dict[str, Job] = {}
@@ -73,7 +75,9 @@ class DispatcherState:
         worker_id = job.execution.worker_id
         assert job.status is Status.IN_PROGRESS
         assert worker_id is not None
-        self.running[job.id] = replace(job, payload=None) if job.payload is not None else job
+        self.running[job.id] = (
+            replace(job, payload=None, parents=b"") if job.payload is not None else job
+        )
         if not self.is_ours(job):
             self.know_since(job, self._begun(job, now))
         self.roster.hold(worker_id, job.id, is_foreign=self._is_foreign(job, worker_id))
@@ -163,7 +167,8 @@ class DispatcherState:
     @property
     def has_work(self) -> bool:
         """True if a turn would do something though nothing arrives."""
-        return bool(self.claimed) or self.callbacks.has_work or any(self.wanted())
+        is_telling = self.callbacks.has_work or self.dependents.has_work
+        return bool(self.claimed) or is_telling or any(self.wanted())
 
     @property
     def has_memory(self) -> bool:

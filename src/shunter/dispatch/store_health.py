@@ -7,8 +7,7 @@ Pure: the time is asked of the clock that it is given.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 
 from shunter.errors import StoreError
 
@@ -29,22 +28,22 @@ class StoreHealth:
         self._failing: dict[str, tuple[float, str]] = {}
         self._turn_began: float | None = None
 
-    @contextmanager
-    def observed(self, part: str = TURN) -> Iterator[None]:
+    def observed(self, part: str = TURN) -> Observation:
         """Take note of how the work inside goes; only that of turns may stall."""
+        return Observation(self, part)
+
+    def begin(self, part: str) -> None:
         if part == TURN:
             self._turn_began = self._now()
-        try:
-            yield
-        except StoreError as error:
+
+    def end(self, part: str, error: BaseException | None) -> None:
+        if part == TURN:
+            self._turn_began = None
+        if error is None:
+            self._failing.pop(part, None)
+        elif isinstance(error, StoreError):
             since, _ = self._failing.get(part, (self._now(), ""))
             self._failing[part] = since, str(error)
-            raise
-        else:
-            self._failing.pop(part, None)
-        finally:
-            if part == TURN:
-                self._turn_began = None
 
     def fault(self) -> str:
         """Return why jobs can't be stored at present; nothing if they can."""
@@ -56,3 +55,18 @@ class StoreHealth:
         if began is not None and now - began >= STALLED_SECONDS:
             return f"the store has not answered for {now - began:.0f} s"
         return ""
+
+
+class Observation:
+    """Work on the store, as a block; every turn has one, so it is no generator."""
+
+    __slots__ = ("_health", "_part")
+
+    def __init__(self, health: StoreHealth, part: str) -> None:
+        self._health, self._part = health, part
+
+    def __enter__(self) -> None:
+        self._health.begin(self._part)
+
+    def __exit__(self, _kind: object, error: BaseException | None, _traceback: object) -> None:
+        self._health.end(self._part, error)

@@ -12,14 +12,18 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from shunter.dispatch.activity_writer import ActivityWriter
 from shunter.dispatch.alarm_clock import AlarmClock
 from shunter.dispatch.arrivals import Survey, WorkerLink
 from shunter.dispatch.declarations import Declarations
+from shunter.dispatch.dependents import PARENTS_AT_ONCE
 from shunter.dispatch.dispatcher import Dispatcher
 from shunter.dispatch.tick_sweep import TickSweep
+from shunter.model.activity import oldest_name
 from shunter.model.job import Job, Status
 from shunter.model.limits_record import limits_record, record_of
 from shunter.model.presence import Company, HostClock, Presence, Skews
+from shunter.model.queueing import AT_ONCE
 from shunter.model.record import RecordKind
 from shunter.model.report import Held
 from shunter.model.worker import Worker
@@ -46,6 +50,8 @@ async def watch_the_clock(dispatcher: Dispatcher, clock: AlarmClock) -> None:
     if clock.is_time(now=now, turns=turns):
         await ring_alarms(dispatcher)
         next_alarm = await dispatcher.store.next_alarm()
+        if next_alarm == AT_ONCE:
+            await tell_dependents(dispatcher)
         clock.looked(now=now, turns=turns, next_alarm=next_alarm)
 
 
@@ -61,6 +67,14 @@ async def ring_alarms(dispatcher: Dispatcher) -> int:
     return len(jobs)
 
 
+async def tell_dependents(dispatcher: Dispatcher) -> None:
+    """Have a look at jobs that have ended and whose dependents do not know yet."""
+    if not dispatcher.state.dependents.has_work:
+        ended = await dispatcher.store.due_dependents(limit=PARENTS_AT_ONCE)
+        if ended:
+            dispatcher.tell_dependents(ended)
+
+
 async def survey(dispatcher: Dispatcher, link: WorkerLink) -> list[Worker]:
     """Look at all workers; `link` reaches those that all dispatchers share."""
     as_of = dispatcher.now()
@@ -72,13 +86,18 @@ async def survey(dispatcher: Dispatcher, link: WorkerLink) -> list[Worker]:
 async def share_limits(dispatcher: Dispatcher) -> list[str]:
     """Learn which types are limited, and tell what workers here declare; return what is noteworthy.
 
+    Two workers that declare different limits are told so, as far as they are connected here.
     A record that another dispatcher wrote first is read and decided on the next time.
     """
     await tell_limits(dispatcher)
     found = await dispatcher.store.records(RecordKind.LIMITS)
     if found:
         dispatcher.learn_limits({record.name: limits_record(record) for record in found})
-    return dispatcher.state.limits.take_notices()
+    notices = dispatcher.state.limits.take_notices()
+    for notice in notices:
+        for worker_id in notice.workers:
+            dispatcher.tell_worker(worker_id, notice.text)
+    return [notice.text for notice in notices]
 
 
 async def tell_limits(dispatcher: Dispatcher) -> None:
@@ -171,6 +190,26 @@ async def forget_buckets(dispatcher: Dispatcher) -> None:
         before = page[-1].name
 
 
+async def tell_activity(dispatcher: Dispatcher, writer: ActivityWriter) -> None:
+    """Write what was done in this minute, if that is news."""
+    minute = dispatcher.activity.minute(
+        dispatcher.counters,
+        dispatcher.view.timings,
+        workers=dispatcher.view.connected,
+        now=dispatcher.now(),
+    )
+    await writer.write(dispatcher.store, minute)
+
+
+async def forget_activity(dispatcher: Dispatcher) -> None:
+    """Remove what all dispatchers did more than an hour ago."""
+    oldest = oldest_name(dispatcher.now())
+    found = await dispatcher.store.records(RecordKind.ACTIVITY, before=oldest, limit=LISTED_AT_ONCE)
+    if found:
+        gone = [replace(it, revision=it.revision + 1, document=None) for it in found]
+        await dispatcher.store.swap_records(gone)
+
+
 async def purge(dispatcher: Dispatcher) -> int:
     """Delete a few jobs that ended longer ago than their retention; return how many."""
     before = dispatcher.now() - dispatcher.rules.retention
@@ -187,6 +226,6 @@ Sweep = Callable[[Dispatcher], Coroutine[Any, Any, None]]
 
 OFTEN: tuple[Sweep, ...] = (catch_up, give_up_waiting)
 NOW_AND_THEN: tuple[Sweep, ...] = (find_orphans,)
-RARELY: tuple[Sweep, ...] = (forget_gone, forget_buckets)
+RARELY: tuple[Sweep, ...] = (forget_gone, forget_buckets, forget_activity)
 """What a dispatcher does by the clock beside alarms, surveys and purging. The service has an
 interval for each list; a sandbox goes through all of them whenever time has passed."""

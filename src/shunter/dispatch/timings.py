@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from bisect import bisect_left
 
+from shunter.model.activity import BOUNDS, OTHERS
 from shunter.model.job import Job
 from shunter.model.run_times import first_start
 
-BOUNDS = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0, 3000.0)
-"""Upper bounds in seconds: two to a decade, since orders of magnitude are what people look for."""
-
 MOST_TYPES = 200
-OTHERS = "(others)"
-"""What types are counted under when there are too many of them: memory must stay bounded."""
+"""When there are more, they are counted as others: memory must stay bounded."""
 
 
 class Histogram:

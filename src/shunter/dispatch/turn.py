@@ -10,8 +10,10 @@ from __future__ import annotations
 from msgspec import Struct
 
 from shunter.dispatch.arrivals import Arrivals, StoredJobs, WorkerLeft
+from shunter.dispatch.dependents import EdgePage
 from shunter.dispatch.effects import Effect
 from shunter.dispatch.membership import lapsed, missing_from, strangers_in
+from shunter.dispatch.parking import children_in
 from shunter.dispatch.plan import Plan
 from shunter.dispatch.planner import Planner
 from shunter.dispatch.settlement import Settlement
@@ -20,10 +22,20 @@ from shunter.store.port import Committed
 
 
 class Reads(Struct, frozen=True):
-    """Which jobs to ask the store about: by their ids, and by who has them."""
+    """Which jobs to ask the store about: by their ids, and by who has them.
+
+    And which edges: a page of those of parents, and all of certain children, in short.
+    """
 
     job_ids: frozenset[str]
     worker_ids: frozenset[str]
+    edges: EdgePage | None = None
+    children: frozenset[str] = frozenset()
+
+    @property
+    def is_empty(self) -> bool:
+        """True if nothing must be read."""
+        return not (self.job_ids or self.worker_ids) and self.edges is None
 
 
 def reads(state: DispatcherState, arrivals: Arrivals, *, now: float) -> Reads:
@@ -35,6 +47,7 @@ def reads(state: DispatcherState, arrivals: Arrivals, *, now: float) -> Reads:
         for job_id in arrivals.mentioned()
         if job_id not in running or running[job_id].execution.worker_id in left
     }
+    ids.update(children_in(arrivals.reported))
     workers = {arrival.worker_id for arrival in arrivals.unattributed}
     for arrival in arrivals.introduced():
         ids.update(held.job_id for held in arrival.held)
@@ -44,7 +57,12 @@ def reads(state: DispatcherState, arrivals: Arrivals, *, now: float) -> Reads:
         ids.update(held.job_id for held in strangers_in(state, beat))
     for survey in arrivals.surveyed:
         workers.update(worker.id for worker in lapsed(state, survey, now=now) if worker.jobs)
-    return Reads(frozenset(ids), frozenset(workers))
+    if not arrivals.due_dependents and not state.dependents.has_work:
+        return Reads(frozenset(ids), frozenset(workers))
+    state.dependents.offer_found(arrivals.due_dependents, state.others, now=now)
+    children = frozenset(state.dependents.undecided())
+    page = state.dependents.page()
+    return Reads(frozenset(ids) | children, frozenset(workers), page, children)
 
 
 def turn(state: DispatcherState, arrivals: Arrivals, stored: StoredJobs, *, now: float) -> Plan:

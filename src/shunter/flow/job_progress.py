@@ -6,13 +6,15 @@ import time
 from collections.abc import Callable, Sequence
 
 from msgspec import Struct, json
+from msgspec.structs import replace
 
 from shunter.context import Context
 from shunter.flow.graph.flow_graph import FlowGraph
 from shunter.flow.runners.port import Progress, TasksDone
-from shunter.flow.runtime.progress import Pace, StageProgress, events_read
+from shunter.flow.runtime.progress import EdgeProgress, Pace, StageProgress, events_read
 from shunter.flow.runtime.report import StageReport
 from shunter.flow.stall import Stall
+from shunter.model.limits import MAX_NOTE_BYTES
 
 
 class FlowProgress(Struct, frozen=True):
@@ -21,7 +23,7 @@ class FlowProgress(Struct, frozen=True):
     Counts and seconds are of this try: what came before the checkpoint that it began at is not in.
     A batch on Spark counts events at its end alone, and until then tells of Spark's `tasks`, how
     many are done and how many there are. `still` is for how many seconds nothing has moved, where
-    that is long.
+    that is long. `edges` are those between stages, on so many `nodes`.
     """
 
     flow: str
@@ -29,6 +31,8 @@ class FlowProgress(Struct, frozen=True):
     stages: list[StageProgress]
     tasks: tuple[int, int] | None = None
     still: float | None = None
+    edges: list[EdgeProgress] = []
+    nodes: int = 1
 
 
 class Told:
@@ -59,7 +63,8 @@ class Told:
         now = self._clock()
         stages = self._pace.of(reports, now=now)
         still = self._stall.seen(now, tuple((each.taken, each.given) for each in reports))
-        self._note(now, stages, still, events_read(stages))
+        edges = self._pace.edges(reports, now=now)
+        self._note(now, stages, still, events_read(stages), edges=edges)
 
     def tasks(self, tasks: TasksDone) -> None:
         """Tell how far Spark is with its tasks, where it can't be seen into them."""
@@ -71,8 +76,14 @@ class Told:
         """Tell the last counts; return them with the rates of the whole run."""
         self.stages(reports)
         now = self._clock()
-        stages = Pace(self._flow, self._nodes, now=self._began).of(reports, now=now)
-        return FlowProgress(self._flow.name, round(now - self._began, 3), stages)
+        whole = Pace(self._flow, self._nodes, now=self._began)
+        return FlowProgress(
+            self._flow.name,
+            round(now - self._began, 3),
+            whole.of(reports, now=now),
+            edges=whole.edges(reports, now=now),
+            nodes=self._nodes,
+        )
 
     def _note(
         self,
@@ -81,6 +92,8 @@ class Told:
         still: float | None,
         done: int,
         total: int | None = None,
+        *,
+        edges: Sequence[EdgeProgress] = (),
     ) -> None:
         found = FlowProgress(
             self._flow.name,
@@ -88,5 +101,10 @@ class Told:
             stages,
             tasks=None if total is None else (done, total),
             still=None if still is None else round(still, 1),
+            edges=list(edges),
+            nodes=self._nodes,
         )
-        self._ctx.progress(done, total, note=json.encode(found).decode())
+        note = json.encode(found)
+        if len(note) > MAX_NOTE_BYTES:
+            note = json.encode(replace(found, edges=[]))
+        self._ctx.progress(done, total, note=note.decode())

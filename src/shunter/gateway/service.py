@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable
+from importlib.metadata import version
 
 import structlog
 import zmq
 
 from shunter.dispatch import sweep
+from shunter.dispatch.activity_writer import ActivityWriter
 from shunter.dispatch.alarm_clock import AlarmClock
 from shunter.dispatch.declarations import Declarations
 from shunter.dispatch.dispatcher import Dispatcher, heed_cancellation
@@ -19,6 +21,7 @@ from shunter.errors import JobError, SettingsError, StoreError
 from shunter.gateway.callbacks import CallbackCaller
 from shunter.gateway.clocks import SteadyClock, host_clock
 from shunter.gateway.http.application import http_app
+from shunter.gateway.http.page_port import PageMount, PageOptions
 from shunter.gateway.http.worker_calls import HttpWorkers
 from shunter.gateway.ids import Ids
 from shunter.gateway.key_list import REFRESH_SECONDS
@@ -60,6 +63,7 @@ LEAST_REFRESH_SECONDS = 0.1
 """Strangers with unknown keys don't have the list read more often than this."""
 HOUSEKEEPING_SECONDS = 60.0
 PRESENCE_SECONDS = 5.0
+ACTIVITY_SECONDS = 5.0
 FAR_OFF_SECONDS = 2.0
 """From here on a difference between clocks is worth a word."""
 PURGE_PAUSE_SECONDS = 0.05
@@ -71,8 +75,16 @@ ELSEWHERE = "an address of this machine that nothing else listens on, or http.en
 class Service:
     """A dispatcher with its gateways. `run()` serves until `stop()` is called."""
 
-    def __init__(self, settings: Settings, store: Store, environment: Environment = REAL) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        store: Store,
+        environment: Environment = REAL,
+        *,
+        page: PageMount | None = None,
+    ) -> None:
         self._settings = settings
+        self._page = None if settings.http.page == "off" else page
         self._environment = environment
         self._store = store
         self._log = structlog.get_logger("shunter.dispatcher")
@@ -94,12 +106,14 @@ class Service:
             on_refused=self._refused,
             on_failed=self._job_failed,
             on_store_error=self._store_failed,
+            version=version("shunter"),
         )
         self._keys = key_list_of(settings)
         self._keys_read_at = 0.0
         self._run_secrets = RunSecrets(are_required=self._keys.is_on)
         self._observed = self.dispatcher.store_health.observed
         self._alarm_clock = AlarmClock()
+        self._activity_writer = ActivityWriter()
         self._refusals = RefusalLog(self.dispatcher.counters)
         self._backend = Backend(
             self.dispatcher,
@@ -183,9 +197,11 @@ class Service:
                 group.create_task(self._every(CATCH_UP_SECONDS, self._catch_up)),
                 group.create_task(self._every(SWEEP_SECONDS, self._sweep)),
                 group.create_task(self._every(PRESENCE_SECONDS, self._meet_others)),
+                group.create_task(self._every(ACTIVITY_SECONDS, self._tell_activity)),
                 group.create_task(self._every(self._verification_seconds, self._verify)),
                 group.create_task(self._every(HOUSEKEEPING_SECONDS, self._keep_house)),
                 group.create_task(self._frontend.answer_questions()),
+                group.create_task(self._backend.journals.answer_recalls()),
                 group.create_task(self._frontend.perform_audited()),
                 group.create_task(self._frontend.carry_out_schedules()),
                 group.create_task(self._watch()),
@@ -233,6 +249,10 @@ class Service:
             hosts=allowed_hosts([*http.allowed_hosts, http.host], "http.allowed_hosts"),
             keys=self._keys,
             declarations=self._declarations,
+            page=self._page,
+            page_options=PageOptions(
+                is_secure=bool(http.tls_certificate), may_change=http.page == "on"
+            ),
         )
         return self._environment.http_server(
             app,
@@ -393,6 +413,9 @@ class Service:
                     ahead_by=round(skew, 1),
                     remedy="synchronise the hosts' clocks (NTP), then restart what is off",
                 )
+
+    async def _tell_activity(self) -> None:
+        await sweep.tell_activity(self.dispatcher, self._activity_writer)
 
     async def _verify(self) -> None:
         for act in sweep.NOW_AND_THEN:

@@ -1,9 +1,10 @@
 """What an app does when a job has failed for good: `@app.on_final_failure`.
 
 Called in the process that ran the last attempt, when its handler has raised and no retry is left,
-or when it could not even be called. Not for time-outs, cancels and losses: there the process may be
-gone, or about to be; callbacks tell of all ends. What is raised here goes to the job's log and
-changes nothing.
+or when it could not even be called. After a time-out, and when that process has died, it is called
+in another, once the worker has reported the end (`worker/pool/hook_calls.py`). Not for cancels, and
+not for losses that only a dispatcher sees; callbacks tell of all ends. What is raised here changes
+nothing.
 """
 
 from __future__ import annotations
@@ -38,13 +39,26 @@ class FinalFailureHook(DeclaredFunction):
 
 
 def is_final_failure(
-    failure: Failure, job_retry: Retry | None, handler_retry: Retry | None, failures: int
+    failure: Failure,
+    job_retry: Retry | None,
+    handler_retry: Retry | None,
+    failures: int,
+    *,
+    is_last_loss: bool = False,
+    at_most_once: bool = False,
 ) -> bool:
     """True if a dispatcher will not have the job tried again, after so many earlier failures."""
-    if failure.kind is ErrorKind.REFUSED:
-        return True
-    limit = (job_retry or handler_retry or NO_RETRY).limit
-    return failure.kind is ErrorKind.EXCEPTION and (failure.is_final or failures >= limit)
+    policy = job_retry or handler_retry or NO_RETRY
+    match failure.kind:
+        case ErrorKind.REFUSED:
+            return True
+        case ErrorKind.EXCEPTION:
+            return failure.is_final or failures >= policy.limit
+        case ErrorKind.TIMEOUT:
+            return at_most_once or not policy.on_timeout or failures >= policy.limit
+        case ErrorKind.LOST:
+            return is_last_loss
+    return False
 
 
 def tell_of_failure(

@@ -29,7 +29,7 @@ def is_due(job: Job, *, now: float) -> bool:
 
 
 def calling(job: Job, *, now: float, seconds: float) -> Job:
-    """A dispatcher takes the next call for itself; it may take so many seconds."""
+    """A dispatcher takes the next call for itself; it may take this many seconds."""
     callback = _owed(job)
     if not is_due(job, now=now):
         raise JobError(job.id, "its callback is not due yet, or another dispatcher is at it")

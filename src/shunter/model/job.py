@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from shunter.model.document import sealed_data_at
 from shunter.model.retry import Retry
 from shunter.model.unique import Unique
+from shunter.model.waits import Waits
 
 DEFAULT_TYPE = "default"
 """The type of a job that came without one, from a client that knows nothing of types."""
@@ -26,6 +27,7 @@ DEFAULT_TYPE = "default"
 class Status(StrEnum):
     """Where a job stands: one letter in the store, a word for people."""
 
+    WAITING = "w"
     QUEUED = "q"
     DISPATCHING = "d"
     IN_PROGRESS = "i"
@@ -35,10 +37,12 @@ class Status(StrEnum):
 
     @property
     def word(self) -> str:
+        """The status as people say it, such as "in progress"."""
         return self.name.lower().replace("_", " ")
 
     @property
     def is_final(self) -> bool:
+        """True if the job has ended; it never changes again."""
         return self in FINAL
 
 
@@ -55,6 +59,16 @@ class ErrorKind(StrEnum):
     REFUSED = "refused"
     UNPLACED = "unplaced"
     SNOOZED = "snoozed"
+    PARKED = "parked"
+    UNNEEDED = "unneeded"
+
+
+class When(StrEnum):
+    """On which outcomes of its parents a dependent runs."""
+
+    ALL_OK = "all_ok"
+    ALL_DONE = "all_done"
+    ANY_FAILED = "any_failed"
 
 
 class Effects(StrEnum):
@@ -67,8 +81,9 @@ class Effects(StrEnum):
 class Failure(Struct, frozen=True, omit_defaults=True):
     """What went wrong; `ended_by` is what it took to stop it: request, SIGTERM or SIGKILL.
 
-    `kind` is exception, timeout, lost, cancelled, refused, unplaced or snoozed. With `is_final`
-    the worker says that another try is of no use. A snoozed job waits for `wait` seconds.
+    `kind` is exception, timeout, lost, cancelled, refused, unplaced, snoozed or unneeded. With
+    `is_final` the worker says that another try is of no use. A snoozed job waits for `wait`
+    seconds.
     """
 
     kind: ErrorKind
@@ -190,6 +205,12 @@ class Job(Struct, frozen=True, kw_only=True, omit_defaults=True):
     `rerun_of` is the job whose work this one does again. `version` is that of the app that the
     current or last run is of. `traceparent` is the span that it was submitted in.
     `keys` say whose the job is, for limits; where its type has any, it waits in the `lane` of one.
+    `signals` counts those that it was sent (`journal.py`), and `waits` is what it waits for, or has
+    waited for last, since a run of it parked (`waits.py`).
+    `when` is on which outcomes of its parents it runs, if it has any (`workflow.py`), and
+    `dependents` is set from when others wait for it until all of them know how it ended.
+    `parents` is how those it waited for ended (`parents.py`); no store keeps it, it is read for the
+    worker that the job goes to.
     """
 
     id: str
@@ -232,6 +253,11 @@ class Job(Struct, frozen=True, kw_only=True, omit_defaults=True):
     traceparent: str | None = None
     keys: dict[str, str] = {}
     lane: str | None = None
+    signals: int = 0
+    waits: Waits | None = None
+    when: When | None = None
+    dependents: bool = False
+    parents: bytes = b""
 
     @property
     def value(self) -> Any:
@@ -249,6 +275,7 @@ class Job(Struct, frozen=True, kw_only=True, omit_defaults=True):
         Bytes are base64, and what is encrypted says so.
         """
         plain: dict[str, Any] = msgspec.to_builtins(self)
+        plain.pop("parents", None)
         for name, document in (("payload", self.payload), ("result", self.result)):
             plain[name] = None if document is None else _plain(document)
         return {**plain, "status": self.status.word}

@@ -100,6 +100,21 @@ class JobLimits(Struct, frozen=True, omit_defaults=True):
             return None
         return lane if self.rate.by else ""
 
+    @property
+    def text(self) -> str:
+        """What is limited, in words."""
+        parts = []
+        if self.per_key is not None:
+            parts.append(f"{self.per_key:,} at once by {self.key}")
+        if self.total is not None:
+            parts.append(f"{self.total:,} at once")
+        if (rate := self.rate) is not None:
+            by = f" by {rate.by}" if rate.by else ""
+            parts.append(f"{rate.count:,} in {rate.per:g} s{by}")
+        if self.fair:
+            parts.append(f"turns by {self.fair}")
+        return ", ".join(parts) or "none"
+
 
 def limit_faults(limits: JobLimits) -> Iterator[tuple[str, str]]:
     """Yield the fields that are out of range, each with its reason."""

@@ -22,6 +22,9 @@ LANES_AT_ONCE = 256
 MOST_LOOKS = 4
 """How often a claim looks further where all lanes that it saw are at their limit."""
 
+FRONTS_AT_ONCE = 2048
+"""How many jobs a claim reads of all fronts, where any of them may be the first."""
+
 SORTED_AT_ONCE = 500
 """How many jobs that wait in no lane, or in the wrong one, a claim sorts into theirs."""
 
@@ -140,9 +143,27 @@ class LaneState(Struct):
         return float("inf") if total is None else total - len(self.totals)
 
 
-def depth(lanes: int, wanted: int) -> int:
-    """Return how many jobs of each of so many lanes to look at, to start up to `wanted`."""
-    return max(1, min(wanted, 4 * wanted // max(1, lanes)))
+def depths(lanes: int, wanted: int, limits: JobLimits) -> tuple[int, ...]:
+    """Return how many jobs of each of so many lanes to look at, to start up to `wanted`.
+
+    Twice a lane's share; and where that was not enough, since the first of all jobs may be of one
+    lane, as many as are wanted, while that is not too much to read.
+    """
+    lanes = max(1, lanes)
+    share = max(1, min(wanted, 2 * -(-wanted // lanes)))
+    most = 1 if limits.fair else min(wanted, FRONTS_AT_ONCE // lanes)
+    return (share, most) if share < most else (share,)
+
+
+def is_in_order(choice: LaneChoice, fronts: Sequence[WaitingJob], deep: int) -> bool:
+    """True if nothing that was not seen of these lanes goes before what was chosen, by rank."""
+    ranks = [job.rank for job in fronts if job.seq in choice.starts]
+    seen = Counter(job.lane for job in fronts)
+    last = {job.lane: job.rank for job in fronts}
+    behind = max(ranks, default=None)
+    return behind is None or all(
+        last[lane] >= behind for lane, count in seen.items() if count >= deep
+    )
 
 
 def choose(

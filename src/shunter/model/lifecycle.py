@@ -19,6 +19,7 @@ from shunter.model.job import (
     Dispatch,
     Effects,
     ErrorKind,
+    Execution,
     Failure,
     Job,
     PastAttempt,
@@ -39,6 +40,8 @@ class Event(StrEnum):
     RELEASED = "released"
     CAME_DUE = "came due"
     PUT_BACK = "put back"
+    PARKED = "parked"
+    WOKEN = "woken"
     UNPLACED = "unplaced"
     PROGRESSED = "progressed"
     COMPLETED = "completed"
@@ -50,25 +53,34 @@ class Event(StrEnum):
     ABANDONED = "abandoned"
     RETURNED = "returned"
     EXPIRED = "expired"
+    SIGNALLED = "signalled"
     CANCEL_REQUESTED = "cancel requested"
     CANCELLED = "cancelled"
 
 
 TRANSITIONS: dict[tuple[Status, Event], Status] = {
+    (Status.WAITING, Event.PARKED): Status.WAITING,
+    (Status.WAITING, Event.SIGNALLED): Status.WAITING,
+    (Status.WAITING, Event.WOKEN): Status.QUEUED,
+    (Status.WAITING, Event.CANCELLED): Status.CANCELLED,
     (Status.QUEUED, Event.CLAIMED): Status.DISPATCHING,
     (Status.QUEUED, Event.CAME_DUE): Status.QUEUED,
     (Status.QUEUED, Event.PUT_BACK): Status.QUEUED,
+    (Status.QUEUED, Event.SIGNALLED): Status.QUEUED,
     (Status.QUEUED, Event.UNPLACED): Status.FAILED,
     (Status.QUEUED, Event.CANCELLED): Status.CANCELLED,
     (Status.DISPATCHING, Event.STARTED): Status.IN_PROGRESS,
     (Status.DISPATCHING, Event.RELEASED): Status.QUEUED,
     (Status.DISPATCHING, Event.PUT_BACK): Status.QUEUED,
+    (Status.DISPATCHING, Event.SIGNALLED): Status.DISPATCHING,
     (Status.DISPATCHING, Event.CANCELLED): Status.CANCELLED,
     (Status.IN_PROGRESS, Event.PROGRESSED): Status.IN_PROGRESS,
+    (Status.IN_PROGRESS, Event.SIGNALLED): Status.IN_PROGRESS,
     (Status.IN_PROGRESS, Event.COMPLETED): Status.COMPLETED,
     (Status.IN_PROGRESS, Event.FAILED): Status.FAILED,
     (Status.IN_PROGRESS, Event.RETRIED): Status.QUEUED,
     (Status.IN_PROGRESS, Event.SNOOZED): Status.QUEUED,
+    (Status.IN_PROGRESS, Event.PARKED): Status.WAITING,
     (Status.IN_PROGRESS, Event.LOST): Status.QUEUED,
     (Status.IN_PROGRESS, Event.EXHAUSTED): Status.FAILED,
     (Status.IN_PROGRESS, Event.ABANDONED): Status.FAILED,
@@ -198,6 +210,44 @@ def put_back(job: Job, *, not_before: float | None, now: float, **changes: Any) 
     )
 
 
+def parked(
+    job: Job, attempt: int, *, now: float, wait_until: float | None = None, **changes: Any
+) -> Job:
+    """The job gives its slot away until what it waits for has happened, or until a moment.
+
+    One that was being cancelled is cancelled. A job that is parked already may be told of another
+    moment, or of none.
+    """
+    step(job, Event.PARKED)
+    fence(job, attempt)
+    if job.cancel_requested:
+        error = Failure(ErrorKind.CANCELLED, "cancelled on request")
+        return _ended_run(job, Event.CANCELLED, error, now)
+    run = _without_run(job.execution)
+    return _moved(
+        job,
+        Event.PARKED,
+        now,
+        execution=run,
+        dispatcher=None,
+        wait_until=wait_until,
+        place_by=None,
+        **changes,
+    )
+
+
+def woken(job: Job, *, now: float) -> Job:
+    """What a parked job waited for has happened: it is queued, from when on it may start."""
+    due = max(job.not_before or now, now)
+    return _moved(
+        job,
+        Event.WOKEN,
+        now,
+        wait_until=due if due > now else None,
+        place_by=None if job.place_within is None else due + job.place_within,
+    )
+
+
 def unplaced(job: Job, *, now: float) -> Job:
     """No worker took the job in the time that it was given."""
     message = f"no worker took it within {job.place_within or 0.0:g} s"
@@ -228,6 +278,13 @@ def progressed(
         started = run_start(job.execution, waited, now=now)
         changes["execution"] = replace(job.execution, started=started)
     return _moved(job, Event.PROGRESSED, now, **changes)
+
+
+def signalled(job: Job, name: str, *, now: float) -> Job:
+    """Somebody sent the job a signal, by which it is woken if it waits for that one."""
+    if job.status is Status.WAITING and job.waits is not None and job.waits.signal == name:
+        return replace(woken(job, now=now), signals=job.signals + 1)
+    return _moved(job, Event.SIGNALLED, now, signals=job.signals + 1)
 
 
 def completed(
@@ -408,15 +465,15 @@ def expired(job: Job, *, now: float, jitter: float, max_losses: int) -> Job:
     return _ended_run(job, Event.EXPIRED, error, now)
 
 
-def cancelled(job: Job, *, now: float, stoppable: bool) -> Job:
-    """Somebody wants the job stopped.
+def cancelled(job: Job, *, now: float, stoppable: bool, error: Failure | None = None) -> Job:
+    """Somebody wants the job stopped, or `error` says what else it ends for.
 
     A job in progress on a worker that can be told (`stoppable`) stays in progress until the
     worker says that it has stopped it, and how; anywhere else it ends at once.
     """
     if job.status is Status.IN_PROGRESS and stoppable:
         return _moved(job, Event.CANCEL_REQUESTED, now, cancel_requested=True)
-    error = Failure(ErrorKind.CANCELLED, "cancelled on request")
+    error = error or Failure(ErrorKind.CANCELLED, "cancelled on request")
     if job.status is Status.IN_PROGRESS:
         return _ended_run(job, Event.CANCELLED, error, now)
     step(job, Event.CANCELLED)
@@ -450,20 +507,7 @@ def _ended_run(
     if event is Event.SNOOZED and history and history[-1].outcome == event:
         history = history[:-1]  # one line for all of them, or nothing else would be left
     is_final = step(job, event).is_final
-    execution = (
-        replace(run, started=started, ended=ended)
-        if is_final
-        else replace(
-            run,
-            worker_id=None,
-            sent=None,
-            started=None,
-            expiry=None,
-            place=None,
-            limit_place=None,
-            total_place=None,
-        )
-    )
+    execution = replace(run, started=started, ended=ended) if is_final else _without_run(run)
     if job.place_within is not None and event in (Event.LOST, Event.RETRIED, Event.SNOOZED):
         changes["place_by"] = (changes.get("wait_until") or now) + job.place_within
     log = changes.pop("log", "")
@@ -478,4 +522,18 @@ def _ended_run(
         history=(*history[-MAX_HISTORY + 1 :], past),
         log=log or job.log,
         **changes,
+    )
+
+
+def _without_run(run: Execution) -> Execution:
+    """Forget who had the job, and what it took up there."""
+    return replace(
+        run,
+        worker_id=None,
+        sent=None,
+        started=None,
+        expiry=None,
+        place=None,
+        limit_place=None,
+        total_place=None,
     )

@@ -103,11 +103,11 @@ def check_worker(pause: Pause, workers: Iterable[Worker]) -> None:
         raise PauseRefused(pause.target, pause.name, f"no worker has it; versions here: {there}")
 
 
-def key_fault(key: Key | None) -> str:
-    """Say why a key may not hold anything back; nothing if it may."""
+def key_fault(key: Key | None, what: str = "a pause holds for all") -> str:
+    """Say why a key may not do what concerns all namespaces; nothing if it may."""
     if key is None or not key.namespace:
         return ""
     return (
-        f"key {key.name!r} is of namespace {key.namespace!r}, and a pause holds for all; use an "
+        f"key {key.name!r} is of namespace {key.namespace!r}, and {what}; use an "
         "operator's key without a namespace"
     )

@@ -77,14 +77,25 @@ def deadline(job: Job) -> float | None:
     return job.place_by if job.status is Status.QUEUED else None
 
 
+def is_ready(job: Job) -> bool:
+    """True if the job is in the queue and may be claimed now."""
+    return job.status is Status.QUEUED and job.wait_until is None
+
+
+AT_ONCE = 0.0
+"""The alarm of an ended job whose dependents do not know yet: earlier than any other."""
+
+
 def alarm(job: Job) -> float | None:
     """Return when a sweep must look at this job, or None where nothing is due by time."""
     match job.status:
-        case Status.QUEUED:
+        case Status.QUEUED | Status.WAITING:
             return job.wait_until
         case Status.DISPATCHING:
             return job.dispatcher.expiry if job.dispatcher else None
         case Status.IN_PROGRESS:
             return job.execution.expiry
         case _:
+            if job.dependents:
+                return AT_ONCE
             return job.callback.due if job.callback else None

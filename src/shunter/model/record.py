@@ -1,5 +1,5 @@
 """A small document that dispatchers share: a key, a line of the audit log, a secret, a schedule,
-a pause, the limits of a type.
+a pause, the limits of a type, what a dispatcher did in a minute.
 
 An edition says which records of another kind were changed last, for those who keep many in mind.
 
@@ -25,6 +25,7 @@ class RecordKind(StrEnum):
     EDITION = "edition"
     LIMITS = "limits"
     RATE = "rate"
+    ACTIVITY = "activity"
 
 
 class Record(Struct, frozen=True, kw_only=True):

@@ -25,6 +25,7 @@ NOT_KEPT = frozenset(
         "rerun_of",
         "traceparent",
         "keys",
+        "when",
     }
 )
 """What a rerun does not take over as it stands."""

@@ -12,15 +12,24 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from hmac import compare_digest
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from shunter.errors import ProtocolError, RunNotProven
-from shunter.model.report import Advance, Held, Report
 
-Of = TypeVar("Of", Advance, Held, Report)
+Of = TypeVar("Of", bound="OfRun")
 """What is about one run."""
 
 SECRET_BYTES = 16
+
+
+class OfRun(Protocol):
+    """What names a run: its job, and which attempt it is."""
+
+    @property
+    def job_id(self) -> str: ...
+
+    @property
+    def attempt(self) -> int: ...
 
 
 class RunSecrets:

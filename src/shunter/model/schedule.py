@@ -50,8 +50,8 @@ class Overlap(StrEnum):
 class ScheduleTerms(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """When jobs are made, and what is done about those that overlap or were missed.
 
-    With `catch_up`, ticks of the last so many seconds are made up for after an outage. `jitter`
-    is by how many seconds at most a tick comes later.
+    After an outage, ticks of the last `catch_up` seconds are made up for. A tick comes up to
+    `jitter` seconds later.
     """
 
     timing: Timing

@@ -9,6 +9,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from shunter.model.job import Callback
+from shunter.model.journal import JournalEntry
 from shunter.model.retry import Retry
 from shunter.model.unique import Unique
 
@@ -16,8 +17,10 @@ from shunter.model.unique import Unique
 class Submission(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """A job that a client wants done. What is None is decided by the handler's defaults.
 
+    `journal` are steps and signals that a rerun takes over from the first job.
     `rerun_of` names an ended job whose work is to be done again (`resubmission.py`). `traceparent`
-    is the span that it was submitted in, as W3C writes it.
+    is the span that it was submitted in, as W3C writes it. `after` are ids of jobs that it waits
+    for, `when` on which outcomes of theirs it runs (`workflow.py`).
     """
 
     id: str
@@ -40,6 +43,10 @@ class Submission(Struct, frozen=True, array_like=True, forbid_unknown_fields=Tru
     rerun_of: str | None = None
     traceparent: str | None = None
     keys: dict[str, str] | None = None
+    after: tuple[str, ...] | None = None
+    when: str | None = None
+
+    journal: tuple[JournalEntry, ...] | None = None
 
 
 class Receipt(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):

@@ -1,4 +1,4 @@
-"""When something happens again and again: by the calendar of a place, or every so many seconds.
+"""When something happens again and again: by the calendar of a place, or at a fixed interval.
 
 A tick is a point in time, in seconds since 1970. Which one follows another depends on the timing
 alone, so all dispatchers agree on it. Where clocks are changed, a calendar goes by what people see:
@@ -40,7 +40,7 @@ class Cron(Struct, frozen=True, tag="cron", tag_field="kind"):
 
 
 class Every(Struct, frozen=True, tag="every", tag_field="kind"):
-    """Every so many seconds, at multiples of them since 1970, so that all dispatchers agree."""
+    """At a fixed interval: at its multiples since 1970, so that all dispatchers agree."""
 
     seconds: float
 

@@ -19,7 +19,6 @@ import struct
 import sys
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import TypeVar
 
 import zmq
@@ -54,7 +53,7 @@ INEXPLICABLE_BYTES = 128 * 1024 * 1024
 """By how much the process may grow beyond twice what was brought: many tiny frames take far more
 memory than they have bytes. Large jobs of others that come and go take as much as this."""
 
-STATM = Path("/proc/self/statm")
+STATM = "/proc/self/statm"
 
 _INFO_BYTES = 136
 """The kernel's `tcp_info` up to and with `tcpi_bytes_received`, which Linux has since 4.1."""
@@ -277,7 +276,11 @@ def bytes_received(fd: int) -> int | None:
 def resident_bytes() -> int:
     """Return how much memory this process takes; 0 if the system does not tell."""
     try:
-        pages = STATM.read_bytes().split()[1]
+        statm = os.open(STATM, os.O_RDONLY)  # 25 times a second: pathlib takes three times as long
+        try:
+            pages = os.read(statm, 256).split()[1]
+        finally:
+            os.close(statm)
     except OSError:
         return 0
     return int(pages) * os.sysconf("SC_PAGE_SIZE")

@@ -10,6 +10,7 @@ whom, in `wire/udp/seals.py`. Clock, socket and randomness are given to it. Spec
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from typing import Generic, Protocol, TypeVar
@@ -62,9 +63,6 @@ class PacketSocket(Protocol):
 
 class Alarm(Protocol):
     """A call that is to be made later."""
-
-    def when(self) -> float:
-        """Return when."""
 
     def cancel(self) -> None:
         """Let it not be made."""
@@ -142,6 +140,7 @@ class UdpEndpoint(Generic[T]):
         self._outgoing: Outgoing[T] = Outgoing(jitter=jitter)
         self._incoming = Incoming()
         self._alarm: Alarm | None = None
+        self._rings_at = math.inf
         self._socket = open_socket(self.receive)
 
     def __len__(self) -> int:
@@ -356,9 +355,10 @@ class UdpEndpoint(Generic[T]):
         if wakes_at is None or self._socket.is_closed:
             return
         if self._alarm is not None:
-            if self._alarm.when() <= wakes_at:
+            if self._rings_at <= wakes_at:
                 return
             self._alarm.cancel()
+        self._rings_at = wakes_at  # not every loop's handle knows it
         self._alarm = self._clock.call_at(wakes_at, self._ring)
 
     def _ring(self) -> None:

@@ -52,7 +52,7 @@ def report_flow(source: Any, sink: Any, *, slice_seconds: int = 60) -> Flow:
 
 
 class Seeing:
-    """Takes from a record of the history what is needed, for slices of so many seconds."""
+    """Takes from a record of the history what is needed, for slices of this many seconds."""
 
     def __init__(self, slice_seconds: int) -> None:
         self._seconds = slice_seconds

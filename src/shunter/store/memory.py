@@ -1,8 +1,7 @@
 """The store that forgets: jobs and workers in this process, for tests, ours and the user's.
 
 It keeps the whole contract of `port.py` by the plainest means, so that it can serve as the
-reference for the other stores. Its calls never really wait: what one of them does is done before
-any other task runs.
+reference for the other stores. Its calls never wait: each is done before any other task runs.
 """
 
 from __future__ import annotations
@@ -15,9 +14,10 @@ from zlib import crc32
 
 from msgspec.structs import replace
 
-from shunter.errors import StoreError, UniqueKeyTaken
+from shunter.errors import JobRefused, StoreError, UniqueKeyTaken
 from shunter.model.job import Dispatch, Job, Status
 from shunter.model.job_limits import JobLimits, texts_between
+from shunter.model.journal import JOURNAL_PAGE_BYTES, EntryKind, JournalPage
 from shunter.model.lane_claim import (
     LANES_AT_ONCE,
     SORTED_AT_ONCE,
@@ -26,7 +26,7 @@ from shunter.model.lane_claim import (
     LaneState,
     WaitingJob,
     choose,
-    depth,
+    depths,
     look_after,
     rotated,
 )
@@ -34,11 +34,13 @@ from shunter.model.lifecycle import occupying, started_at_once
 from shunter.model.limits_record import LaneCount
 from shunter.model.presence import KEPT_SECONDS, Presence
 from shunter.model.queueing import (
+    AT_ONCE,
     UNDER_WAY,
     Head,
     alarm,
     deadline,
     favoured,
+    is_ready,
     limit_place,
     place,
     rank,
@@ -47,7 +49,12 @@ from shunter.model.queueing import (
 from shunter.model.record import Record, RecordKind
 from shunter.model.uniqueness import EarlierJobChange, NamedKey, answer_to, named_key
 from shunter.model.worker import Worker
+from shunter.model.workflow import JobEdge, JobGraph, ParentOutcome, answer_to_graph
+from shunter.store import memory_search
+from shunter.store.memory_edges import MemoryEdges
+from shunter.store.memory_journals import MemoryJournals
 from shunter.store.port import Backlog, Batch, Claim, Committed, JobQuery
+from shunter.store.search import JobSearch, JobsSeen, QueueDepth
 
 _PLACES: dict[str, Callable[[Job], str | None]] = {
     "_places": place,
@@ -74,8 +81,10 @@ class MemoryStore:
         self._ready: dict[str, list[tuple[int, int, str]]] = {}  # by type: rank, seq, id
         self._lanes: dict[str, dict[str, list[tuple[int, int, str]]]] = {}  # likewise, by lane
         self._workers: dict[str, Worker] = {}
+        self._edges = MemoryEdges()
         self._dispatchers: dict[str, Presence] = {}
         self._records: dict[tuple[RecordKind, str], Record] = {}
+        self._journals = MemoryJournals()
 
     async def open(self) -> None:
         self._is_open = True
@@ -86,9 +95,12 @@ class MemoryStore:
     async def commit(self, batch: Batch) -> Committed:
         await self.put_workers(batch.workers)
         await self.renew(batch.renewed, now=batch.now)
+        entered = [self._journals.enter(it, self._jobs.get(it.job_id)) for it in batch.entries]
         replaced = await self.replace(batch.replacements)
         delivered = [self._deliver(job) for job in batch.deliveries]
         inserted = await self.insert(batch.inserts)
+        graphs = [self._plant(graph) for graph in batch.graphs]
+        self._edges.note(batch.outcomes)
         looks: dict[str, LaneLook] = {}
         claimed = [self._claim(claim, looks) for claim in batch.claims]
         return Committed(
@@ -96,7 +108,9 @@ class MemoryStore:
             replaced=replaced,
             delivered=delivered,
             claimed=claimed,
+            graphs=graphs,
             looks=looks,
+            entered=entered,
         )
 
     async def insert(self, jobs: Sequence[Job]) -> list[Job | UniqueKeyTaken]:
@@ -163,7 +177,7 @@ class MemoryStore:
                 state.next_at[name[len(job_type) + 1 :]] = float(record.document or b"0")
         lanes = rotated(sorted(by_lane), claim.after)
         opened = [lane for lane in lanes if state.is_open(lane, now=claim.now)][:LANES_AT_ONCE]
-        deep = depth(len(opened), max(claim.limit, 0))
+        deep = depths(len(opened), max(claim.limit, 0), limits)[-1]
         fronts = [
             WaitingJob(lane, rank, seq, self._jobs[job_id].priority)
             for lane in opened
@@ -208,7 +222,7 @@ class MemoryStore:
         self._check_open()
         running, waiting = Counter[tuple[str, str]](), Counter[tuple[str, str]]()
         for job in self._jobs.values():
-            if job.lane is not None and (job.status in UNDER_WAY or _is_ready(job)):
+            if job.lane is not None and (job.status in UNDER_WAY or is_ready(job)):
                 counted = running if job.status in UNDER_WAY else waiting
                 counted[job.type, job.lane] += 1
         found = [
@@ -229,6 +243,17 @@ class MemoryStore:
         found = (self._jobs.get(job_id) for job_id in ids)
         return [self._with_payload(job) if job and payload else job for job in found]
 
+    async def journal(
+        self,
+        job_id: str,
+        kind: EntryKind,
+        *,
+        after: str = "",
+        most_bytes: int = JOURNAL_PAGE_BYTES,
+    ) -> JournalPage:
+        self._check_open()
+        return self._journals.page(job_id, kind, after, most_bytes)
+
     async def revisions(self, ids: Sequence[str]) -> dict[str, int]:
         self._check_open()
         return {job_id: self._jobs[job_id].revision for job_id in ids if job_id in self._jobs}
@@ -248,8 +273,21 @@ class MemoryStore:
             and query.type in (None, job.type)
             and query.worker_id in (None, job.execution.worker_id)
             and query.namespace in (None, job.namespace)
+            and query.run in (None, job.run)
         )
         return [job for _, job in zip(range(query.limit), matching, strict=False)]
+
+    async def search(self, wanted: JobSearch) -> JobsSeen:
+        self._check_open()
+        return memory_search.search(self._jobs.values(), self._seq, wanted)
+
+    async def depths(self, *, most: int) -> list[QueueDepth]:
+        self._check_open()
+        return memory_search.depths(self._jobs.values(), most)
+
+    async def presences(self) -> list[Presence]:
+        self._check_open()
+        return [self._dispatchers[name] for name in sorted(self._dispatchers)]
 
     async def held_by(self, worker_ids: Iterable[str]) -> list[Job]:
         self._check_open()
@@ -266,8 +304,27 @@ class MemoryStore:
 
     async def due_callbacks(self, *, now: float, limit: int) -> list[Job]:
         self._check_open()
-        ended = [job for job in self._due(now) if job.status.is_final][: max(limit, 0)]
-        return [replace(job, result=None) for job in ended]
+        ended = [job for job in self._due(now) if job.status.is_final and not job.dependents]
+        return [replace(job, result=None) for job in ended[: max(limit, 0)]]
+
+    async def due_dependents(self, *, limit: int) -> list[Job]:
+        self._check_open()
+        ended = [job for job in self._due(AT_ONCE) if job.status.is_final]
+        return [replace(job, result=None) for job in ended[: max(limit, 0)]]
+
+    async def dependents(
+        self, parents: Sequence[str], *, after: JobEdge | None = None, limit: int
+    ) -> list[JobEdge]:
+        self._check_open()
+        return self._edges.of_parents(parents, after, max(limit, 0))
+
+    async def parents(self, child: str, *, after: str | None = None, limit: int) -> list[JobEdge]:
+        self._check_open()
+        return self._edges.of_child(child, after, max(limit, 0))
+
+    async def standings(self, children: Sequence[str]) -> dict[str, frozenset[ParentOutcome]]:
+        self._check_open()
+        return {child: self._edges.standing(child) for child in children}
 
     async def overdue(self, *, now: float, limit: int) -> list[Job]:
         self._check_open()
@@ -308,15 +365,25 @@ class MemoryStore:
         ended = [
             (at, job.id)
             for job in self._jobs.values()
-            if (at := _ended(job)) is not None and at < ended_before and alarm(job) is None
+            if (at := _ended(job)) is not None
+            and at < ended_before
+            and alarm(job) is None
+            and not self._is_needed(job)
         ]
         doomed = sorted(ended)[: max(limit, 0)]
         for _, job_id in doomed:
             job = self._jobs.pop(job_id)
             del self._seq[job_id], self._payloads[job_id]
+            self._journals.forget(job_id)
             if (key := named_key(job)) is not None:
                 del self._keys[key]
+            self._edges.forget(job_id)
         return len(doomed)
+
+    def _is_needed(self, job: Job) -> bool:
+        """True if a job that has not ended may still ask for this parent of it."""
+        children = (self._jobs.get(child) for child in self._edges.children(job.id))
+        return any(child is not None and not child.status.is_final for child in children)
 
     async def put_workers(self, workers: Sequence[Worker]) -> None:
         self._check_open()
@@ -427,6 +494,25 @@ class MemoryStore:
         self._write(changed)
         return self._with_payload(changed) if answer.is_answer else self._insert(job)
 
+    def _plant(self, graph: JobGraph) -> list[Job] | JobRefused:
+        """Insert a graph, or refuse all of it."""
+        stored = {job.id: self._jobs[job.id] for job in graph.jobs if job.id in self._jobs}
+        if stored:
+            return answer_to_graph(graph, {it: self._with_payload(stored[it]) for it in stored})
+        known = {name: self._jobs[name] for name in graph.outside if name in self._jobs}
+        if (refusal := graph.refusal(known)) is not None:
+            return refusal
+        for name in graph.outside:
+            job = known[name]
+            is_parent = name in graph.parents
+            self._write(
+                replace(job, revision=job.revision + 1, dependents=job.dependents or is_parent)
+            )
+        for job in graph.jobs:
+            self._insert(job)
+        self._edges.add(graph.edges)
+        return list(graph.jobs)
+
     def _replace(self, job: Job) -> bool:
         stored = self._jobs.get(job.id)
         if stored is None or stored.status.is_final or stored.revision != job.revision - 1:
@@ -442,7 +528,9 @@ class MemoryStore:
         stored = self._jobs.get(job.id)
         if stored is None or not stored.status.is_final or stored.revision != job.revision - 1:
             return False
-        delivered = replace(stored, callback=job.callback, revision=job.revision)
+        delivered = replace(
+            stored, callback=job.callback, dependents=job.dependents, revision=job.revision
+        )
         self._jobs[job.id] = delivered
         self._set_alarm(delivered)
         return True
@@ -462,12 +550,12 @@ class MemoryStore:
         """Store the job, and keep the queue of its type to those that may be claimed."""
         before = self._jobs.get(job.id)
         turn = (rank(job), self._seq[job.id], job.id)
-        if before and _is_ready(before):
+        if before and is_ready(before):
             queue = self._queue(before)
             del queue[bisect_left(queue, turn)]
             if before.lane is not None and not queue:
                 del self._lanes[job.type][before.lane]
-        if _is_ready(job):
+        if is_ready(job):
             insort(self._queue(job), turn)
         for name, held in _PLACES.items():
             places: dict[str, str] = getattr(self, name)
@@ -475,7 +563,7 @@ class MemoryStore:
                 del places[left]
             if (taken := held(job)) is not None:
                 places[taken] = job.id
-        self._jobs[job.id] = replace(job, payload=None)
+        self._jobs[job.id] = replace(job, payload=None, parents=b"")
         self._set_alarm(job)
 
     def _queue(self, job: Job) -> list[tuple[int, int, str]]:
@@ -503,10 +591,6 @@ class MemoryStore:
 def _bare(worker: Worker) -> Worker:
     """A record as it is stored: its jobs are read from the jobs themselves."""
     return replace(worker, jobs=(), places=())
-
-
-def _is_ready(job: Job) -> bool:
-    return job.status is Status.QUEUED and alarm(job) is None
 
 
 def _ended(job: Job) -> float | None:

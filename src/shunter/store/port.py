@@ -13,15 +13,18 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from shunter.errors import UniqueKeyTaken
+from shunter.errors import JobRefused, UniqueKeyTaken
 from shunter.model.job import Job, Status
 from shunter.model.job_limits import JobLimits
+from shunter.model.journal import JOURNAL_PAGE_BYTES, EntryKind, JournalEntry, JournalPage
 from shunter.model.lane_claim import LaneLook
 from shunter.model.lifecycle import WorkerSlot
 from shunter.model.limits_record import LaneCount
 from shunter.model.presence import Presence
 from shunter.model.record import Record, RecordKind
 from shunter.model.worker import Worker
+from shunter.model.workflow import JobEdge, JobGraph, ParentOutcome
+from shunter.store.search import SearchableStore
 
 CLAIM_BYTES = 16 << 20
 """How many bytes of payloads a claim takes, if nothing else is said."""
@@ -58,6 +61,7 @@ class JobQuery(Struct, frozen=True, kw_only=True):
     type: str | None = None
     worker_id: str | None = None
     namespace: str | None = None
+    run: str | None = None
     before: str | None = None
     limit: int = 50
 
@@ -75,11 +79,14 @@ class Batch(Struct, frozen=True, kw_only=True):
 
     now: float
     inserts: Sequence[Job] = ()
+    graphs: Sequence[JobGraph] = ()
     replacements: Sequence[Job] = ()
     deliveries: Sequence[Job] = ()
+    outcomes: Sequence[JobEdge] = ()
     claims: Sequence[Claim] = ()
     workers: Sequence[Worker] = ()
     renewed: Sequence[str] = ()
+    entries: Sequence[JournalEntry] = ()
 
 
 class Committed(Struct, frozen=True, kw_only=True):
@@ -89,10 +96,12 @@ class Committed(Struct, frozen=True, kw_only=True):
     replaced: list[bool]
     delivered: list[bool]
     claimed: list[list[Job]]
+    graphs: list[list[Job] | JobRefused] = []
     looks: dict[str, LaneLook] = {}
+    entered: list[bool] = []
 
 
-class Store(Protocol):
+class Store(SearchableStore, Protocol):
     """Jobs and workers, shared by all dispatchers."""
 
     async def open(self) -> None:
@@ -104,9 +113,20 @@ class Store(Protocol):
     async def commit(self, batch: Batch) -> Committed:
         """Write a batch by one commit: as if by put_workers, renew, replace, insert, claim.
 
-        `deliveries` are ended jobs of which only the callback changed. They are compared and
-        swapped like replacements, and after these, but only where the stored job is final; and
-        only `callback` and `revision` are written, whatever else the job says.
+        `deliveries` are ended jobs of which only the callback changed, or that has no dependents
+        any more. They are compared and swapped like replacements, and after these, but only where
+        the stored job is final; and only `callback`, `dependents` and `revision` are written,
+        whatever else the job says.
+        A graph is inserted behind the replacements, as a whole or not at all: where an id of it
+        is taken, it is answered as `insert` does if all are there and the same, and refused else.
+        Each parent from outside is to be there. It is written as one that has `dependents`, which
+        raises its revision, whether it has ended or not; a child from outside is to be parked, and
+        its revision is raised. `outcomes` are written into edges that have none.
+        `entries` come before all other writes. A run's are written only if the job is in
+        progress with their attempt, and told as written only if it was so until they were: so
+        whoever starts the next attempt finds them. One that is there already is replaced, unless
+        it is a later attempt's. A signal is written while its job is under way, and the first one
+        under its id stays. A copied step is written if its job is not there yet.
         After a StoreError it may be called again with the same object, and does what was not
         done; a store whose commits can be ambiguous recognises what was.
         """
@@ -145,6 +165,16 @@ class Store(Protocol):
     async def get(self, ids: Sequence[str], *, payload: bool = False) -> list[Job | None]:
         """Return the jobs with these ids and their results, None for each that is not there."""
 
+    async def journal(
+        self,
+        job_id: str,
+        kind: EntryKind,
+        *,
+        after: str = "",
+        most_bytes: int = JOURNAL_PAGE_BYTES,
+    ) -> JournalPage:
+        """Return a job's entries of one kind by rising keys, from behind `after`."""
+
     async def revisions(self, ids: Sequence[str]) -> dict[str, int]:
         """Return the revisions of those of these jobs that are there: the cheapest look."""
 
@@ -163,8 +193,23 @@ class Store(Protocol):
     async def due_callbacks(self, *, now: float, limit: int) -> list[Job]:
         """Return ended jobs whose callback is due, the earliest first, without their bytes.
 
-        Apart from the alarms, because there may be many of them, and they may have to wait.
+        One with dependents is not among them. Apart from the alarms, because there may be many
+        of them, and they may have to wait.
         """
+
+    async def due_dependents(self, *, limit: int) -> list[Job]:
+        """Return ended jobs with dependents, without their bytes."""
+
+    async def dependents(
+        self, parents: Sequence[str], *, after: JobEdge | None = None, limit: int
+    ) -> list[JobEdge]:
+        """Return edges of these parents by parent and child, from behind `after`."""
+
+    async def parents(self, child: str, *, after: str | None = None, limit: int) -> list[JobEdge]:
+        """Return edges of one child by parent, from behind the parent `after`."""
+
+    async def standings(self, children: Sequence[str]) -> dict[str, frozenset[ParentOutcome]]:
+        """Return which outcomes the edges of each of these children have, however many."""
 
     async def overdue(self, *, now: float, limit: int) -> list[Job]:
         """Return queued jobs that no worker took in time, the earliest first, without payloads.
@@ -187,7 +232,7 @@ class Store(Protocol):
     async def purge(self, *, ended_before: float, limit: int) -> int:
         """Delete up to `limit` jobs that ended before then, and return how many it were.
 
-        One that has yet to call back stays.
+        One that has yet to call back stays, and so does a parent of a job that has not ended.
         """
 
     async def put_workers(self, workers: Sequence[Worker]) -> None:

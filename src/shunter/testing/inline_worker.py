@@ -13,34 +13,70 @@ import io
 import logging
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterator, Sequence
+from concurrent.futures import Future
 from functools import partial
 from typing import Any
+
+from msgspec.structs import astuple
 
 from shunter.app import App
 from shunter.client.session import OpenSession
 from shunter.context import Context, Terminated, enter_context, leave_context
 from shunter.dispatch.arrivals import HeartbeatReceived, WorkerRegistered
 from shunter.dispatch.dispatcher import Dispatcher
-from shunter.errors import AppError
+from shunter.errors import AppError, JobFailed, StepError
+from shunter.gateway.zmq.journal_desk import recalled
 from shunter.handler.arounds import call_through
 from shunter.handler.final_failure import is_final_failure, tell_of_failure
 from shunter.handler.setups import OpenSetups
-from shunter.model.job import ErrorKind, Failure, Job
+from shunter.model.job import Effects, ErrorKind, Failure, Job
+from shunter.model.journal import EntryKind, Keep, encode_chunks, entries_of
+from shunter.model.parents import Parents
+from shunter.model.park import Park, encode_park
 from shunter.model.report import Advance, Held, Report
 from shunter.model.worker import Worker, WorkerKind
 from shunter.payload import result_of
 from shunter.testing.clock import VirtualClock
+from shunter.testing.finish import finish
 from shunter.testing.process_deaths import ProcessDeaths, ProcessDied
 from shunter.testing.virtual_time import run_virtually, virtual_runner, virtual_sleep
+from shunter.wire.messages import Recall
+from shunter.worker.asks import JournalAnswer, JournalAsk, KeepAsk, RecallAsk
 from shunter.worker.failures import failure_of
+from shunter.worker.journal_methods import JournalMethods, park_in
+from shunter.worker.pool.hook_calls import CALL_SECONDS
+from shunter.worker.run_journal import RunJournal
 from shunter.worker.run_seal import RunSeal
 
+_ELSEWHERE = (ErrorKind.TIMEOUT, ErrorKind.LOST)
+"""After these, another process calls the hooks."""
 
-class InlineContext:
+
+class InlineContext(JournalMethods):
     """The context of a run in a sandbox."""
 
     def __init__(self, worker: InlineWorker, job: Job, seal: RunSeal) -> None:
         self._worker, self._job, self._seal = worker, job, seal
+        self._journal: RunJournal | None = None
+
+    @property
+    def has_journal(self) -> bool:
+        """True if the run has used its journal."""
+        return self._journal is not None
+
+    @property
+    def journal(self) -> RunJournal:
+        if self._journal is None:
+            job = self._job
+            self._journal = RunJournal(
+                job.id,
+                job.attempt,
+                self._seal,
+                ask=partial(self._worker.ask, job),
+                post=partial(self._worker.ask, job),
+                run=job.run,
+            )
+        return self._journal
 
     @property
     def client_session(self) -> OpenSession | None:
@@ -70,6 +106,10 @@ class InlineContext:
     @property
     def traceparent(self) -> str | None:
         return self._job.traceparent
+
+    @property
+    def parents(self) -> Parents:
+        return Parents(self._job.parents, self._seal.parent_result)
 
     def progress(self, done: float, total: float | None = None, note: str = "") -> None:
         sealed = self._seal.note(note) if note else ""
@@ -160,6 +200,25 @@ class InlineWorker:
     def advance(self, advance: Advance) -> None:
         self._dispatcher.advance(self.id, [advance])
 
+    def ask(self, job: Job, ask: JournalAsk) -> Future[JournalAnswer]:
+        """Answer what a run asks of its journal, after the commit of what it wants kept."""
+        answer = Future[JournalAnswer]()
+        if isinstance(ask, RecallAsk):
+            recall = Recall(0, job.id, job.attempt, b"", *astuple(ask))
+            answer.set_result(JournalAnswer(recalled=finish(recalled(self._dispatcher, recall))))
+            return answer
+        told: list[bool] = []
+        keeps = [
+            Keep(job.id, job.attempt, it.kind, it.key, _body(it), it.digest, it.seconds)
+            for it in (*ask.marks, ask)
+            if it.body
+        ]
+        entries = entries_of(keeps, now=self._clock())
+        self._dispatcher.keep(entries, told.extend)
+        finish(self._dispatcher.turn())
+        answer.set_result(JournalAnswer(is_kept=all(told)))
+        return answer
+
     def is_cancelled(self, held: Held) -> bool:
         return held in self._cancelled
 
@@ -172,6 +231,9 @@ class InlineWorker:
         report = self._report(job)
         self._running -= 1
         self._dispatcher.report(self.id, [report])
+        is_cancelled = self.is_cancelled(Held(job.id, job.attempt))
+        if report.error is not None and report.error.kind in _ELSEWHERE and not is_cancelled:
+            self._tell_of_end(job, report.error)
         self.make_room()
         return True
 
@@ -195,13 +257,21 @@ class InlineWorker:
         with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output), _logs(output):
             outcome = self._run(job, None if timeout is None else started + timeout, seal)
             is_late = timeout is not None and self._clock() - started > timeout
-            if isinstance(outcome, Failure) and not is_late and held not in self._cancelled:
+            is_stopped = isinstance(outcome, Failure) and outcome.kind is ErrorKind.TIMEOUT
+            is_told = not is_late and not is_stopped and held not in self._cancelled
+            if isinstance(outcome, Failure) and is_told:
                 self._tell_of_failure(outcome, job, seal)
         log = seal.log(output.getvalue())
         took = self._clock() - started
         waited = max(0.0, started - (job.execution.sent or started))
         if isinstance(outcome, Failure) and outcome.kind is ErrorKind.LOST:
             return Report(job.id, job.attempt, error=outcome, log=log, waited=waited, ran=took)
+        if isinstance(outcome, Park) and held not in self._cancelled:
+            failure = Failure(ErrorKind.PARKED, outcome.text)
+            park = encode_park(outcome)
+            return Report(job.id, job.attempt, park, failure, log, None, waited, took)
+        if isinstance(outcome, Park):
+            outcome = Failure(ErrorKind.CANCELLED, outcome.text)
         if timeout is not None and took > timeout:
             message = f"ran for {took:g} s, its time-out is {timeout:g} s"
             outcome = Failure(ErrorKind.TIMEOUT, message, ended_by="request")
@@ -212,7 +282,7 @@ class InlineWorker:
             return Report(job.id, job.attempt, None, outcome, log, retry, waited, took)
         return Report(job.id, job.attempt, outcome, None, log, None, waited, took)
 
-    def _run(self, job: Job, deadline: float | None, seal: RunSeal) -> bytes | Failure:
+    def _run(self, job: Job, deadline: float | None, seal: RunSeal) -> bytes | Failure | Park:
         assert job.payload is not None
         context = InlineContext(self, job, seal)
         try:
@@ -246,23 +316,55 @@ class InlineWorker:
                 return self._timed_out(job, "request")
             self._raised = error
             return seal.failure(failure_of(error, job.retry, function.retry))
-        except Exception as error:
+        except BaseException as error:
+            if (park := park_in(error)) is not None:
+                return park
+            if not isinstance(error, Exception):
+                raise
             self._raised = error
             return seal.failure(failure_of(error, job.retry, function.retry))
         finally:
             leave_context(entered)
         try:
+            if context.has_journal:
+                context.journal.finish()
             return seal.result(result_of(value))
-        except AppError as error:
+        except (AppError, StepError) as error:
             return seal.failure(Failure(ErrorKind.REFUSED, f"handler {job.type!r}: {error}"))
 
     def _tell_of_failure(self, failure: Failure, job: Job, seal: RunSeal) -> None:
         """Call the app's hooks if the job is not tried again."""
         error, self._raised = self._raised or AppError(failure.message), None
-        policy = next((h.retry for h in self._app.handlers() if h.type == job.type), None)
-        if is_final_failure(failure, job.retry, policy, job.failures):
+        if failure.kind is not ErrorKind.LOST and self._is_final(failure, job):
             values = {**self._setups.values, Context: InlineContext(self, job, seal)}
             tell_of_failure(self._app.final_failure_hooks, error, values, self._awaited)
+
+    def _tell_of_end(self, job: Job, failure: Failure) -> None:
+        """Call the hooks for a run that was stopped or lost, as another process would."""
+        if not self._is_final(failure, job):
+            return
+        context = InlineContext(self, job, RunSeal(self._app, job.id, job.type))
+        error = JobFailed(job.id, failure.kind, failure.message)
+        values = {**self._setups.values, Context: context}
+        deadline = self._clock() + CALL_SECONDS
+        entered = enter_context(context)
+        try:
+            with virtual_sleep(self._clock, deadline):
+                run = partial(self._awaited, deadline=deadline)
+                tell_of_failure(self._app.final_failure_hooks, error, values, run)
+        finally:
+            leave_context(entered)
+
+    def _is_final(self, failure: Failure, job: Job) -> bool:
+        at_most_once = job.effects is Effects.AT_MOST_ONCE
+        return is_final_failure(
+            failure,
+            job.retry,
+            next((h.retry for h in self._app.handlers() if h.type == job.type), None),
+            job.failures,
+            is_last_loss=at_most_once or job.losses + 1 >= self._dispatcher.rules.max_losses,
+            at_most_once=at_most_once,
+        )
 
     def _deaths_of(
         self, job: Job, handler: Callable[..., Any]
@@ -272,6 +374,10 @@ class InlineWorker:
     def _timed_out(self, job: Job, ended_by: str) -> Failure:
         message = f"ran past its time-out of {job.execution.timeout:g} s"
         return Failure(ErrorKind.TIMEOUT, message, ended_by=ended_by)
+
+
+def _body(ask: KeepAsk) -> bytes:
+    return encode_chunks([ask.body]) if ask.kind is EntryKind.CHUNKS else ask.body
 
 
 @contextlib.contextmanager

@@ -8,23 +8,31 @@ with Sandbox(app) as sandbox:
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Generic, ParamSpec, TypeVar, Unpack, overload
 
 from msgspec.structs import replace
 
 from shunter.app import App, JobFunction, payload_of
-from shunter.client.async_client import JobOptions
-from shunter.client.handle import raise_refusal, value_of
+from shunter.client.async_client import AsyncClient
+from shunter.client.handle import R_co, ReadResult, decode, raise_refusal, value_of
+from shunter.client.input_checks import checked_names, checked_type
 from shunter.client.opening import (
     check_unique,
     is_same_call,
+    opened_chunk,
+    opened_entry,
     opened_job,
     opened_outcome,
     opened_payload,
     sealed_payload,
+    sealed_signal,
 )
+from shunter.client.options import JobOptions
 from shunter.client.schedules import AsyncSchedules, Schedules
+from shunter.client.submit_options import SubmitOptions
+from shunter.client.sync_client import Client
+from shunter.client.workflow import RunPlan, Workflow, add_batch
 from shunter.codec import Codec
 from shunter.dispatch import sweep
 from shunter.dispatch.declarations import Declarations
@@ -32,30 +40,43 @@ from shunter.dispatch.dispatcher import Dispatcher
 from shunter.dispatch.pausing import pause, resume
 from shunter.dispatch.rules import Rules
 from shunter.dispatch.tick_sweep import TickSweep
-from shunter.errors import JobNotFound, JobRefused, ResultTimeout, UniqueKeyTaken
+from shunter.errors import (
+    JobNotFound,
+    JobRefused,
+    ResultTimeout,
+    StreamRestarted,
+    UniqueKeyTaken,
+)
 from shunter.model.document import NIL
 from shunter.model.identity import timed_id
 from shunter.model.job import Job, Status
+from shunter.model.job_stream import Chunk, StreamReader
+from shunter.model.journal import EntryKind, JournalEntry, Signal, signal_fault
 from shunter.model.pause import PauseTarget
+from shunter.model.queueing import AT_ONCE
 from shunter.model.resubmission import resubmission
 from shunter.model.submission import Receipt, Submission
+from shunter.payload import result_of
 from shunter.store.memory import MemoryStore
 from shunter.testing.clock import VirtualClock
 from shunter.testing.finish import finish
 from shunter.testing.inline_worker import InlineWorker
 from shunter.testing.process_deaths import ProcessDeaths
-from shunter.testing.sandbox_session import SandboxSession
+from shunter.testing.sandbox_session import SandboxSession, reaching
 from shunter.wire.messages import Outcome
 
 MAX_TURNS = 100_000
 
+P = ParamSpec("P")
+R = TypeVar("R")
 
-class SandboxJob:
+
+class SandboxJob(Generic[R_co]):
     """A job in a sandbox."""
 
-    def __init__(self, sandbox: Sandbox, job_id: str) -> None:
+    def __init__(self, sandbox: Sandbox, job_id: str, read_result: ReadResult = decode) -> None:
         self.id = job_id
-        self._sandbox = sandbox
+        self._sandbox, self._read_result = sandbox, read_result
 
     @property
     def record(self) -> Job:
@@ -72,18 +93,41 @@ class SandboxJob:
         """What the last run printed and logged."""
         return self._sandbox.opened(self.record).log
 
-    def result(self) -> Any:
+    def result(self) -> R_co:
         """Run what can run now, and return the result or raise as a client would."""
         self._sandbox.run()
         job = self.record
         if not job.status.is_final:
             raise ResultTimeout(self.id, 0.0)
         outcome = Outcome(job.id, job.status, job.result, job.error)
-        return value_of(opened_outcome(self._sandbox.codec, outcome))
+        opened = opened_outcome(self._sandbox.codec, outcome)
+        found: R_co = value_of(opened, self._read_result)
+        return found
 
     def cancel(self) -> None:
         """Ask for the job to be stopped, or raise JobRefused."""
         self._sandbox.cancel(self.id)
+
+    def signal(self, name: str, value: Any = None, *, id: str = "") -> None:  # noqa: A002
+        """Send the job a signal, or raise JobRefused."""
+        self._sandbox.signal(self.id, name, value, id=id)
+
+    def stream(self, *, on_restart: Callable[[int], None] | None = None) -> Iterator[Any]:
+        """Run what can run now, and yield what the job has emitted by then."""
+        self._sandbox.run()
+        reader = StreamReader()
+        for each in reader.read(self._sandbox.journal(self.id, EntryKind.CHUNKS)):
+            if isinstance(each, Chunk):
+                yield opened_chunk(self._sandbox.codec, each.body, self.id)
+            elif on_restart is None:
+                raise StreamRestarted(self.id, each.number)
+            else:
+                on_restart(each.number)
+
+    @property
+    def steps(self) -> list[JournalEntry]:
+        """The steps that the job has kept, with their results as msgpack."""
+        return self._sandbox.journal(self.id, EntryKind.STEP)
 
 
 class Sandbox:
@@ -142,21 +186,35 @@ class Sandbox:
         """That of the app, by which jobs are submitted and results read."""
         return self._app.codec
 
-    def with_options(self, **options: Any) -> Sandbox:
+    def with_options(self, **options: Unpack[SubmitOptions]) -> Sandbox:
         """Return this sandbox with other options for what it submits: priority, delay, ..."""
+        checked_names(options, JobOptions.__struct_fields__)
         view = Sandbox.__new__(Sandbox)
         view.__dict__ = {**self.__dict__, "_options": JobOptions(**options)}
         return view
 
+    def client(self) -> Client:
+        """Return a client of this sandbox, for a program under test; close it before the sandbox.
+
+        Jobs run when the test calls `run()` or `advance()`, or the client waits for a result.
+        """
+        with reaching(self):
+            return Client(codec=self.codec)
+
+    def async_client(self) -> AsyncClient:
+        """Return the same for a program with an event loop of its own."""
+        with reaching(self):
+            return AsyncClient(codec=self.codec)
+
     @property
-    def schedules(self) -> Schedules[SandboxJob]:
+    def schedules(self) -> Schedules[SandboxJob[Any]]:
         """The schedules by which jobs are made as time passes; with the methods of a client's."""
         ask = SandboxSession(self).ask
         return Schedules(AsyncSchedules(ask, self, lambda job_id: SandboxJob(self, job_id)), finish)
 
     def template(self, job: str | JobFunction[..., Any], payload: bytes) -> Submission:
         """Return a job as it would be submitted, but without a name and without sealing it."""
-        job_type = job if isinstance(job, str) else job.name
+        job_type = checked_type(job)
         return Submission("", job_type, payload, **self._options.fields())
 
     def codec_for(self, job: str | JobFunction[..., Any]) -> Codec | None:
@@ -167,25 +225,76 @@ class Sandbox:
         """Return a name that no other job has."""
         return timed_id(self.clock(), self._random.getrandbits(80))
 
-    def submit(self, job: str | JobFunction[..., Any], /, *args: Any, **kwargs: Any) -> SandboxJob:
+    @overload
+    def submit(
+        self, job: JobFunction[P, R], /, *args: P.args, **kwargs: P.kwargs
+    ) -> SandboxJob[R]: ...
+
+    @overload
+    def submit(self, job: str, /, *args: Any, **kwargs: Any) -> SandboxJob[Any]: ...
+
+    def submit(
+        self, job: str | JobFunction[..., Any], /, *args: Any, **kwargs: Any
+    ) -> SandboxJob[Any]:
         """Submit a job; nothing runs before `run()`, `advance()` or `result()`."""
         wish, job_id = self.template(job, payload_of(*args, **kwargs)), self.new_id()
         if self.codec is not None and wish.unique is not None:
             check_unique(wish.unique, job_id)
         payload = sealed_payload(self.codec, wish.payload, job_id, wish.type)
         wish = replace(wish, id=job_id, payload=payload)
-        return self._submitted(wish)
+        read = job.read_result if isinstance(job, JobFunction) else decode
+        return SandboxJob(self, self._submitted(wish), read)
 
-    def _submitted(self, wish: Submission) -> SandboxJob:
+    def _submitted(self, wish: Submission) -> str:
+        """Return the id of the job that came of it."""
         receipts: list[Receipt] = []
         self.dispatcher.submit([wish], receipts.extend)
         finish(self.dispatcher.turn())
         (receipt,) = receipts
         if receipt.reason and (holder := self._same_job(wish, receipt)) is not None:
-            return SandboxJob(self, holder)
+            return holder
         if receipt.reason:
             raise_refusal(receipt)
-        return SandboxJob(self, receipt.job_id)
+        return receipt.job_id
+
+    def workflow(self, name: str, *, run: str = "") -> Workflow[SandboxJob[Any]]:
+        """Put together jobs that wait for jobs, as in `Client`."""
+        plan: Workflow[SandboxJob[Any]] = Workflow(
+            name,
+            run or self.new_id(),
+            wish=self._node_wish,
+            handle=lambda wish, job: SandboxJob(self, wish.id),
+        )
+        plan.commit = self._commit_run
+        return plan
+
+    def batch(
+        self,
+        calls: Iterable[Sequence[Any]],
+        *,
+        then: Sequence[Any] | str | JobFunction[..., Any],
+        when: str | None = None,
+    ) -> SandboxJob[Any]:
+        """Submit a job for each call, and one that comes after all of them, as in `Client`."""
+        plan = self.workflow("batch")
+        last = add_batch(plan, calls, then, when)
+        self._commit_run(plan)
+        return last
+
+    def _node_wish(
+        self, job: str | JobFunction[..., Any], payload: bytes, options: dict[str, Any]
+    ) -> Submission:
+        view = self.with_options(**options) if options else self
+        wish, job_id = view.template(job, payload), self.new_id()
+        payload = sealed_payload(self.codec, wish.payload, job_id, wish.type)
+        return replace(wish, id=job_id, payload=payload)
+
+    def _commit_run(self, plan: RunPlan[SandboxJob[Any]]) -> None:
+        receipts: list[Receipt] = []
+        self.dispatcher.submit(plan.wishes, receipts.extend)
+        finish(self.dispatcher.turn())
+        for receipt in sorted(receipts, key=lambda it: it.field == "graph"):
+            raise_refusal(receipt)
 
     def rerun(
         self,
@@ -194,7 +303,7 @@ class Sandbox:
         args: Sequence[Any] | None = None,
         kwargs: Mapping[str, Any] | None = None,
         new_id: str = "",
-    ) -> SandboxJob:
+    ) -> SandboxJob[Any]:
         """Do an ended job again, as a new one, with its arguments or with these."""
         job, new_id = self.job(job_id), new_id or self.new_id()
         if args is None and kwargs is None:
@@ -202,7 +311,8 @@ class Sandbox:
         else:
             payload = payload_of(*(args or ()), **(kwargs or {}))
         payload = sealed_payload(self.codec, payload, new_id, job.type)
-        return self._submitted(resubmission(job, new_id=new_id, payload=payload))
+        wish = resubmission(job, new_id=new_id, payload=payload)
+        return SandboxJob(self, self._submitted(wish))
 
     def _same_job(self, wish: Submission, refused: Receipt) -> str | None:
         """Return the job that was meant where the same arguments were only sealed anew."""
@@ -226,9 +336,17 @@ class Sandbox:
         finish((pause if is_on else resume)(self.dispatcher, target, name))
         finish(self.dispatcher.turn())
 
+    @overload
+    def submit_many(
+        self, job: JobFunction[..., R], calls: Iterable[Any], /
+    ) -> list[SandboxJob[R]]: ...
+
+    @overload
+    def submit_many(self, job: str, calls: Iterable[Any], /) -> list[SandboxJob[Any]]: ...
+
     def submit_many(
         self, job: str | JobFunction[..., Any], calls: Iterable[Any], /
-    ) -> list[SandboxJob]:
+    ) -> list[SandboxJob[Any]]:
         """Submit a job for each call: a tuple or list, a dict, or one argument, as in `Client`."""
         jobs = []
         for call in calls:
@@ -245,6 +363,8 @@ class Sandbox:
         for _ in range(MAX_TURNS):
             finish(sweep.tick(self._ticks, self._declarations))
             self.dispatcher.look_for_tokens()
+            if finish(self.store.next_alarm()) == AT_ONCE:
+                finish(sweep.tell_dependents(self.dispatcher))
             if finish(sweep.ring_alarms(self.dispatcher)) or self.dispatcher.has_work:
                 finish(self.dispatcher.turn())
             elif not self.worker.work():
@@ -296,6 +416,34 @@ class Sandbox:
         if job is None:
             raise JobNotFound(job_id)
         return job
+
+    def signal(
+        self,
+        job_id: str,
+        name: str,
+        value: Any = None,
+        *,
+        id: str = "",  # noqa: A002
+    ) -> None:
+        """Send a job a signal, or raise JobRefused; nothing runs before `run()` or `advance()`."""
+        document = sealed_signal(self.codec, result_of(value), job_id)
+        sent = Signal(job_id, name, id or self.new_id(), document)
+        if fault := signal_fault(sent):
+            raise JobRefused(job_id, *fault)
+        receipts: list[Receipt] = []
+        self.dispatcher.signal([sent.entry(now=self.clock())], receipts.extend)
+        while not receipts:
+            finish(self.dispatcher.turn())
+        raise_refusal(receipts[0])
+
+    def journal(self, job_id: str, kind: EntryKind) -> list[JournalEntry]:
+        """Return what a job has kept."""
+        found: list[JournalEntry] = []
+        while True:
+            page = finish(self.store.journal(job_id, kind, after=found[-1].key if found else ""))
+            found += page.entries
+            if not page.is_more:
+                return [opened_entry(self.codec, entry) for entry in found]
 
     def opened(self, job: Job) -> Job:
         """Return a record as a client with the app's codec sees it."""

@@ -1,4 +1,4 @@
-"""What a client inside a handler talks to, when the handler runs in a sandbox.
+"""What a client talks to that a handler in a sandbox has opened, or the sandbox for a test.
 
 It answers as a dispatcher would, from the sandbox's own; no socket is opened, whatever address
 the handler's code names. Asked for results, it lets jobs run first.
@@ -6,17 +6,22 @@ the handler's code names. Asked for results, it lets jobs run first.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, cast
 
 from shunter.client.session import Answer
+from shunter.context import Context, enter_context, leave_context
 from shunter.dispatch import sweep
 from shunter.dispatch.arrivals import Submitter
 from shunter.dispatch.limit_changes import change_limits, shown_limits
 from shunter.dispatch.pausing import pauses
+from shunter.dispatch.run_reading import with_edges
 from shunter.dispatch.schedule_book import ScheduleBook
 from shunter.errors import LimitsRefused, PauseRefused, ShunterError
 from shunter.gateway.schedule_orders import answer_question, carry_out
+from shunter.gateway.zmq.questions import shown_journal
 from shunter.model.scope import EVERYTHING
 from shunter.model.submission import Receipt, Submission
 from shunter.store.port import JobQuery
@@ -28,6 +33,7 @@ from shunter.wire.messages import (
     Fetched,
     JobsAsked,
     JobsListed,
+    JournalAsked,
     Kind,
     LimitsShown,
     Message,
@@ -37,6 +43,7 @@ from shunter.wire.messages import (
     ScheduleOrder,
     SchedulesAsked,
     SetLimits,
+    Signals,
     Standing,
     Submit,
     WorkersListed,
@@ -47,10 +54,10 @@ if TYPE_CHECKING:
 
 
 class SandboxSession:
-    """Questions and answers without a wire."""
+    """Questions and answers without a wire; one `of_a_test` is asked from a loop of its own."""
 
-    def __init__(self, sandbox: Sandbox) -> None:
-        self._sandbox = sandbox
+    def __init__(self, sandbox: Sandbox, *, of_a_test: bool = False) -> None:
+        self._sandbox, self._of_a_test = sandbox, of_a_test
         self._dispatcher, self._store = sandbox.dispatcher, sandbox.store
         self._book = ScheduleBook(sandbox.dispatcher, new_id=sandbox.new_id, submit=self._submit)
         self._last = 0
@@ -82,9 +89,22 @@ class SandboxSession:
                 self._dispatcher.cancel(cancel.job_ids, receipts.extend)
                 finish(self._dispatcher.turn())
                 return Accepted(cancel.request, tuple(receipts))
+            case Signals() as signals:
+                receipts, now = [], self._sandbox.clock()
+                entries = [signal.entry(now=now) for signal in signals.signals]
+                self._dispatcher.signal(entries, receipts.extend)
+                while len(receipts) < len(entries):
+                    finish(self._dispatcher.turn())
+                return Accepted(signals.request, tuple(receipts))
+            case JournalAsked() as asked:
+                self._sandbox.run()
+                return finish(shown_journal(self._store, asked, EVERYTHING))
             case Fetch() as fetch:
                 self._sandbox.worker.make_room()
-                self._sandbox.run()
+                if self._of_a_test:  # an async handler needs a thread in which no loop runs
+                    await asyncio.to_thread(self._sandbox.run)
+                else:
+                    self._sandbox.run()
                 found = finish(self._store.get(fetch.job_ids))
                 ended = [job for job in found if job is not None and job.status.is_final]
                 outcomes = tuple(Outcome(j.id, j.status, j.result, j.error) for j in ended)
@@ -93,17 +113,20 @@ class SandboxSession:
                 return Fetched(fetch.request, outcomes, unknown)
             case JobsAsked() as asked if asked.job_ids:
                 shown = finish(self._store.get(asked.job_ids, payload=True))
-                return JobsListed(asked.request, tuple(job for job in shown if job))
+                page = finish(with_edges(self._store, [job for job in shown if job]))
+                return JobsListed(asked.request, page.jobs, page.edges)
             case JobsAsked() as asked:
                 query = JobQuery(
                     status=asked.status,
                     type=asked.type,
                     worker_id=asked.worker_id,
                     namespace=asked.namespace,
+                    run=asked.run,
                     before=asked.before,
                     limit=asked.limit,
                 )
-                return JobsListed(asked.request, tuple(finish(self._store.find(query))))
+                page = finish(with_edges(self._store, finish(self._store.find(query))))
+                return JobsListed(asked.request, page.jobs, page.edges)
             case PauseOrder() as order:
                 receipt = Receipt(order.name)
                 try:
@@ -135,3 +158,23 @@ class SandboxSession:
                 return LimitsShown(self._last, tuple(finish(shown_limits(self._store))))
             case _:
                 raise ShunterError(f"{kind} is nothing that a client asks for")
+
+
+class _Caller:
+    """Who opens a client in a test: clients ask the context that they are opened in."""
+
+    def __init__(self, sandbox: Sandbox) -> None:
+        self._sandbox = sandbox
+
+    def client_session(self, *_: Any, **__: Any) -> SandboxSession:
+        return SandboxSession(self._sandbox, of_a_test=True)
+
+
+@contextmanager
+def reaching(sandbox: Sandbox) -> Iterator[None]:
+    """Have clients that are opened meanwhile talk to the sandbox."""
+    token = enter_context(cast(Context, _Caller(sandbox)))
+    try:
+        yield
+    finally:
+        leave_context(token)

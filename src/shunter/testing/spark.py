@@ -1,12 +1,6 @@
 """A small Spark session for tests, started once and shared by all of them.
 
-In a `conftest.py`:
-
-    from shunter.testing.spark import spark
-
-    __all__ = ["spark"]
-
-Then a test that has an argument `spark` gets the session, and `flow.run(on=spark)` runs there.
+The fixture `spark` of `shunter.pytest_plugin` is it: `flow.run(on=spark)` runs there.
 """
 
 from __future__ import annotations
@@ -17,8 +11,6 @@ import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
-
-import pytest
 
 from shunter.flow.runners.spark.session.spark_session import spark_session, stop_session
 
@@ -61,10 +53,3 @@ def small_session(master: str = MASTER, *, memory: str = MEMORY) -> Iterator[Spa
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ResourceWarning)
             stop_session(session)
-
-
-@pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
-    """The session of all tests in this process."""
-    with small_session() as session:
-        yield session

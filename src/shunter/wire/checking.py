@@ -79,17 +79,22 @@ def checked(document: Any, expected: type[D]) -> D:
 
 def _made_whole(fault: str, path: str, document: Any) -> bool:
     """Write 5.0 as 5 where a whole number is wanted: JSON does not tell them apart."""
-    if "[" in path:  # somewhere in a list, where no whole numbers are wanted
-        return False
     *outer, last = path.split(".")
-    for step in outer:
-        document = document[step]
-    found = document.get(last) if isinstance(document, dict) else None
-    if not fault.startswith("Expected `int") or not isinstance(found, float):
+    if not fault.startswith("Expected `int"):
         return False
-    if found.is_integer():
-        document[last] = int(found)
-    return found.is_integer()
+    holders = [document]
+    for step in outer:
+        name, in_list, _ = step.partition("[")
+        holders = [held[name] for held in holders if isinstance(held, dict) and name in held]
+        if in_list:
+            holders = [item for held in holders if isinstance(held, list) for item in held]
+    is_changed = False
+    for held in holders:
+        found = held.get(last) if isinstance(held, dict) else None
+        if isinstance(found, float) and found.is_integer():
+            held[last] = int(found)
+            is_changed = True
+    return is_changed
 
 
 def _fault(fault: str, path: str, document: Any, expected: type[Document]) -> BadDocument:
@@ -106,11 +111,15 @@ def _fault(fault: str, path: str, document: Any, expected: type[Document]) -> Ba
             if rule.startswith(prefix) and "." not in rule.removeprefix(prefix)
         )
         return BadDocument(field, f"not a field of this document; send any of {known}")
+    is_in_list = False
     for step in path.split(".") if path else ():
-        if not isinstance(document, list):
+        is_in_list = is_in_list or isinstance(document, list)
+        if not is_in_list:
             document = document.get(step) if isinstance(document, dict) else None
     send = rules.get(path, "a JSON object")
-    found = "what is not shown here" if path in UNSHOWN else shown(document)
+    found = "something else in one of the list" if is_in_list else shown(document)
+    if path in UNSHOWN:
+        found = "what is not shown here"
     return BadDocument(path, f"found {found}; send {send}")
 
 

@@ -25,8 +25,10 @@ from shunter.model.job import (
     PastAttempt,
     Progress,
     Status,
+    When,
 )
 from shunter.model.job_limits import MAX_KEYS
+from shunter.model.journal import MAX_STEP_NAME
 from shunter.model.limits import (
     MAX_ERROR_NAME_LENGTH,
     MAX_ERROR_NAMES,
@@ -43,6 +45,7 @@ from shunter.model.resubmission import resubmission
 from shunter.model.retry import Retry
 from shunter.model.submission import Submission
 from shunter.model.unique import During, Then, Unique
+from shunter.model.waits import Waits
 from shunter.wire.checking import Document, Name, Text, checked
 from shunter.wire.tagging import BadDocument, document_of, tagged_document
 
@@ -96,6 +99,10 @@ Url = Annotated[
         description="an http:// or https:// address of at most 2048 characters",
     ),
 ]
+StepName = Annotated[
+    str,
+    Meta(min_length=1, max_length=MAX_STEP_NAME, description=f"1 to {MAX_STEP_NAME} characters"),
+]
 RunSecret = Annotated[
     str,
     Meta(
@@ -105,11 +112,11 @@ RunSecret = Annotated[
 ]
 StatusName = Annotated[
     Literal[
-        "q", "d", "i", "c", "f", "x",
-        "queued", "dispatching", "in_progress", "completed", "failed", "cancelled",
+        "w", "q", "d", "i", "c", "f", "x",
+        "waiting", "queued", "dispatching", "in_progress", "completed", "failed", "cancelled",
     ],
-    Meta(description="q, d, i, c, f or x, or queued, dispatching, in_progress, completed, "
-    "failed or cancelled"),
+    Meta(description="w, q, d, i, c, f or x, or waiting, queued, dispatching, in_progress, "
+    "completed, failed or cancelled"),
 ]  # fmt: skip
 EndName = Annotated[
     Literal["c", "f", "completed", "failed"],
@@ -158,6 +165,13 @@ Keys = Annotated[
         description=f'up to {MAX_KEYS} names and values, as in {{"tenant": "acme"}}',
     ),
 ]
+
+
+Names = Annotated[
+    tuple[Name, ...], Meta(max_length=10_000, description="a list of at most 10,000 ids of jobs")
+]
+
+WhenName = Annotated[str, Meta(pattern=rf"^({'|'.join(When)})\Z", description=" or ".join(When))]
 
 
 class RetryPolicy(Document, frozen=True, kw_only=True):
@@ -220,18 +234,28 @@ class JobRequest(Document, frozen=True, kw_only=True):
     callback: CallbackWish | None = None
     traceparent: Traceparent | None = None
     keys: Keys | None = None
+    after: Names | None = None
+    when: WhenName | None = None
 
 
 class RerunRequest(Document, frozen=True, kw_only=True):
     """How an ended job is to be done again; without a payload, with its own.
 
     The new job has this `id`, or one that is made up: name one so that a repeated request makes no
-    second job.
+    second job. With `from_step` it has the steps that were kept before that one.
     """
 
     id: Name | None = None
     payload: Value | UnsetType = UNSET
     callback: CallbackWish | None = None
+    from_step: StepName | None = None
+
+
+class SignalRequest(Document, frozen=True, kw_only=True):
+    """A signal for a job: its value, and an `id` by which it counts once."""
+
+    value: Value = None
+    id: StepName | None = None
 
 
 class FailureWish(Document, frozen=True, kw_only=True):
@@ -344,6 +368,10 @@ class JobDocument(Document, frozen=True, kw_only=True):
     cancel_requested: bool
     history: tuple[PastAttempt, ...]
     scheduled: float | None
+    signals: int
+    waits: Waits | None
+    when: When | None
+    dependents: bool
     log: str | UnsetType = UNSET
 
 
@@ -418,7 +446,11 @@ def _milliseconds(seconds: float) -> float:
 
 def submission_of(document: Any, *, new_id: str) -> Submission:
     """Read what a client wants done, under `new_id` where it names none."""
-    wish = checked(document, JobRequest)
+    return submission_from(checked(document, JobRequest), new_id=new_id)
+
+
+def submission_from(wish: JobRequest, *, new_id: str) -> Submission:
+    """Return what a client wants done, under `new_id` where it names none."""
     timeout = wish.execution.timeout if wish.execution else None
     return Submission(
         id=wish.id or new_id,
@@ -438,11 +470,24 @@ def submission_of(document: Any, *, new_id: str) -> Submission:
         traceparent=wish.traceparent,
         reply=False,
         keys=wish.keys,
+        after=wish.after,
+        when=wish.when,
     )
 
 
 def _unique(wish: UniqueWish) -> Unique:
     return Unique(wish.key, wish.within, wish.during or "", wish.then)
+
+
+def rerun_from(document: Any) -> str | None:
+    """Read from which step a job is to be done again, if not from the first."""
+    return checked(document, RerunRequest).from_step
+
+
+def signal_of(document: Any) -> tuple[str, bytes]:
+    """Read a signal: its id, if it has one, and its value as msgpack."""
+    wish = checked(document, SignalRequest)
+    return wish.id or "", document_of(wish.value, "value")
 
 
 def rerun_of(document: Any, job: Job, *, new_id: str) -> Submission:

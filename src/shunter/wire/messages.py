@@ -14,13 +14,16 @@ from msgspec import Struct
 
 from shunter.errors import ProtocolError
 from shunter.model.job import Failure, Job, Status
+from shunter.model.journal import EntryKind, JournalEntry, Keep, Signal
 from shunter.model.limits_record import LimitsChange, TypeLimits
 from shunter.model.pause import Pause, PauseTarget
 from shunter.model.report import Advance, Held, Report
 from shunter.model.retry import Retry
 from shunter.model.schedule import Schedule, ScheduleDraft
 from shunter.model.submission import Receipt, Submission
+from shunter.model.waits import Waits
 from shunter.model.worker import Handler, Worker
+from shunter.model.workflow import JobEdge
 
 PROTOCOL_VERSION = 2
 """2: workers show the secrets of their runs."""
@@ -51,6 +54,10 @@ class Kind(StrEnum):
     SCHEDULE = "SCHEDULE"
     LIMITS = "LIMITS"
     SET_LIMITS = "SET_LIMITS"
+    KEEP = "KEEP"
+    RECALL = "RECALL"
+    SIGNAL = "SIGNAL"
+    JOURNAL = "JOURNAL"
     ERROR = "ERROR"
     BUSY = "BUSY"
     OFFER = "OFFER"
@@ -112,7 +119,9 @@ class Assignment(Message, frozen=True):
     """One job for a worker to do.
 
     `retry` is the job's own policy, and `failures` are its runs that ended with an error: so the
-    worker knows whether one more would be the last.
+    worker knows whether one more would be the last. `parents` is how those that it waited for
+    ended (`model/parents.py`). `is_last_loss` says that the loss of its process would end the job,
+    `at_most_once` that it bears no second run.
     """
 
     job_id: str
@@ -125,16 +134,21 @@ class Assignment(Message, frozen=True):
     retry: Retry | None = None
     failures: int = 0
     traceparent: str | None = None
+    parents: bytes = b""
+    is_last_loss: bool = False
+    at_most_once: bool = False
 
 
 class Assignments(Message, frozen=True):
     """JOBS: all that waits for this worker, in one message.
 
-    `secrets` has one for each run; a worker shows it with all that it says of the run.
+    `secrets` has one for each run; a worker shows it with all that it says of the run. `begun`
+    names those jobs that may have kept steps though this is their first run.
     """
 
     jobs: tuple[Assignment, ...]
     secrets: tuple[bytes, ...]
+    begun: tuple[str, ...] = ()
 
 
 class Reports(Message, frozen=True):
@@ -188,6 +202,60 @@ class CancelOrders(Message, frozen=True):
     jobs: tuple[Held, ...]
 
 
+class Outcome(Message, frozen=True):
+    """How a job ended; `status` is one letter."""
+
+    job_id: str
+    status: Status
+    result: bytes | None = None
+    error: Failure | None = None
+
+
+class Keeps(Message, frozen=True):
+    """KEEP: what runs want kept, with their secrets; the answer repeats `request`."""
+
+    request: int
+    keeps: tuple[Keep, ...]
+    secrets: tuple[bytes, ...]
+
+
+class Kept(Message, frozen=True):
+    """KEEP's answer, after the commit: False for each whose run is no longer the current one."""
+
+    request: int
+    is_kept: tuple[bool, ...]
+
+
+class Recall(Message, frozen=True):
+    """RECALL: a run asks for entries of its job from behind `after`, or for its children's ends.
+
+    With a `name` it asks how the first `count` jobs ended that it waited for under it, from number
+    `start` on.
+    """
+
+    request: int
+    job_id: str
+    attempt: int
+    secret: bytes
+    kind: EntryKind = EntryKind.STEP
+    after: str = ""
+    name: str = ""
+    count: int = 0
+    start: int = 0
+
+
+class Recalled(Message, frozen=True):
+    """RECALL's answer. `is_more` says that others follow; `now` is the dispatcher's time."""
+
+    request: int
+    entries: tuple[JournalEntry, ...] = ()
+    is_more: bool = False
+    signals: int = 0
+    waits: Waits | None = None
+    outcomes: tuple[Outcome, ...] = ()
+    now: float = 0.0
+
+
 # ---- a client and its dispatcher; each answer repeats the number of its request
 
 
@@ -209,15 +277,6 @@ class Accepted(Message, frozen=True):
     receipts: tuple[Receipt, ...]
     unserved: tuple[str, ...] = ()
     similar: tuple[str, ...] = ()
-
-
-class Outcome(Message, frozen=True):
-    """How a job ended; `status` is one letter."""
-
-    job_id: str
-    status: Status
-    result: bytes | None = None
-    error: Failure | None = None
 
 
 class Outcomes(Message, frozen=True):
@@ -252,6 +311,31 @@ class Cancel(Message, frozen=True):
     job_ids: tuple[str, ...]
 
 
+class Signals(Message, frozen=True):
+    """SIGNAL: signals for jobs; answered like a submission, with a receipt for each."""
+
+    request: int
+    signals: tuple[Signal, ...]
+
+
+class JournalAsked(Message, frozen=True):
+    """JOURNAL: what of a job's journal to show, from behind `after`."""
+
+    request: int
+    job_id: str
+    kind: EntryKind
+    after: str = ""
+
+
+class JournalShown(Message, frozen=True):
+    """JOURNAL's answer; `status` is the job's, read before its entries were."""
+
+    request: int
+    status: Status | None
+    entries: tuple[JournalEntry, ...] = ()
+    is_more: bool = False
+
+
 class PauseOrder(Message, frozen=True):
     """PAUSE: hold something back, or let it go on; answered like a submission."""
 
@@ -269,7 +353,10 @@ class PausesListed(Message, frozen=True):
 
 
 class JobsAsked(Message, frozen=True):
-    """LIST: which jobs to show; with ids, exactly those, in full. `parts` is as in a FETCH."""
+    """LIST: which jobs to show; with ids, exactly those, in full. `parts` is as in a FETCH.
+
+    With a `run`, those of that run of a workflow.
+    """
 
     request: int
     job_ids: tuple[str, ...] = ()
@@ -280,13 +367,15 @@ class JobsAsked(Message, frozen=True):
     limit: int = 50
     parts: bool = False
     namespace: str | None = None
+    run: str | None = None
 
 
 class JobsListed(Message, frozen=True):
-    """LIST's answer."""
+    """LIST's answer; where ids or a run were asked for, with the edges to these jobs."""
 
     request: int
     jobs: tuple[Job, ...]
+    edges: tuple[JobEdge, ...] = ()
 
 
 class Asked(Message, frozen=True):
@@ -400,7 +489,7 @@ class Refusal(Message, frozen=True):
 
 
 class Busy(Message, frozen=True):
-    """BUSY: a question can't be answered now; ask again after so many seconds."""
+    """BUSY: a question can't be answered now; ask again after this many seconds."""
 
     request: int
     reason: str
@@ -427,7 +516,7 @@ class Grant(Message, frozen=True):
 
 
 class Decline(Message, frozen=True):
-    """DECLINE: offer it again after so many seconds; never, if that is None."""
+    """DECLINE: offer it again after this many seconds; never, if that is None."""
 
     number: int
     reason: str

@@ -73,7 +73,7 @@ PageName = Annotated[
 
 
 class ScheduleRequest(Document, frozen=True, kw_only=True):
-    """A schedule to be: `cron` with its `tz`, or `every` so many seconds, and the job to make."""
+    """A schedule to be: `cron` with its `tz`, or `every`, in seconds, and the job to make."""
 
     type: Name
     payload: Value = None

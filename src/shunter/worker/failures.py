@@ -10,6 +10,7 @@ from pathlib import Path
 from types import TracebackType
 
 from shunter.context import Fail, Snooze
+from shunter.errors import StepRefused
 from shunter.model.job import ErrorKind, Failure
 from shunter.model.retry import Retry
 
@@ -35,7 +36,8 @@ def failure_of(error: BaseException, *policies: Retry | None) -> Failure:
         message = _shortened(_text(error) or "its handler gave no reason", MESSAGE_LIMIT)
         return Failure(ErrorKind.EXCEPTION, message, _traceback(error), is_final=True)
     policy = next((policy for policy in policies if policy and policy.has_classes), None)
-    is_final = policy is not None and not policy.covers(error)
+    is_final = isinstance(error, StepRefused)
+    is_final = is_final or (policy is not None and not policy.covers(error))
     return Failure(ErrorKind.EXCEPTION, _message(error), _traceback(error), is_final=is_final)
 
 

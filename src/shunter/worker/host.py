@@ -20,9 +20,16 @@ from shunter.model.report import Advance, Held, Report
 from shunter.model.worker import MAX_HANDLERS
 from shunter.net.environment import Environment
 from shunter.wire.messages import Assignment
+from shunter.worker.asks import JournalAnswer, RunAsked
 from shunter.worker.pool.process_pool import PoolSettings, ProcessPool
 
 LOOK_SECONDS = 0.01
+
+NO_JOURNAL = (
+    "steps, sleeps, waits and streams need a worker over ZeroMQ; this one has no way to keep them: "
+    "run the handler with `shunter worker`, or without them"
+)
+"""What a run is told on a worker over HTTP or UDP."""
 
 
 class HostSettings(Struct, frozen=True, kw_only=True):
@@ -126,6 +133,11 @@ class WorkerHost:
     def _return_runs(self, runs: Sequence[Held], reason: str) -> None:
         """Give back runs that were ended here through no fault of their own."""
 
+    def _ask_journals(self, asks: Sequence[RunAsked]) -> None:
+        """Ask dispatchers about the journals of runs; here nobody can be asked."""
+        for run in asks:
+            self._pool.answer(run.key, run.asked.number, JournalAnswer(refusal=NO_JOURNAL))
+
     def _lease_ends_at(self) -> float:
         """Return when all jobs must be stopped, by the lease clock."""
         return math.inf
@@ -186,6 +198,8 @@ class WorkerHost:
     def _flush(self) -> None:
         """Pass on all that has come of runs, gathered since the loop last came round."""
         self._will_flush = False
+        if asks := self._pool.take_asks():
+            self._ask_journals(asks)
         self._send(*self._pool.take_output())
         for reason, runs in self._pool.take_returned().items():
             self._return_runs(runs, reason)

@@ -11,11 +11,20 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from shunter.app import App
-from shunter.codec import CodecContext, SealedField, is_sealed, label_of, open_document, seal
+from shunter.codec import (
+    CodecContext,
+    SealedField,
+    is_sealed,
+    label_of,
+    open_document,
+    open_text,
+    seal,
+)
 from shunter.codec import seal_text as sealed_text
-from shunter.errors import CodecError
+from shunter.errors import AppError, CodecError
 from shunter.model.job import ErrorKind, Failure
 from shunter.model.limits import MAX_NOTE_BYTES
+from shunter.wire.messages import Outcome
 
 MAX_TEXT_BYTES = 44_000
 """So much of an error is sealed that its base64 fits into a report over HTTP (`http/offers.py`)."""
@@ -66,6 +75,66 @@ class RunSeal:
             return _refused(str(error))
         except Exception as error:
             return self._broken("encode the result", error)
+
+    def document(self, document: bytes, field: SealedField) -> bytes:
+        """Return a result of a step, or a chunk, as it may leave the worker, or raise AppError."""
+        if self._codec is None:
+            return document
+        try:
+            return seal(self._codec, document, CodecContext(field, self._job_id))
+        except Exception as error:
+            raise AppError(self._broken(f"encode the {field}", error).message) from None
+
+    def opened_document(self, document: bytes, field: SealedField) -> bytes:
+        """Return what was kept as it was before it was sealed, or raise AppError."""
+        if not is_sealed(document):
+            return document
+        if self._codec is None:
+            raise AppError(
+                f"it is encrypted with key {label_of(document)!r}, and this worker's app has no "
+                "codec; give it one that has this key: App(codec=...)"
+            )
+        try:
+            return open_document(self._codec, document, CodecContext(field, self._job_id))
+        except Exception as error:
+            raise AppError(self._broken(f"decode the {field}", error).message) from None
+
+    def payload(self, payload: bytes, job_id: str, job_type: str) -> bytes:
+        """Return the arguments of another job as they may leave the worker, or raise AppError."""
+        if self._codec is None:
+            return payload
+        context = CodecContext(SealedField.PAYLOAD, job_id, job_type)
+        try:
+            return seal(self._codec, payload, context)
+        except Exception as error:
+            raise AppError(self._broken("encode the payload", error).message) from None
+
+    def outcome(self, outcome: Outcome) -> Outcome:
+        """Return how another job of this app ended, opened, or raise AppError."""
+        result, error, codec = outcome.result, outcome.error, self._codec
+        if codec is None:
+            return outcome
+        if result is not None and is_sealed(result):
+            context = CodecContext(SealedField.RESULT, outcome.job_id)
+            try:
+                result = open_document(codec, result, context)
+            except Exception as fault:
+                raise AppError(self._broken("decode the result", fault).message) from None
+        if error is not None:
+            context = CodecContext(SealedField.MESSAGE, outcome.job_id)
+            error = replace(error, message=open_text(codec, error.message, context))
+        return replace(outcome, result=result, error=error)
+
+    def parent_result(self, job_id: str, result: bytes) -> bytes:
+        """Return the result of another job as its handler returned it, or raise a CodecError."""
+        if not is_sealed(result):
+            return result
+        if self._codec is None:
+            raise CodecError(
+                f"the result of job {job_id} is encrypted with key {label_of(result)!r}, and this "
+                "worker's app has no codec; give it one that has this key: App(codec=...)"
+            )
+        return open_document(self._codec, result, CodecContext(SealedField.RESULT, job_id))
 
     def failure(self, failure: Failure) -> Failure:
         """Return a failure in a handler's words as it may leave the worker."""

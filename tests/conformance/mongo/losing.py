@@ -9,7 +9,14 @@ from pymongo.errors import AutoReconnect, BulkWriteError
 
 from shunter.store.mongo import MongoStore
 
-WRITES = ("bulk_write", "insert_many", "update_many", "delete_many", "replace_one")
+WRITES = (
+    "bulk_write",
+    "insert_many",
+    "update_many",
+    "update_one",
+    "delete_many",
+    "replace_one",
+)
 
 
 class Losses:
@@ -21,7 +28,7 @@ class Losses:
         self._is_done = is_done
         connection = store._connection
         assert connection is not None
-        for name in ("jobs", "workers", "blobs"):
+        for name in ("jobs", "workers", "edges", "blobs", "journal"):
             setattr(connection, name, _Lossy(getattr(connection, name), self))
 
     @property

@@ -20,7 +20,7 @@ def shared_server() -> LocalMongod:
 def emptied_database() -> str:
     """The URL of a database that tests use one after the other: its indexes are there already."""
     every = [{"q": {}, "limit": 0}]
-    for collection in ("jobs", "blobs", "workers", "dispatchers", "records"):
+    for collection in ("jobs", "edges", "blobs", "workers", "dispatchers", "records", "journal"):
         shared_server().command("emptied", {"delete": collection, "deletes": every})
     return shared_server().url("emptied")
 

@@ -27,7 +27,8 @@ MOST_WRITES = 20
 
 
 def test_the_batch_of_these_tests_does_something_of_everything(run, store):
-    (inserted, replaced, claimed), (all_jobs, workers) = run(undisturbed(store))
+    told_of, (all_jobs, workers, edges, _) = run(undisturbed(store))
+    inserted, replaced, claimed, graphs, entered = told_of
 
     assert inserted == ["mine", "mine", "taken", "refused", "mine", "twice", "mine"]
     assert replaced == [True, True, True, True, False, True]
@@ -35,7 +36,10 @@ def test_the_batch_of_these_tests_does_something_of_everything(run, store):
         ["old-4", "old-5", "new"],
         ["taken", "big", "twice"],
     ]
-    assert len(all_jobs) == 11
+    assert entered == [True, True, False, True]
+    assert len(all_jobs) == 15
+    assert graphs == [["root", "leaf"], "refused"]
+    assert len(edges) == 3
     assert [it.last_pinged for it in workers] == [NOW + 1, NOW]
 
 
@@ -76,7 +80,7 @@ def test_a_batch_that_failed_many_times_is_written_once(run, opened):
             except StoreError:
                 failures += 1
 
-    inserted, replaced, _ = told(batch, run(insist()))
+    inserted, replaced, *_ = told(batch, run(insist()))
 
     assert losses.have_happened
     assert failures >= 3  # parts that are under way together fail together
@@ -188,5 +192,5 @@ def test_faults_of_the_server_itself_are_ridden_out(run, opened, mongod, fault, 
 
 
 async def _emptied(store):
-    for collection in ("jobs", "workers", "blobs"):
+    for collection in ("jobs", "workers", "edges", "blobs", "journal"):
         await store._connection.database[collection].delete_many({})

@@ -46,6 +46,7 @@ def full(run, store):
     run(ended(store, "done"))
     run(store.insert([job("late", wait_until=NOW + 1), job("keyed", unique_key="k")]))
     run(store.insert(jobs(2000, "laned", type="laned", lane="tenant=a")))
+    run(store.insert([job("parked", status=Status.WAITING)]))
     run(store.insert([job("laned", type="laned", lane="tenant=b")]))
     return store
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from conformance.store.given import NOW, claim, jobs, running
 from shunter.model.job import FINAL, Status
 from shunter.store.port import JobQuery
-from shunter.store.sqlite import lanes, statements, writes
+from shunter.store.sqlite import edges, lanes, statements, writes
 
 
 def steps(run, store, text, parameters):
@@ -24,7 +26,7 @@ def steps(run, store, text, parameters):
 
 
 def on_tables(plan):
-    return {step for step in plan if "jobs" in step or "payloads" in step or "workers" in step}
+    return {step for step in plan if re.search(r"jobs|payloads|workers|edges", step)}
 
 
 def test_a_claim_reads_the_front_of_the_queue_in_order(run, store):
@@ -91,7 +93,7 @@ def test_replacing_finds_each_job_by_its_id(run, store, rows):
 
 @pytest.mark.parametrize("rows", [1, 64, 256])
 def test_a_delivery_finds_each_job_by_its_id(run, store, rows):
-    plan = steps(run, store, statements.deliver_callbacks(rows), (0, *[None] * 4 * rows))
+    plan = steps(run, store, statements.deliver_callbacks(rows), (0, *[None] * 5 * rows))
 
     assert on_tables(plan) == {"SEARCH jobs USING INDEX sqlite_autoindex_jobs_1 (id=?)"}
 
@@ -105,8 +107,13 @@ def test_a_delivery_finds_each_job_by_its_id(run, store, rows):
         (statements.read_jobs(statements.CALLBACK_DUE, "alarm"), (NOW, 5), "alarms"),
         (statements.read_jobs("unique_key IN (?, ?)", "jobs.seq"), ("a", "b", -1), "keyed"),
         (statements.NEXT_ALARM, (), "alarms"),
-        (statements.PURGE_JOBS, (NOW, 5), "finished"),
-        (statements.PURGE_PAYLOADS, (NOW, 5), "finished"),
+        (statements.read_jobs(statements.DEPENDENTS_DUE, "alarm"), (5,), "alarms"),
+        (statements.DOOMED, (NOW, 5), "finished"),
+        (statements.PURGE_EDGES, ("[]",), "standings"),
+        (edges.OF_PARENTS, ("[]", 5), "PRIMARY KEY"),
+        (edges.OF_PARENT_AFTER, ("a", "b", 5), "PRIMARY KEY"),
+        (edges.OF_CHILD, ("a", "b", 5), "standings"),
+        (edges.STANDINGS, ("[]",), "standings (child=? AND outcome=?)"),
     ],
 )
 def test_lookups_use_their_index_and_scan_nothing(run, store, text, parameters, index):
@@ -120,8 +127,8 @@ def test_counting_the_backlog_touches_no_table(run, store):
     plan = on_tables(steps(run, store, statements.BACKLOG, ()))
 
     # SQLite does not call these two covering, though it needs no column that is not in them.
-    queues = ("INDEX ready", "INDEX lanes")
-    assert len(plan) == 5
+    queues = ("INDEX ready", "INDEX lanes", "INDEX parked")
+    assert len(plan) == 6
     assert all("COVERING INDEX" in step or step.endswith(queues) for step in plan), plan
 
 
@@ -140,19 +147,16 @@ def test_lanes_are_found_by_jumping_from_one_to_the_next(run, store, text):
 
 
 def test_only_the_fronts_of_lanes_are_read(run, store):
-    plan = on_tables(steps(run, store, lanes._FRONTS, ('["a", "b"]', "sum", 3)))
+    plan = on_tables(steps(run, store, lanes.FRONTS, ('["a", "b"]', "sum", 3)))
 
-    assert plan == {
-        "SEARCH jobs USING INTEGER PRIMARY KEY (rowid=?)",
-        "SEARCH jobs USING INDEX lanes (type=? AND lane=?)",
-    }
+    assert plan == {"SEARCH jobs USING INDEX lanes (type=? AND lane=?)"}
 
 
 def test_alarms_and_purges_come_out_of_their_index_in_order(run, store):
     due = statements.read_jobs(statements.DUE, "alarm")
     owed = statements.read_jobs(statements.CALLBACK_DUE, "alarm")
 
-    for text, parameters in ((due, (NOW, 5)), (owed, (NOW, 5)), (statements.PURGE_JOBS, (NOW, 5))):
+    for text, parameters in ((due, (NOW, 5)), (owed, (NOW, 5)), (statements.DOOMED, (NOW, 5))):
         plan = steps(run, store, text, parameters)
         assert not any("ORDER BY" in step for step in plan), plan
 

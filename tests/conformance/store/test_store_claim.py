@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from conformance.store.given import NOW, claim, job, jobs
 from shunter.model import lifecycle
-from shunter.model.job import Effects, Status
+from shunter.model.job import Effects, Execution, Status
 from shunter.model.lifecycle import WorkerSlot
 from shunter.model.queueing import PRIORITY_SPAN_SECONDS
 from shunter.store.port import Claim
@@ -156,7 +156,7 @@ def test_a_job_inserted_in_the_same_turn_is_there_for_the_claim_behind_it(run, s
     assert [it.id for it in taken] == ["one"]
 
 
-def test_a_claim_with_berths_returns_its_jobs_started_on_them(run, store):
+def test_a_claim_with_slots_returns_its_jobs_started_on_them(run, store):
     run(store.insert(jobs(3)))
     once = WorkerSlot("w-1", at_most_once=frozenset({"sum"}))
     slots = (once, WorkerSlot("w-2", presumed_dead_after=60.0), WorkerSlot("w-1"))
@@ -175,7 +175,31 @@ def test_a_claim_with_berths_returns_its_jobs_started_on_them(run, store):
     assert [it.id for it in run(store.held_by(["w-1"]))] == ["job-0", "job-2"]
 
 
-def test_a_claim_with_more_berths_than_jobs_leaves_the_rest_empty(run, store):
+@pytest.mark.parametrize("workers", [1, 3, 12])
+def test_what_a_claim_has_started_is_stored_as_the_lifecycle_says(run, store, workers):
+    given = jobs(12, place_by=NOW + 60, place_within=60.0, version="1")
+    timed = [replace(it, execution=Execution(timeout=9.0)) for it in given[8:]]
+    given[8:] = timed
+    run(store.insert(given))
+    slots = [WorkerSlot(f"w-{at % workers}", expiry_grace=1.0, version="2") for at in range(12)]
+
+    got = run(store.claim(replace(claim(limit=12, by="d-9"), slots=tuple(slots))))
+
+    assert got == [
+        lifecycle.started_at_once(lifecycle.claimed(it, dispatcher_id="d-9", now=NOW), slot)
+        for it, slot in zip(given, slots, strict=True)
+    ]
+    assert run(store.get([it.id for it in got], payload=True)) == got
+    due = run(store.alarms(now=NOW + 10.5, limit=99))
+    assert sorted(it.id for it in due) == sorted(it.id for it in timed)
+    assert run(store.overdue(now=NOW + 99, limit=99)) == []
+    assert len(run(store.held_by(["w-0"]))) == 12 // workers
+    ended = [lifecycle.completed(it, 1, result=b"\xc0", now=NOW + 1) for it in got]
+    assert run(store.replace(ended)) == [True] * 12
+    assert run(store.get([it.id for it in ended])) == [replace(it, payload=None) for it in ended]
+
+
+def test_a_claim_with_more_slots_than_jobs_leaves_the_rest_empty(run, store):
     run(store.insert(jobs(1)))
 
     got = run(store.claim(replace(claim(limit=3), slots=(WorkerSlot("w-1"),) * 3)))

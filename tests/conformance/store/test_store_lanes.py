@@ -224,6 +224,40 @@ def test_several_stores_together_never_exceed_a_limit(run, database, opened):
     assert [it.status for it in run(stores[0].get(["a-59", "b-19"]))] == [Status.COMPLETED] * 2
 
 
+@pytest.mark.parametrize("fair", ["", "tenant"])
+def test_places_that_are_guessed_wrong_cost_a_look_and_no_job(run, database, opened, fair):
+    limits = JobLimits(limit=Limit(60, by="tenant"), fair=fair)
+    busy, other = opened(), opened()
+    run(busy.insert([*of("a", 90, limits=limits), *of("b", 30, limits=limits)]))
+    taken = run(busy.claim(wish(limits, limit=4)))
+    run(other.claim(wish(limits, limit=20)))  # on places that the first one takes for free
+
+    for _ in range(40):
+        taken += run(busy.claim(wish(limits, limit=4)))
+    counted = {it.lane: it.running for it in run(busy.lane_counts(limit=10))}
+
+    assert counted == {"tenant=a": 60, "tenant=b": 30}
+    assert len(taken) == 70
+    places = [(it.lane, it.execution.limit_place) for it in taken]
+    assert len(set(places)) == len(places)
+
+
+def test_while_there_is_plenty_of_room_jobs_start_in_order(run, store):
+    limits = JobLimits(limit=Limit(1000, by="tenant", total=5000))
+    run(store.insert([*of("a", 30, limits=limits), *of("b", 30, limits=limits)]))
+    ended, found = [], []
+    for _ in range(6):
+        batch = Batch(now=NOW, replacements=ended, claims=[wish(limits, limit=10)])
+        committed = run(store.commit(batch))
+        [taken] = committed.claimed
+        assert all(committed.replaced)
+        ended = [lifecycle.completed(it, it.attempt, result=b"\xc0", now=NOW) for it in taken]
+        found += taken
+
+    assert len(found) == 60
+    assert [it.created for it in found] == sorted(it.created for it in found)
+
+
 def test_several_stores_together_never_exceed_a_rate(run, database, opened):
     limits = JobLimits(rate=Rate(10, per=10))
     stores = [opened(), opened()]

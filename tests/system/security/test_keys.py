@@ -31,6 +31,7 @@ def keyed(shared_yard: Yard) -> KeyedYard:
             "watcher": ["reader"],
             "boss": ["operator"],
             "theirs": ["client", "--namespace", "theirs"],
+            "their-boss": ["operator", "--namespace", "theirs"],
         },
     )
     keyed.worker("all")
@@ -235,6 +236,20 @@ def test_a_client_knows_nothing_of_the_jobs_of_another_namespace(keyed: KeyedYar
             it.reason.replace("nobody", job.id) for it in ours.cancel(["nobody"])
         ]
         assert theirs.job(job.id).status.word == "queued"
+
+
+def test_the_operator_of_a_namespace_may_not_change_limits_which_hold_for_all(
+    keyed: KeyedYard,
+) -> None:
+    with (
+        Client(keyed.station.frontend, key_file=keyed.file("their-boss")) as their_boss,
+        Client(keyed.station.frontend, key_file=keyed.file("boss")) as boss,
+    ):
+        with pytest.raises(Forbidden, match="is of namespace 'theirs', and limits hold for all"):
+            their_boss.set_limits("limited", limit=1)
+
+        assert [it for it in boss.limits() if it.type == "limited"] == []
+        assert boss.set_limits("limited", limit=3).limits.total == 3
 
 
 def test_an_operator_cancels_anybodys_job_and_the_log_says_so(keyed: KeyedYard) -> None:

@@ -8,8 +8,10 @@ import pytest
 from msgspec.structs import replace
 
 from shunter.model import lane_claim
-from shunter.model.job import Status
+from shunter.model.job import Job, Status
+from shunter.model.job_limits import place_text
 from shunter.model.lifecycle import Event
+from shunter.store import memory
 from shunter.testing.simulation.generator import limited_scenario_of
 from shunter.testing.simulation.simulator import simulate
 
@@ -32,3 +34,17 @@ def test_a_claim_that_ignores_the_places_taken_is_found(monkeypatch: pytest.Monk
 
     assert found.violation is not None
     assert found.violation.rule == "limits hold"
+
+
+def test_places_that_are_never_left_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    def held_for_ever(job: Job) -> str | None:
+        number = job.execution.limit_place
+        return None if number is None else place_text(job.type, job.lane or "", number)
+
+    monkeypatch.setitem(memory._PLACES, "_limit_places", held_for_ever)
+    quiet = replace(limited_scenario_of(1), faults=(), limit=3)
+
+    found = simulate(quiet)
+
+    assert found.violation is not None
+    assert found.violation.rule == "free places are taken"

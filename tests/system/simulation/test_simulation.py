@@ -47,6 +47,10 @@ def test_everything_holds_over_many_seeds() -> None:
     assert found["violations"] == []
     assert told.returncode == 0
     missed = {step for step, times in found["transitions"].items() if not times}
+    # Parked, signalled and woken jobs have campaigns of their own: test_stepped_simulation.py
+    # and test_workflow_simulation.py.
+    missed -= {step for step in missed if step.startswith("waiting") or step.endswith("signalled")}
+    missed.discard("in progress parked")
     rare = {"unplaced", "released", "cancelled", "put back"}
     assert missed <= {"queued unplaced", *(f"dispatching {event}" for event in rare)}
 

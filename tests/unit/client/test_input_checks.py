@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
-from shunter import AsyncClient, JobRefused, Status
-from shunter.client.async_client import JobOptions
+from shunter import App, AsyncClient, JobRefused, Retry, Status, Unique
 from shunter.client.input_checks import checked_query
-from shunter.errors import ResultTimeout, SettingsError
+from shunter.client.options import JobOptions
+from shunter.errors import AppError, ResultTimeout, SettingsError
 from shunter.model.spelling import did_you_mean, similar
+from shunter.testing import Sandbox
 
 
 @pytest.mark.parametrize(
@@ -24,6 +25,13 @@ from shunter.model.spelling import did_you_mean, similar
         ({"timeout": True}, "timeout", "seconds"),
         ({"unique_key": 7}, "unique_key", "text"),
         ({"callback": 7}, "callback", "a URL"),
+        ({"effects": 7}, "effects", "text"),
+        ({"reply": "no"}, "reply", "True or False"),
+        ({"expires_in": "soon"}, "expires_in", "seconds"),
+        ({"unique": "key"}, "unique", "such as Unique"),
+        ({"unique": Unique("key", within="day")}, "unique.within", "seconds"),  # type: ignore[arg-type]
+        ({"retry": Retry(limit="x")}, "retry.limit", "a whole number"),  # type: ignore[arg-type]
+        ({"keys": {"a b": "c"}}, "keys", "a name is"),
     ],
 )
 def test_an_option_of_another_type_is_refused_at_once(
@@ -53,7 +61,7 @@ def test_a_status_may_be_a_word(word: Any, status: Status) -> None:
     ("query", "said"),
     [
         ({"status": "faild"}, "status: found 'faild'; allowed: .*did you mean 'failed'"),
-        ({"status": 3}, "status: found 3; allowed: queued"),
+        ({"status": 3}, "status: found 3; allowed: waiting"),
         ({"stauts": "failed"}, "stauts: found no such filter; .*did you mean 'status'"),
     ],
 )
@@ -76,3 +84,26 @@ def test_a_name_that_is_nearly_spelt_like_another_is_recognised() -> None:
 
 def test_who_waits_for_a_type_that_nobody_does_hears_what_was_perhaps_meant() -> None:
     assert str(ResultTimeout("j", 1.0, "did you mean 'add'?")).endswith("; did you mean 'add'?")
+
+
+def test_a_misspelt_option_is_told_with_the_one_that_is_meant() -> None:
+    with Sandbox(App()) as sandbox, sandbox.client() as client:
+        for options in (client.with_options, sandbox.with_options):
+            with pytest.raises(JobRefused, match=r"priorty: no such .*mean 'priority'"):
+                options(priorty=3)
+
+
+@pytest.mark.parametrize("job", [3, len, None])
+def test_what_is_no_job_is_refused(job: Any) -> None:
+    with Sandbox(App()) as sandbox, sandbox.client() as client:
+        for submit in (client.submit, sandbox.submit):
+            with pytest.raises(AppError, match="is no job; pass the name of its type, or a func"):
+                submit(job)
+
+
+def test_an_id_where_a_list_of_them_is_wanted_is_refused() -> None:
+    with Sandbox(App()) as sandbox, sandbox.client() as client:
+        with pytest.raises(SettingsError, match=r"cancel\(\): job_ids: found 'abc'; allowed: a"):
+            client.cancel("abc")
+        with pytest.raises(SettingsError, match=r"jobs\(\): job_ids: found \(3,\)"):
+            client.job(3)  # type: ignore[arg-type]

@@ -149,14 +149,38 @@ def test_the_worker_that_was_started_later_says_what_counts(scene: Scene) -> Non
     book.declare(new)
     [notice] = book.take_notices()
     book.declare(old)
-    [again] = book.take_notices()
-    book.declare(old)
+    book.declare(new)
 
     assert book.of("t") == JobLimits(limit=Limit(7))
-    assert "w-old" in notice
-    assert "those of w-new" in notice
-    assert "those of w-new" in again
+    assert set(notice.workers) == {"w-old", "w-new"}
+    assert "those of w-new" in notice.text
     assert book.take_notices() == [], "it is told again and again"
+
+
+def test_a_worker_whose_limits_lose_to_what_another_dispatcher_knows_is_told() -> None:
+    here, there = LimitBook(), LimitBook()
+    old = replace(a_worker("w-old", "t"), handlers=(Handler("t", limits=TWO),), started=1.0)
+    seven = JobLimits(limit=Limit(7))
+    new = replace(a_worker("w-new", "t"), handlers=(Handler("t", limits=seven),), started=2.0)
+    here.declare(old)
+    there.declare(new)
+
+    here.learn(there.unwritten)
+
+    [notice] = here.take_notices()
+    assert set(notice.workers) == {"w-old", "w-new"}
+    assert "those of w-new" in notice.text
+    assert here.of("t") == seven
+
+
+def test_both_workers_that_declare_different_limits_are_told_once(scene: Scene) -> None:
+    limited(scene, name="w-old", started=1.0)
+    limited(scene, JobLimits(limit=Limit(7)), name="w-new", started=2.0)
+
+    [notice] = finish(sweep.share_limits(scene.dispatcher))
+    assert finish(sweep.share_limits(scene.dispatcher)) == []
+
+    assert sorted(scene.said.notes) == [("w-new", notice), ("w-old", notice)]
 
 
 def test_a_later_worker_without_limits_takes_them_away_but_lanes_are_still_found(

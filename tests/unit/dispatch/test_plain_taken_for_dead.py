@@ -91,15 +91,14 @@ def test_a_job_that_comes_with_a_cancel_does_not_get_the_late_answer(line: Line)
 def test_an_answer_that_comes_while_its_job_is_taken_away_leaves_the_worker_ready(
     line: Line,
 ) -> None:
-    dispatcher, read = line.scene.dispatcher, line.scene.dispatcher._read
+    dispatcher, commit = line.scene.dispatcher, line.scene.store.commit
 
-    async def answered_meanwhile(arrivals: Any) -> Any:
-        stored = await read(arrivals)
-        dispatcher._read = read
+    async def answered_meanwhile(batch: Any) -> Any:
+        line.scene.store.commit = commit
         line.backend.receive([[NAME, b"", b"the answer to A"]])
-        return stored
+        return await commit(batch)
 
-    dispatcher._read = answered_meanwhile
+    line.scene.store.commit = answered_meanwhile
     line.scene.clock.advance(60.0)
     finish(sweep.ring_alarms(dispatcher))
     line.scene.turns()

@@ -11,7 +11,7 @@ from shunter.model.job import ErrorKind, Failure, Status
 from shunter.model.report import Advance, Held, Report
 from shunter.model.retry import Retry
 from shunter.model.scope import JobScope
-from shunter.model.submission import Receipt
+from shunter.model.submission import Receipt, Submission
 from shunter.model.worker import WorkerKind
 from shunter.testing.finish import finish
 
@@ -417,3 +417,36 @@ def test_a_start_that_was_written_late_counts_from_then_also_when_its_record_is_
 
     assert record.execution.sent == written - 7.0
     assert state.known_since(state.running["j-1"]) == written
+
+
+def test_submissions_leave_the_room_of_a_turn_to_reports(scene: Any) -> None:
+    at = scene.another_dispatcher("d-2", intake_limit=4)
+    scene.worker(slots=3, at=at)
+    scene.submit("a", "b", "c", at=at)
+    for pair in ("d e", "f g", "h i"):
+        at.submit([Submission(job_id, "t", b"\x01") for job_id in pair.split()], len)
+    at.report("w-1", [done("a"), done("b")], batch=1)
+
+    finish(at.turn())
+    assert _stored(scene) == set("abcde"), "two reports leave room for two"
+
+    at.report("w-1", [done(job_id) for job_id in "cde"], batch=2)
+    finish(at.turn())
+    assert _stored(scene) == set("abcdefg"), "one lot is taken, however many reports there are"
+
+    finish(at.turn())
+    assert _stored(scene) == set("abcdefghi")
+
+
+def test_a_turn_takes_no_more_submissions_than_one_commit_should_hold(scene: Any) -> None:
+    at = scene.another_dispatcher("d-2", intake_limit=5)
+    for pair in ("a b", "c d", "e f"):
+        at.submit([Submission(job_id, "t", b"\x01") for job_id in pair.split()], len)
+
+    finish(at.turn())
+
+    assert _stored(scene) == set("abcd"), "the third lot would be too much"
+
+
+def _stored(scene: Any) -> set[str]:
+    return {job.id for job in finish(scene.store.get(list("abcdefghi"))) if job is not None}

@@ -14,6 +14,7 @@ from shunter.dispatch.dispatcher import Dispatcher
 from shunter.dispatch.rules import Rules
 from shunter.gateway.audit_log import AuditLog
 from shunter.gateway.http.audit import HttpAudit
+from shunter.gateway.http.job_orders import JobOrders
 from shunter.gateway.http.jobs import JobRoutes
 from shunter.gateway.key_list import KeyList
 from shunter.gateway.zmq.backend import Backend
@@ -176,6 +177,7 @@ def test_over_http_a_missing_secret_is_waived_unless_keys_are_asked_for(
     """One that is believed is refused here for another reason: the worker is another."""
     routes = JobRoutes(
         scene.dispatcher,
+        JobOrders(scene.dispatcher),
         HttpAudit(AuditLog(scene.dispatcher, new_id=str), scene.store),
         run_secrets=RunSecrets(b"s" * 32, are_required=are_required),
         new_id=str,

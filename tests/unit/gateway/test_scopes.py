@@ -15,6 +15,7 @@ from shunter.dispatch.rules import Rules
 from shunter.gateway.audit_log import AuditLog
 from shunter.gateway.http.access import KEY
 from shunter.gateway.http.audit import HttpAudit
+from shunter.gateway.http.job_orders import JobOrders
 from shunter.gateway.http.jobs import JobRoutes
 from shunter.gateway.key_list import KeyList
 from shunter.gateway.zmq.frontend import Frontend
@@ -71,6 +72,7 @@ class Scene:
         self.sent: list[Sequence[bytes]] = []
         self.routes = JobRoutes(
             self.dispatcher,
+            JobOrders(self.dispatcher),
             HttpAudit(AuditLog(self.dispatcher, new_id=lambda: "a"), self.store),
             run_secrets=RunSecrets(),
             new_id=lambda: "new",

@@ -142,6 +142,31 @@ def test_the_last_failure_is_told_once(what: str, attempts: int) -> None:
         assert job.status is Status.FAILED
 
 
+def test_a_time_out_is_told_if_it_is_final() -> None:
+    with Sandbox(app) as sandbox:
+        job = sandbox.submit(raises, "sleep")
+        sandbox.settle()
+
+        assert LEDGER.entries[-2:] == ["final raises 1 JobFailed", "final, too"]
+        assert "of no consequence" not in job.log
+        often = sandbox.with_options(retry=Retry(limit=1, on_timeout=True))
+        again = often.submit(raises, "sleep")
+        sandbox.settle()
+
+        assert again.record.attempt == 2
+        assert LEDGER.entries.count("final raises 2 JobFailed") == 1
+        assert LEDGER.entries.count("final raises 1 JobFailed") == 1
+
+
+def test_a_loss_is_told_if_it_is_the_last() -> None:
+    with Sandbox(app) as sandbox:
+        sandbox.submit(plain, 1)
+        sandbox.crash_next(5)
+        sandbox.settle()
+
+        assert LEDGER.entries == ["final plain 5 JobFailed", "final, too"]
+
+
 def test_arguments_that_don_t_fit_are_a_final_failure_too() -> None:
     with Sandbox(app) as sandbox:
         with pytest.raises(JobFailed):
@@ -150,16 +175,14 @@ def test_arguments_that_don_t_fit_are_a_final_failure_too() -> None:
         assert LEDGER.entries == ["final plain 1 AppError", "final, too"]
 
 
-@pytest.mark.parametrize("how", ["cancel", "time-out", "loss", "completion"])
+@pytest.mark.parametrize("how", ["cancel", "loss", "completion"])
 def test_other_ends_are_not_told(how: str) -> None:
     with Sandbox(app) as sandbox:
         match how:
             case "cancel":
                 sandbox.submit(raises, "value").cancel()
-            case "time-out":
-                sandbox.submit(raises, "sleep")
             case "loss":
-                sandbox.crash_next(5)
+                sandbox.crash_next(4)
                 sandbox.submit(plain, 1)
             case _:
                 sandbox.submit(plain, 1)

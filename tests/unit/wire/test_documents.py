@@ -44,6 +44,7 @@ from shunter.wire.documents import (
     submission_of,
 )
 from shunter.wire.tagging import MAX_NESTING, BadDocument, document_of, tagged_document
+from shunter.wire.workflow_documents import graph_of_document
 
 JOB = Job(
     id="j-1",
@@ -298,6 +299,19 @@ def test_a_whole_number_may_be_written_with_a_point() -> None:
     assert fault({"type": "t", "retry": {"limit": 1e300}}).field == "retry.limit"
 
 
+def test_so_may_one_in_a_list_and_another_number_there_is_refused() -> None:
+    good = {"jobs": [{"type": "t"}, {"type": "t", "priority": 5.0, "retry": {"limit": 2.0}}]}
+    bad = {"jobs": [{"type": "t", "priority": 5.0}, {"type": "t", "priority": 5.5}]}
+
+    _, wish = graph_of_document(good, lambda: "made")
+    with pytest.raises(BadDocument) as refused:
+        graph_of_document(bad, lambda: "made")
+
+    assert (wish.priority, wish.retry) == (5, Retry(limit=2))
+    assert refused.value.field == "jobs.priority"
+    assert "something else in one of the list" in refused.value.message
+
+
 @pytest.mark.parametrize("expected", [JobRequest, ResultWish, JobsWish])
 def test_every_field_says_what_to_send(expected: type[Document]) -> None:
     fields = set(rules_of(expected))
@@ -394,7 +408,7 @@ def test_a_job_is_written_in_full() -> None:
     assert shown["retry"]["limit"] == 3
     assert shown["error"] == {"kind": "lost", "message": "gone"}
     assert shown["history"][0]["outcome"] == "lost"
-    assert set(shown) == set(Job.__struct_fields__) - {"reply_to"}
+    assert set(shown) == set(Job.__struct_fields__) - {"reply_to", "parents"}
 
 
 def test_a_list_leaves_out_what_is_large() -> None:

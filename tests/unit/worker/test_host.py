@@ -68,6 +68,9 @@ class FakePool:
         reports, self.reports = self.reports, []
         return reports, []
 
+    def take_asks(self) -> list[Any]:
+        return []
+
     def take_returned(self) -> dict[str, list[Held]]:
         returned, self.returned = self.returned, {}
         return returned

@@ -200,7 +200,7 @@ def run(
 ) -> LiveReport:
     """Run a flow to its end in this process; `look` gets the report again and again.
 
-    With `checkpoints` it goes on from the last one, and keeps one every so many seconds.
+    With `checkpoints` it goes on from the last one, and keeps one at that interval, in seconds.
     """
     if checkpoints is None:
         plain = LocalRun(flow, nodes=nodes)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from shunter.errors import FlowError
+from shunter.errors import FlowError, FlowFailed
 from shunter.flow.graph.source_line import is_ours
 from shunter.flow.graph.stages import Stage
 from shunter.flow.runtime.sending import Bad
@@ -81,9 +81,9 @@ class BadEvents:
             })  # fmt: skip
 
 
-def stopped(stage: Stage, event: Any, error: Exception) -> FlowError:
+def stopped(stage: Stage, event: Any, error: Exception) -> FlowFailed:
     """Return the error that ends a run because of one event."""
-    return FlowError(
+    return FlowFailed(
         f"{_summary(error)}, at the event {_shown(event)}; mend the function, or let the flow skip "
         f'such events with Flow(on_error="skip")\n{users_traceback(error)}',
         stage=stage.name,
@@ -99,7 +99,7 @@ def blamed_on(stage: Stage, doing: str) -> Iterator[None]:
     except FlowError:
         raise
     except Exception as error:
-        raise FlowError(
+        raise FlowFailed(
             f"{_summary(error)}, in {doing}\n{users_traceback(error)}",
             stage=stage.name,
             place=str(stage.where),

@@ -40,6 +40,16 @@ class StageProgress(Struct, frozen=True):
     capacity: int
 
 
+class EdgeProgress(Struct, frozen=True):
+    """One edge: how events are routed along it, how many went, and how many do a second."""
+
+    upstream: str
+    downstream: str
+    route: str
+    passed: int
+    per_second: float
+
+
 class Pace:
     """Follows one run of a flow on so many nodes, which began at `now`."""
 
@@ -57,9 +67,20 @@ class Pace:
             ]
             for stage in flow.stages
         }
+        self._edges = [
+            (
+                edge.upstream.name,
+                edge.downstream.name,
+                str(edge.route.kind),
+                copies.get(edge.number, 1),
+            )
+            for edge in flow.edges
+            if not edge.is_late
+        ]
         letters = dead_letters_stage(flow)
         self._letters = None if letters is None else letters.name
         self._past: deque[tuple[float, dict[str, int]]] = deque([(now, {})], maxlen=REPORTS)
+        self._given: deque[tuple[float, dict[str, int]]] = deque([(now, {})], maxlen=REPORTS)
 
     def of(self, reports: Sequence[StageReport], *, now: float) -> list[StageProgress]:
         """Return where all stages stand, given what they report."""
@@ -81,6 +102,26 @@ class Pace:
                 capacity=stage.capacity,
             )
             for stage in reports
+        ]
+
+    def edges(self, reports: Sequence[StageReport], *, now: float) -> list[EdgeProgress]:
+        """Return how much goes along each edge, given what its stages report."""
+        given = {stage.name: stage.given for stage in reports}
+        if any(count < self._given[-1][1].get(name, 0) for name, count in given.items()):
+            self._given = deque([(now, given)], maxlen=REPORTS)  # it began anew
+        since, before = self._given[0]
+        self._given.append((now, given))
+        return [
+            EdgeProgress(
+                upstream,
+                downstream,
+                route,
+                passed=given.get(upstream, 0) * copies,
+                per_second=_rate(
+                    (given.get(upstream, 0) - before.get(upstream, 0)) * copies, now - since
+                ),
+            )
+            for upstream, downstream, route, copies in self._edges
         ]
 
     def _lag(self, stage: StageReport, reports: Sequence[StageReport]) -> int:

@@ -8,7 +8,8 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any
 
-from shunter.client.async_client import AsyncClient, JobOptions
+from shunter.client.async_client import AsyncClient
+from shunter.client.options import JobOptions
 from shunter.client.sync_client import Client
 from shunter.codec import Codec
 from shunter.errors import FlowError, ShunterError, Unreachable

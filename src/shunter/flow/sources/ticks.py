@@ -10,7 +10,7 @@ from shunter.errors import FlowError
 
 
 class Ticks:
-    """An event every so many seconds: `{"tick": 1, "time": …}`, then 2, and so on.
+    """An event at a fixed interval: `{"tick": 1, "time": …}`, then 2, and so on.
 
     The time is when the tick was due. Reopened, it goes on in the same rhythm, and what became
     due meanwhile comes at once. With `limit` it ends after so many.

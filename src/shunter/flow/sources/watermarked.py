@@ -18,7 +18,7 @@ from shunter.flow.sources.wrapping import as_source
 class Watermarked:
     """A source that tells how far time has come: as far as its latest event, less `lateness`.
 
-    It says so after `every` so many events. Its first instruction has no time, so that windows
+    It says so after every `every` events. Its first instruction has no time, so that windows
     know of it. An event whose time can't be had moves no mark.
     """
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from importlib.metadata import version
 
 import msgspec
@@ -18,13 +18,24 @@ from shunter.gateway.audit_log import AuditLog
 from shunter.gateway.committed_jobs import submit_and_wait
 from shunter.gateway.http.access import AccessControl
 from shunter.gateway.http.audit import HttpAudit
+from shunter.gateway.http.job_orders import JobOrders
 from shunter.gateway.http.jobs import JobRoutes
+from shunter.gateway.http.limits import LimitRoutes
 from shunter.gateway.http.openapi import OPERATIONS, Operation, openapi_document
+from shunter.gateway.http.page_port import (
+    ALL_ALLOWED,
+    PageMount,
+    PageOptions,
+    PagePorts,
+    PageRoutes,
+)
 from shunter.gateway.http.pauses import PauseRoutes
 from shunter.gateway.http.probes import Probes
 from shunter.gateway.http.schedules import ScheduleRoutes
+from shunter.gateway.http.signals import SignalRoutes
 from shunter.gateway.http.worker_calls import HttpWorkers
 from shunter.gateway.http.workers import WorkerRoutes
+from shunter.gateway.http.workflows import WorkflowRoutes
 from shunter.gateway.key_list import KeyList
 from shunter.model.allowed_hosts import AllowedHosts
 from shunter.model.run_secrets import RunSecrets
@@ -45,25 +56,35 @@ def http_app(
     hosts: AllowedHosts,
     keys: KeyList,
     declarations: Declarations,
+    page: PageMount | None = None,
+    page_options: PageOptions = ALL_ALLOWED,
 ) -> ASGIApp:
     """Build the application, for whoever knows this server as one of these `hosts`."""
     limit = max_body_bytes(dispatcher.rules.intake.max_payload_bytes)
     access = AccessControl(keys)
     audit = HttpAudit(AuditLog(dispatcher, new_id=new_id), dispatcher.store)
+    orders = JobOrders(dispatcher)
     jobs = JobRoutes(
-        dispatcher, audit, run_secrets=run_secrets, new_id=new_id, max_body_bytes=limit
+        dispatcher, orders, audit, run_secrets=run_secrets, new_id=new_id, max_body_bytes=limit
     )
     workers = WorkerRoutes(
         dispatcher, http_workers, access, audit, declarations, max_body_bytes=limit
     )
     book = ScheduleBook(dispatcher, new_id=new_id, submit=partial(submit_and_wait, dispatcher))
     schedules = ScheduleRoutes(dispatcher, book, audit, max_body_bytes=limit)
+    signals = SignalRoutes(dispatcher, orders, jobs, audit, new_id=new_id)
     held_back = PauseRoutes(dispatcher, audit)
+    limits = LimitRoutes(dispatcher, audit)
+    workflows = WorkflowRoutes(dispatcher, orders, audit, new_id=new_id, max_body_bytes=limit)
     probes = Probes(dispatcher, is_ready)
-    described = msgspec.json.encode(openapi_document(version("shunter"), has_keys=keys.is_on))
+
+    @cache
+    def description() -> bytes:
+        """Made for whoever asks first: it takes as long as all the rest of a start."""
+        return msgspec.json.encode(openapi_document(version("shunter"), has_keys=keys.is_on))
 
     async def openapi(request: Request) -> Response:
-        return JsonAnswer(described)
+        return JsonAnswer(description())
 
     handlers: dict[str, Handler] = {
         "submit": jobs.submit,
@@ -72,6 +93,12 @@ def http_app(
         "show": jobs.show,
         "cancel": jobs.cancel,
         "rerun": jobs.rerun,
+        "signal": signals.signal,
+        "stream": signals.stream,
+        "submit_workflow": workflows.submit,
+        "show_run": workflows.show,
+        "cancel_run": workflows.cancel,
+        "rerun_run": workflows.rerun,
         "register": workers.register,
         "list_workers": workers.browse,
         "show_worker": workers.show,
@@ -79,6 +106,10 @@ def http_app(
         "list_pauses": held_back.browse,
         "pause": held_back.pause,
         "resume": held_back.resume,
+        "list_limits": limits.browse,
+        "show_limits": limits.show,
+        "put_limits": limits.put,
+        "take_back_limits": limits.take_back,
         "list_schedules": schedules.browse,
         "show_schedule": schedules.show,
         "put_schedule": schedules.put,
@@ -111,5 +142,20 @@ def http_app(
     methods: dict[str, dict[str, Handler]] = {}
     for operation in OPERATIONS:
         methods.setdefault(operation.path, {})[operation.method] = guarded(operation)
+    pages: PageRoutes = {}
+    if page is not None:
+        pages = page(
+            PagePorts(
+                dispatcher=dispatcher,
+                orders=orders,
+                book=book,
+                audit=audit,
+                keys=keys,
+                new_id=new_id,
+                is_ready=is_ready,
+                options=page_options,
+            )
+        )
+        methods.update({path: dict(by_method) for path, by_method in pages.items()})
     served = application(methods, on_refused=refused, directory="/openapi.json lists what is")
-    return RequestGuard(served, hosts, refused)
+    return RequestGuard(served, hosts, refused, linked=tuple(pages))

@@ -6,7 +6,6 @@ Spec: docs/spec/http.md.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from http import HTTPStatus
 from urllib.parse import quote
@@ -16,30 +15,27 @@ from msgspec.structs import replace
 from starlette.requests import Request
 from starlette.responses import Response
 
-from shunter.dispatch.arrivals import Receipts, Stored, Submitter
 from shunter.dispatch.dispatcher import Dispatcher
-from shunter.errors import JobError, JobFinal
+from shunter.errors import JobError, JobRefused
 from shunter.gateway.http import reports
 from shunter.gateway.http.access import key_of
 from shunter.gateway.http.audit import HttpAudit
+from shunter.gateway.http.job_orders import JobOrders
 from shunter.gateway.http.queries import query_of
-from shunter.gateway.http.reading import Reading
-from shunter.model.document import DOCUMENT_BYTES
+from shunter.gateway.http.reading import journal_before
 from shunter.model.identity import is_name
 from shunter.model.job import Job
 from shunter.model.limits import is_traceparent
 from shunter.model.report import Report
 from shunter.model.run_secrets import RunSecrets
-from shunter.model.scope import EVERYTHING, JobScope, scope_of
-from shunter.model.submission import Receipt, Submission
+from shunter.model.scope import JobScope, scope_of
+from shunter.model.submission import Submission
 from shunter.net.web.bodies import aside, read_body
 from shunter.net.web.refusals import (
-    CONFLICTS,
     HttpRefusal,
     JsonAnswer,
     not_found,
     refusal_of,
-    unavailable,
 )
 from shunter.store.port import JobQuery
 from shunter.wire.checking import parsed
@@ -48,17 +44,13 @@ from shunter.wire.documents import (
     JobsWish,
     job_document,
     report_of,
+    rerun_from,
     rerun_of,
     status_named,
     submission_of,
 )
 
 COLLECTION = "/dispatcher/jobs/"
-COMMIT_SECONDS = 30.0
-"""How long a request waits for the commit of what it asked for."""
-
-LOOK_SECONDS = 0.5
-"""How often it looks meanwhile whether the store fails."""
 
 
 class JobRoutes:
@@ -67,16 +59,16 @@ class JobRoutes:
     def __init__(
         self,
         dispatcher: Dispatcher,
+        orders: JobOrders,
         audit: HttpAudit,
         *,
         run_secrets: RunSecrets,
         new_id: Callable[[], str],
         max_body_bytes: int,
     ) -> None:
-        self._dispatcher = dispatcher
+        self._dispatcher, self._orders = dispatcher, orders
         self._audit = audit
         self._run_secrets = run_secrets
-        self._reading = Reading(dispatcher.store)
         self._new_id = new_id
         self._max_body_bytes = max_body_bytes
 
@@ -94,28 +86,23 @@ class JobRoutes:
         """POST: do an ended job again, as a new one; it is committed before the answer."""
         body = await read_body(request, self._max_body_bytes)
         scope, new_id = job_scope(request), self._new_id()
-        job = await self._job(_job_id(request), scope)
+        job = await self._orders.job(_job_id(request), scope)
         wish = await aside(len(body), lambda: rerun_of(parsed(body), job, new_id=new_id))
+        if (step := rerun_from(parsed(body))) is not None:
+            store = self._dispatcher.store
+            try:
+                journal = await journal_before(store, job.id, step)
+            except JobRefused as error:
+                raise HttpRefusal(
+                    HTTPStatus.UNPROCESSABLE_ENTITY, str(error), field="from_step"
+                ) from None
+            wish = replace(wish, journal=journal)
         await self._audit.note(request, "rerun job", job.id)
         return await self._submitted(wish, scope)
 
     async def _submitted(self, wish: Submission, scope: JobScope) -> Response:
-        self._check_size("payload", wish.payload)
-        if self._dispatcher.is_full:
-            raise unavailable("too many jobs are waiting to be stored; send it again in a second")
-        submitter = Submitter(namespace=scope.namespace, sees_all=scope.sees_all)
-        stored: list[Stored] = []
-        (receipt,) = await self._answered(
-            lambda answer: self._dispatcher.submit([wish], answer, stored.extend, submitter),
-            f"job {wish.id} may or may not be stored; send it again under that id",
-        )
-        if receipt.reason:
-            is_taken = receipt.field in ("id", "unique_key", "rerun_of")
-            status = HTTPStatus.CONFLICT if is_taken else HTTPStatus.UNPROCESSABLE_ENTITY
-            field = "execution.timeout" if receipt.field == "timeout" else receipt.field
-            raise HttpRefusal(status, receipt.reason, field=field)
-        (found,) = stored
-        return await self._written(
+        found = await self._orders.submit(wish, scope)
+        return await self.written(
             found.job,
             HTTPStatus.CREATED if found.is_new else HTTPStatus.OK,
             {"Location": COLLECTION + quote(found.job.id)},
@@ -141,24 +128,15 @@ class JobRoutes:
 
     async def show(self, request: Request) -> Response:
         """GET of one."""
-        return await self._written(await self._job(_job_id(request), job_scope(request)))
+        return await self.written(await self._orders.job(_job_id(request), job_scope(request)))
 
     async def cancel(self, request: Request) -> Response:
         """DELETE: stop the job, or begin to."""
         job_id, scope = _job_id(request), job_scope(request)
         await self._audit.note(request, "cancel job", job_id)
-        (receipt,) = await self._answered(
-            lambda answer: self._dispatcher.cancel([job_id], answer, scope),
-            f"job {job_id} may or may not be cancelled; look at it, or ask again",
-        )
-        if receipt.reason and receipt.field == "id":
-            raise not_found(job_id)
-        job = await self._job(job_id, scope)
+        job = await self._orders.cancel(job_id, scope)
         is_over = job.status.is_final
-        if receipt.reason:
-            code = CONFLICTS[JobFinal] if is_over else ""
-            raise HttpRefusal(HTTPStatus.CONFLICT, receipt.reason, field=receipt.field, code=code)
-        return await self._written(job, HTTPStatus.OK if is_over else HTTPStatus.ACCEPTED)
+        return await self.written(job, HTTPStatus.OK if is_over else HTTPStatus.ACCEPTED)
 
     async def report(self, request: Request) -> Response:
         """POST of a result: 200 once it is committed as this run's."""
@@ -166,9 +144,9 @@ class JobRoutes:
         body = await read_body(request, self._max_body_bytes)
         came = await aside(len(body), lambda: report_of(parsed(body), job_id=job_id))
         worker_id, report = came.worker_id, came.report
-        self._check_size("result", report.result or b"")
+        self._orders.check_size("result", report.result or b"")
         try:
-            job = await self._job(job_id)
+            job = await self._orders.job(job_id)
             self._run_secrets.check(job_id, report.attempt, came.secret)
             reports.check(job, worker_id, report)
             job = await self._reported(worker_id, report)
@@ -176,7 +154,7 @@ class JobRoutes:
         except JobError as error:
             self._dispatcher.counters["reports_refused"] += 1
             raise refusal_of(error) from None
-        return await self._written(job)
+        return await self.written(job)
 
     async def _reported(self, worker_id: str, report: Report) -> Job:
         """Pass a report on, and return the job once the run is no longer going on.
@@ -186,60 +164,23 @@ class JobRoutes:
         """
         self._dispatcher.report(worker_id, [report])
         while True:
-            await self._answered(
+            await self._orders.answered(
                 lambda answer: self._dispatcher.submit([], answer),
                 f"job {report.job_id} may or may not have the result; look at it, or ask again",
             )
-            job = await self._job(report.job_id)
+            job = await self._orders.job(report.job_id)
             if not reports.is_going_on(job, worker_id, report):
                 return job
 
     # ---- shared
 
-    async def _answered(self, ask: Callable[[Receipts], None], otherwise: str) -> list[Receipt]:
-        """Ask the dispatcher, and wait for the commit; not for long while the store fails."""
-        self._check_store("ask again later")
-        answered: asyncio.Future[list[Receipt]] = asyncio.get_running_loop().create_future()
-
-        def answer(receipts: list[Receipt]) -> None:
-            if not answered.done():
-                answered.set_result(receipts)
-
-        ask(answer)
-        for _ in range(round(COMMIT_SECONDS / LOOK_SECONDS)):
-            await asyncio.wait([answered], timeout=LOOK_SECONDS)
-            if answered.done():
-                return answered.result()
-            self._check_store(otherwise)
-        message = f"the store has not confirmed it within {COMMIT_SECONDS:g} s; {otherwise}"
-        raise unavailable(message)
-
-    def _check_store(self, otherwise: str) -> None:
-        if fault := self._dispatcher.store_health.fault():
-            raise unavailable(f"{fault}; {otherwise}")
-
-    async def _job(self, job_id: str, scope: JobScope = EVERYTHING) -> Job:
-        job = await self._reading.job(job_id)
-        if job is None or not scope.shows(job):
-            raise not_found(job_id)
-        return job
-
-    async def _written(
+    async def written(
         self, job: Job, status: int = HTTPStatus.OK, headers: dict[str, str] | None = None
     ) -> Response:
+        """Answer with a job's document."""
         size = len(job.payload or b"") + len(job.result or b"")
         text = await aside(size, lambda: msgspec.json.encode(job_document(job)))
         return JsonAnswer(text, status, headers)
-
-    def _check_size(self, field: str, document: bytes) -> None:
-        limit = self._dispatcher.rules.intake.max_payload_bytes
-        if len(document) > limit + DOCUMENT_BYTES:
-            raise HttpRefusal(
-                HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
-                f"found {len(document):,} bytes as msgpack; send at most {limit:,} "
-                "(zmq.max_message_bytes), or store the data elsewhere and send its address",
-                field=field,
-            )
 
 
 def job_scope(request: Request) -> JobScope:

@@ -19,7 +19,9 @@ from shunter.wire.documents import (
     JobsWish,
     RerunRequest,
     ResultWish,
+    SignalRequest,
 )
+from shunter.wire.limit_documents import LimitsDocument, LimitsList, LimitsRequest
 from shunter.wire.pause_documents import PauseDocument, PauseList, PauseRequest
 from shunter.wire.schedule_documents import (
     BackfillRequest,
@@ -37,9 +39,18 @@ from shunter.wire.worker_documents import (
     WorkerList,
     WorkerRequest,
 )
+from shunter.wire.workflow_documents import (
+    CancelledRun,
+    CancelRunQuery,
+    RerunRunRequest,
+    RunDocument,
+    RunQuery,
+    WorkflowRequest,
+)
 
 TITLE = "Shunter"
 TEXT = "text/plain"
+EVENT_STREAM = "text/event-stream"
 JSON = "application/json"
 
 
@@ -108,6 +119,25 @@ OPERATIONS = (
         needs_ready=True,
     ),
     Operation(
+        id="signal",
+        method="POST",
+        path="/dispatcher/jobs/{id}/signals/{name}",
+        summary="Send a job a signal; of those with one id the first counts.",
+        body=SignalRequest,
+        answers={200: JobDocument},
+        refusals=(*_CHANGING, 404, 409, 503),
+        needs_ready=True,
+    ),
+    Operation(
+        id="stream",
+        method="GET",
+        path="/dispatcher/jobs/{id}/stream",
+        summary="What a job emits, from the start, as server-sent events: chunk, restart, end.",
+        answers={200: EVENT_STREAM},
+        refusals=(404, 503),
+        needs_ready=True,
+    ),
+    Operation(
         id="show",
         method="GET",
         path="/dispatcher/jobs/{id}",
@@ -123,6 +153,46 @@ OPERATIONS = (
         summary="Cancel a job: 200 if it is cancelled, 202 if its worker has yet to stop it.",
         answers={200: JobDocument, 202: JobDocument},
         refusals=(404, 409, 503),
+        needs_ready=True,
+    ),
+    Operation(
+        id="submit_workflow",
+        method="POST",
+        path="/dispatcher/workflows/",
+        summary="Submit jobs that wait for jobs: all of them are stored, or none.",
+        body=WorkflowRequest,
+        answers={201: RunDocument},
+        refusals=(*_CHANGING, 409, 503),
+        needs_ready=True,
+    ),
+    Operation(
+        id="show_run",
+        method="GET",
+        path="/dispatcher/workflows/{id}",
+        summary="Show a run of a workflow: its jobs, newest first, and what they wait for.",
+        query=RunQuery,
+        answers={200: RunDocument},
+        refusals=(404, 422, 503),
+        needs_ready=True,
+    ),
+    Operation(
+        id="cancel_run",
+        method="DELETE",
+        path="/dispatcher/workflows/{id}",
+        summary="Cancel the jobs of a run that have not ended, or those from one on.",
+        query=CancelRunQuery,
+        answers={200: CancelledRun},
+        refusals=(404, 422, 503),
+        needs_ready=True,
+    ),
+    Operation(
+        id="rerun_run",
+        method="POST",
+        path="/dispatcher/workflows/{id}/rerun",
+        summary="Do an ended run again, or all from one job on, as new jobs of the same run.",
+        body=RerunRunRequest,
+        answers={201: RunDocument},
+        refusals=(*_CHANGING, 404, 409, 503),
         needs_ready=True,
     ),
     Operation(
@@ -188,6 +258,43 @@ OPERATIONS = (
         summary="End a pause: type:NAME, worker:ID or version:VERSION.",
         answers={200: PauseDocument},
         refusals=(404, 503),
+        needs_ready=True,
+    ),
+    Operation(
+        id="list_limits",
+        method="GET",
+        path="/dispatcher/limits/",
+        summary="List the types that are or were limited, and who holds what.",
+        answers={200: LimitsList},
+        refusals=(503,),
+        needs_ready=True,
+    ),
+    Operation(
+        id="show_limits",
+        method="GET",
+        path="/dispatcher/limits/{id}",
+        summary="Show the limits of a type, and who holds what.",
+        answers={200: LimitsDocument},
+        refusals=(404, 503),
+        needs_ready=True,
+    ),
+    Operation(
+        id="put_limits",
+        method="PUT",
+        path="/dispatcher/limits/{id}",
+        summary="Limit a type, whatever its app declares; also while its jobs run.",
+        body=LimitsRequest,
+        answers={200: LimitsDocument},
+        refusals=(*_CHANGING, 404, 503),
+        needs_ready=True,
+    ),
+    Operation(
+        id="take_back_limits",
+        method="DELETE",
+        path="/dispatcher/limits/{id}",
+        summary="Let the limits count again that the type's app declares.",
+        answers={200: LimitsDocument},
+        refusals=(404, 422, 503),
         needs_ready=True,
     ),
     Operation(
@@ -318,11 +425,19 @@ PATH_ID = {
     "name": "id",
     "in": "path",
     "required": True,
-    "description": "The id of the job, worker or pause, or the name of the schedule; a slash in it "
-    "may be written as %2F.",
+    "description": "The id of the job, worker or pause, the name of the schedule, or the type of "
+    "jobs; a slash in it may be written as %2F.",
     "schema": {"type": "string", "minLength": 1},
 }
 
+
+PATH_NAME = {
+    "name": "name",
+    "in": "path",
+    "required": True,
+    "description": "The name of the signal, as the handler waits for it.",
+    "schema": {"type": "string", "minLength": 1},
+}
 
 BEARER = "bearer"
 _UNLOCKED = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
@@ -378,7 +493,8 @@ def _described(operation: Operation, *, is_locked: bool) -> dict[str, Any]:
         opening = " or ".join(ACCESS[operation.id] or ())
         described["security"] = [{BEARER: []}]
         described["description"] = f"The key must be of a role that may: {opening}."
-    if parameters := [*([PATH_ID] if "{id}" in operation.path else []), *_query(operation.query)]:
+    named = [it for it in (PATH_ID, PATH_NAME) if f"{{{it['name']}}}" in operation.path]
+    if parameters := [*named, *_query(operation.query)]:
         described["parameters"] = parameters
     if operation.body is not None:
         described["requestBody"] = {"required": True, "content": _json(operation.body)}
@@ -387,8 +503,8 @@ def _described(operation: Operation, *, is_locked: bool) -> dict[str, Any]:
 
 def _answer(status: int, content: type[Struct] | str) -> dict[str, Any]:
     match content:
-        case str() if content == TEXT:
-            media = {TEXT: {"schema": {"type": "string"}}}
+        case str() if content in (TEXT, EVENT_STREAM):
+            media = {content: {"schema": {"type": "string"}}}
         case str():
             media = {JSON: {"schema": {"type": "object"}}}
         case _:

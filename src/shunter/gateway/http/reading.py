@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import asyncio
 
-from shunter.errors import StoreError
+from shunter.errors import JobRefused, StoreError
+from shunter.model.document import sealed_data_at
 from shunter.model.job import Job
+from shunter.model.journal import EntryKind, JournalEntry, before_step
 from shunter.store.port import Store
 
 READ_AT_ONCE = 64
@@ -51,3 +53,24 @@ class Reading:
         finally:
             for answer in asked.values():
                 answer.cancel()
+
+
+async def journal_before(store: Store, job_id: str, step: str) -> tuple[JournalEntry, ...]:
+    """Return what a rerun from a step takes over, or raise JobRefused; not what is encrypted."""
+    kept: dict[EntryKind, list[JournalEntry]] = {EntryKind.STEP: [], EntryKind.SIGNAL: []}
+    for kind, entries in kept.items():
+        while True:
+            after = entries[-1].key if entries else ""
+            page = await store.journal(job_id, kind, after=after)
+            entries += page.entries
+            if not page.is_more:
+                break
+    found = before_step(job_id, kept[EntryKind.STEP], kept[EntryKind.SIGNAL], step)
+    if any(sealed_data_at(entry.body) is not None for entry in found):
+        raise JobRefused(
+            job_id,
+            "from_step",
+            "its steps are encrypted for that job alone; rerun it with `shunter rerun --app` or "
+            "Client(codec=...)",
+        )
+    return tuple(found)

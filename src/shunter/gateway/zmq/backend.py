@@ -15,8 +15,9 @@ from shunter.dispatch.arrivals import HeartbeatReceived, UnattributedResult, Wor
 from shunter.dispatch.dispatcher import Dispatcher
 from shunter.errors import Forbidden, ProtocolError
 from shunter.gateway.key_list import KeyList
+from shunter.gateway.zmq.journal_desk import JournalDesk
 from shunter.gateway.zmq.large_messages import LargeMessages
-from shunter.model.job import DEFAULT_TYPE, ErrorKind, Failure, Job
+from shunter.model.job import DEFAULT_TYPE, Effects, ErrorKind, Failure, Job
 from shunter.model.key import Action
 from shunter.model.report import Held, Report
 from shunter.model.run_secrets import Of, RunSecrets
@@ -36,8 +37,11 @@ from shunter.wire.messages import (
     Beat,
     Farewell,
     Hello,
+    Keeps,
     Kind,
+    Message,
     Pong,
+    Recall,
     Refusal,
     RefusalCode,
     Reports,
@@ -110,12 +114,15 @@ class Backend:
             max_bytes=2 * max_result_bytes + 1024 * 1024,
             environment=environment,
         )
+        self.journals = JournalDesk(dispatcher, run_secrets, self._tell)
         self._answers: dict[Kind, Callable[[str, Body], None]] = {
             Kind.PING: self._beat,
             Kind.RESULTS: self._reports,
             Kind.RETURN: self._returned,
             Kind.PROGRESS: self._advances,
             Kind.RESIGN: self._resign,
+            Kind.KEEP: lambda worker, body: self.journals.keep(worker, decode(body, Keeps)),
+            Kind.RECALL: lambda worker, body: self.journals.recall(worker, decode(body, Recall)),
         }
         self.socket: LoopSocket
 
@@ -399,10 +406,12 @@ class Backend:
                 self._send_plain(worker_id, job)
             return
         identity = self._identities.get(worker_id, b"")
-        for batch in batches(jobs, lambda job: len(job.payload or b"")):
+        most = self._dispatcher.rules.max_losses
+        for batch in batches(jobs, lambda job: len(job.payload or b"") + len(job.parents)):
             held = tuple(Held(job.id, job.attempt) for job in batch)
             secrets = tuple([self._run_secrets.of(job.id, job.attempt) for job in batch])
-            message = Assignments(tuple([_assignment(job) for job in batch]), secrets)
+            begun = tuple([job.id for job in batch if job.rerun_of is not None])
+            message = Assignments(tuple([_assignment(job, most) for job in batch]), secrets, begun)
             if not self._large.send_jobs(worker_id, identity, message, held):
                 self._dispatcher.give_back(worker_id, held, "its worker could not be reached")
                 self._dispatcher.shut(worker_id)
@@ -422,6 +431,10 @@ class Backend:
         self._large.taken(worker_id, batches)
         if identity := self._identities.get(worker_id):
             self.socket.send([identity, *full(Kind.TAKEN, Taken(tuple(batches)))])
+
+    def _tell(self, worker_id: str, kind: Kind, body: Message) -> None:
+        if identity := self._identities.get(worker_id):
+            self.socket.send([identity, *full(kind, body)])
 
     def send_note(self, worker_id: str, text: str) -> None:
         if (identity := self._identities.get(worker_id)) is not None:
@@ -459,7 +472,8 @@ def _plain_id(identity: bytes) -> str:
     return PLAIN_PREFIX + identity.hex()
 
 
-def _assignment(job: Job) -> Assignment:
+def _assignment(job: Job, max_losses: int) -> Assignment:
+    at_most_once = job.effects is Effects.AT_MOST_ONCE
     assert job.payload is not None
     return Assignment(
         job.id,
@@ -472,4 +486,7 @@ def _assignment(job: Job) -> Assignment:
         job.retry,
         job.failures,
         job.traceparent,
+        job.parents,
+        at_most_once or job.losses + 1 >= max_losses,
+        at_most_once,
     )

@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from shunter.dispatch.arrivals import Submitter
 from shunter.dispatch.dispatcher import Dispatcher
+from shunter.dispatch.limit_changes import LIMITS_HOLD
 from shunter.dispatch.pausing import pause, resume
 from shunter.dispatch.schedule_book import ScheduleBook
 from shunter.errors import PauseRefused, ProtocolError, StoreError
@@ -27,6 +28,7 @@ from shunter.gateway.zmq.questions import Questions, memory_is_full
 from shunter.gateway.zmq.schedule_line import ScheduleLine
 from shunter.gateway.zmq.undelivered_results import UndeliveredResults
 from shunter.model.job import DEFAULT_TYPE, Job, ReplyTo, Status
+from shunter.model.journal import signal_fault
 from shunter.model.key import Action, Key
 from shunter.model.pause import key_fault
 from shunter.model.scope import EVERYTHING, JobScope, scope_of
@@ -50,6 +52,7 @@ from shunter.wire.messages import (
     Refusal,
     RefusalCode,
     SetLimits,
+    Signals,
     Submit,
     decode,
     request_of,
@@ -84,12 +87,13 @@ NEEDED = {
     Kind.PAUSES: Action.SEE_SYSTEM,
     Kind.PAUSE: Action.OPERATE,
     Kind.SCHEDULES: Action.SEE_JOBS,
+    Kind.JOURNAL: Action.SEE_JOBS,
     Kind.LIMITS: Action.SEE_SYSTEM,
     Kind.SET_LIMITS: Action.OPERATE,
 }
 """What a client's key must permit; all else is about submitting."""
 
-M = TypeVar("M", Submit, Cancel)
+M = TypeVar("M", Submit, Cancel, Signals)
 
 
 class _AuditedOrder(Struct, frozen=True):
@@ -175,6 +179,8 @@ class Frontend:
     def _may(self, identity: bytes, kind: Kind, body: bytes) -> bool:
         """True if the client's key permits what it asks for; else it is told."""
         reason = self._keys.refusal(identity, NEEDED.get(kind, Action.SUBMIT))
+        if reason is None and kind is Kind.SET_LIMITS:
+            reason = key_fault(self._keys.of(identity), LIMITS_HOLD) or None
         if reason is not None:
             self._refusals.note(peer_name(identity), "key", reason)
             self._refuse(identity, request_of(body), reason, RefusalCode.FORBIDDEN)
@@ -269,6 +275,16 @@ class Frontend:
                     identity, cancel.request, key, "cancel job", cancel.job_ids, act, release
                 )
                 self._take_order(order)
+            elif kind is Kind.SIGNAL:
+                signals, release = decode(body, Signals), self._hold(len(body))
+                key, ids = self._keys.of(identity), [it.job_id for it in signals.signals]
+                act = partial(
+                    self._unless_store_fails, self._signal, identity, scope, signals, release
+                )
+                order = _AuditedOrder(
+                    identity, signals.request, key, "signal job", ids, act, release
+                )
+                self._take_order(order)
             elif kind is Kind.PAUSE:
                 wish, key = decode(body, PauseOrder), self._keys.of(identity)
                 release = self._hold(len(body))
@@ -282,9 +298,9 @@ class Frontend:
                 self._put_off(self._questions.put(identity, scope, kind, body))
             elif kind is Kind.SCHEDULE:
                 self._put_off(self._schedules.put(identity, self._keys.of(identity), body))
-            elif kind is Kind.READY:
+            elif kind in (Kind.READY, Kind.PING):
                 raise ProtocolError(
-                    "READY is for workers to send, and clients connect here (zmq.frontend); "
+                    f"{kind} is for workers to send, and clients connect here (zmq.frontend); "
                     "connect to the dispatcher's zmq.backend, port 5561 unless it is set"
                 )
             else:
@@ -367,6 +383,24 @@ class Frontend:
 
         if cancel.job_ids:
             self._dispatcher.cancel(cancel.job_ids, answer, scope)
+        else:
+            answer([])
+
+    def _signal(self, identity: bytes, scope: JobScope, signals: Signals, release: Release) -> None:
+        faults = [(it, signal_fault(it)) for it in signals.signals]
+        good, now = [it for it, fault in faults if fault is None], self._dispatcher.now()
+
+        def answer(receipts: list[Receipt]) -> None:
+            release()
+            given = iter(receipts)
+            told = tuple(
+                next(given) if fault is None else Receipt(it.job_id, *fault) for it, fault in faults
+            )
+            self._unanswered.discard((identity, signals.request))
+            self.socket.send([identity, *full(Kind.ACCEPTED, Accepted(signals.request, told))])
+
+        if good:
+            self._dispatcher.signal([it.entry(now=now) for it in good], answer, scope)
         else:
             answer([])
 

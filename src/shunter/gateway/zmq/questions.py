@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from shunter.dispatch.dispatcher import Dispatcher
 from shunter.dispatch.limit_changes import change_limits, shown_limits
 from shunter.dispatch.pausing import pauses
+from shunter.dispatch.run_reading import with_edges
 from shunter.dispatch.schedule_book import ScheduleBook
 from shunter.errors import LimitsRefused, ProtocolError
 from shunter.gateway.schedule_orders import answer_question
@@ -24,7 +25,8 @@ from shunter.model.job import Job
 from shunter.model.redaction import redacted_callback
 from shunter.model.scope import JobScope
 from shunter.model.worker import Worker
-from shunter.store.port import JobQuery
+from shunter.model.workflow import JobEdge
+from shunter.store.port import JobQuery, Store
 from shunter.wire.batching import BATCH_BYTES
 from shunter.wire.fair_queue import FairQueue, QueueBounds
 from shunter.wire.messages import (
@@ -34,6 +36,8 @@ from shunter.wire.messages import (
     Fetched,
     JobsAsked,
     JobsListed,
+    JournalAsked,
+    JournalShown,
     Kind,
     LimitsShown,
     Message,
@@ -88,6 +92,7 @@ class Questions:
             Kind.FETCH: self._fetch,
             Kind.LIST: self._list,
             Kind.WORKERS: self._workers,
+            Kind.JOURNAL: self._journal,
             Kind.STATUS: self._status,
             Kind.PAUSES: self._pauses,
             Kind.SCHEDULES: self._schedules,
@@ -152,18 +157,24 @@ class Questions:
             return Kind.BUSY, memory_is_full(asked.request), False
         store = self._dispatcher.store
         if asked.job_ids:
-            shown = await self._in_full(asked.job_ids, scope)
-            return Kind.LIST, JobsListed(asked.request, shown), asked.parts
+            page = await with_edges(store, await self._in_full(asked.job_ids, scope))
+            return Kind.LIST, JobsListed(asked.request, page.jobs, page.edges), asked.parts
         query = JobQuery(
             status=asked.status,
             type=asked.type,
             worker_id=asked.worker_id,
             namespace=scope.listed(asked.namespace),
+            run=asked.run,
             before=asked.before,
             limit=max(1, min(asked.limit, MAX_LISTED)),
         )
-        found = await store.find(query) if scope.covers(asked.namespace) else ()
-        return Kind.LIST, JobsListed(asked.request, tuple(map(redacted, found))), asked.parts
+        found = await store.find(query) if scope.covers(asked.namespace) else []
+        edges: tuple[JobEdge, ...] = ()
+        if asked.run is not None:
+            page = await with_edges(store, found)
+            found, edges = list(page.jobs), page.edges
+        listed = JobsListed(asked.request, tuple(map(redacted, found)), edges)
+        return Kind.LIST, listed, asked.parts
 
     async def _in_full(self, job_ids: Sequence[str], scope: JobScope) -> tuple[Job, ...]:
         """Show jobs in this order; where they are too large for one answer, only the first.
@@ -180,6 +191,10 @@ class Questions:
             if size >= BATCH_BYTES:
                 break
         return tuple(shown)
+
+    async def _journal(self, body: bytes, scope: JobScope) -> Answer:
+        shown = await shown_journal(self._dispatcher.store, decode(body, JournalAsked), scope)
+        return Kind.JOURNAL, shown, False
 
     async def _workers(self, body: bytes, _: JobScope) -> Answer:
         asked = decode(body, Asked)
@@ -220,6 +235,15 @@ class Questions:
             refused = LimitsShown(order.request, (), error.field, error.reason)
             return Kind.SET_LIMITS, refused, False
         return Kind.SET_LIMITS, LimitsShown(order.request, (shown,)), False
+
+
+async def shown_journal(store: Store, asked: JournalAsked, scope: JobScope) -> JournalShown:
+    """Return some of what a job has kept; its status is read first: what it kept is complete."""
+    (job,) = await store.get([asked.job_id])
+    if job is None or not scope.shows(job):
+        return JournalShown(asked.request, None)
+    page = await store.journal(job.id, asked.kind, after=asked.after)
+    return JournalShown(asked.request, job.status, page.entries, page.is_more)
 
 
 def fitting(workers: Sequence[Worker]) -> tuple[Worker, ...]:

@@ -20,19 +20,20 @@ LARGE_BYTES = 64 * 1024
 """From here on a document is read and written by a thread, so that the loop goes on."""
 
 CLOSE = {"Connection": "close"}
+JSON = "application/json"
 
 T = TypeVar("T")
 
 
-async def read_body(request: Request, limit: int) -> bytes:
-    """Return the JSON text that was sent, or raise a HttpRefusal."""
+async def read_body(request: Request, limit: int, *, expected: str = JSON) -> bytes:
+    """Return the text that was sent, or raise a HttpRefusal."""
     content_type = request.headers.get("content-type", "")
     kind, _, parameters = content_type.lower().partition(";")
-    if kind.strip() != "application/json" or "charset" in parameters.replace("charset=utf-8", ""):
+    if kind.strip() != expected or "charset" in parameters.replace("charset=utf-8", ""):
         found = repr(content_type[:64]) if content_type else "none"
         raise HttpRefusal(
             HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
-            f"found {found}; send application/json, in UTF-8",
+            f"found {found}; send {expected}, in UTF-8",
             field="Content-Type",
         )
     declared = request.headers.get("content-length", "")

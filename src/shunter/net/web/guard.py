@@ -7,6 +7,7 @@ second by Origin and Sec-Fetch-Site, which pages can't forge.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from http import HTTPStatus
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -16,6 +17,8 @@ from shunter.net.web.answering import OnRefused
 from shunter.net.web.refusals import HttpRefusal, error_answer
 
 OWN_SITE = (b"same-origin", b"none")
+LINK = {b"sec-fetch-mode": b"navigate", b"sec-fetch-dest": b"document"}
+"""How a browser comes that follows a link, and shows the answer to nobody but its user."""
 CLOSE = {"Connection": "close"}
 NO_SNIFFING = (b"x-content-type-options", b"nosniff")
 
@@ -23,11 +26,20 @@ NO_SNIFFING = (b"x-content-type-options", b"nosniff")
 class RequestGuard:
     """Lets requests through to an application whose headers are those of a friend.
 
-    `hosts` are those that callers may name, beside the address at which they came in.
+    `hosts` are those that callers may name, beside the address at which they came in. `linked` are
+    the paths of pages for people, to which other sites may have links.
     """
 
-    def __init__(self, app: ASGIApp, hosts: AllowedHosts, on_refused: OnRefused) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        hosts: AllowedHosts,
+        on_refused: OnRefused,
+        *,
+        linked: Sequence[str] = (),
+    ) -> None:
         self._app, self._hosts, self._on_refused = app, hosts, on_refused
+        self._linked = tuple(path.partition("{")[0] for path in linked)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async def sealed(message: Message) -> None:
@@ -56,7 +68,7 @@ class RequestGuard:
         if origin is not None and origin.partition(b"://")[2] != headers.get(b"host"):
             return _from_elsewhere("Origin", origin)
         site = headers.get(b"sec-fetch-site", OWN_SITE[0])
-        if site not in OWN_SITE:
+        if site not in OWN_SITE and not self._is_link(scope, headers):
             return _from_elsewhere("Sec-Fetch-Site", site)
         if b"content-length" in headers and b"transfer-encoding" in headers:
             return HttpRefusal(
@@ -66,6 +78,15 @@ class RequestGuard:
                 headers=CLOSE,
             )
         return None
+
+    def _is_link(self, scope: Scope, headers: dict[bytes, bytes]) -> bool:
+        """True if a person follows a link to a page: nothing is changed, no stranger sees it."""
+        path: str = scope["path"]
+        return (
+            scope["method"] == "GET"
+            and all(headers.get(name) == value for name, value in LINK.items())
+            and any(path == it or (it != "/" and path.startswith(it)) for it in self._linked)
+        )
 
     def _is_ours(self, header: str, scope: Scope) -> bool:
         name = header.partition("]")[0].lstrip("[") if "[" in header else header.partition(":")[0]

@@ -35,7 +35,7 @@ class Claiming:
         self._room = claim.most_bytes
         self._bid: _Bid | None = None
         self._taken: list[tuple[tuple[int, int], Job]] = []
-        self.reserve = Reserve()
+        self.reserve: Reserve | None = None
         self.is_done = not self._types or not self._slots
 
     @property
@@ -62,13 +62,14 @@ class Claiming:
     async def _next_bid(self, connection: MongoConnection) -> _Bid:
         """Look at the queue, and bid for what is there."""
         wanted = min(len(self._slots), MOST_JOBS)
-        below = self.reserve.first_made_ready
+        reserve = self.reserve or Reserve()
+        below = reserve.first_made_ready
         skip = self._contention.place(wanted) if not self._rounds else 0
         view = partial(look, connection.newest_jobs, self._types, wanted, below=below)
         seen = await connection.patiently(partial(view, skip=skip))
         if skip and len(seen) < wanted:
             seen = await connection.patiently(partial(view, skip=0))
-        free = [document for document in seen if document["_id"] not in self.reserve.replaced]
+        free = [document for document in seen if document["_id"] not in reserve.replaced]
         stamp = f"{self._stamp}.{self._rounds}"
         bid = _Bid(self.claim, self._slots, room=self._room, stamp=stamp)
         are_in = [bid.add(document) for document in free]

@@ -22,11 +22,12 @@ from shunter.model.redaction import redacted_url, without_secrets_of
 from shunter.store.mongo import indexes
 from shunter.store.mongo.faults import Patience
 
-VERSION = 3
+VERSION = 4
 """Of the schema: collections, indexes, and what documents mean.
 
 2: jobs have a namespace, which older versions would lose, and keys are unique within it.
 3: jobs of limited types wait in lanes and occupy places, which older versions would not see.
+4: jobs wait for jobs and have journals, which older versions would neither wake nor read.
 """
 
 OLDEST_SERVER = (6, 0)
@@ -67,7 +68,9 @@ class MongoConnection:
         self.workers: Collection = database["workers"]
         self.dispatchers: Collection = database["dispatchers"]
         self.records: Collection = database["records"]
+        self.edges: Collection = database["edges"]
         self.blobs: Collection = database["blobs"]
+        self.journal: Collection = database["journal"]
         # a note needs no majority: what it speaks of has one
         self.wakes: Collection = database.get_collection("wakes", write_concern=WriteConcern(w=1))
         self._schema: Collection = database["schema"]
@@ -113,7 +116,7 @@ class MongoConnection:
         """Claim the database for Shunter, or refuse one that is not for us to touch."""
         schema = await self._schema.find_one({"_id": "shunter"})
         if schema is None:
-            ours = {self.jobs.name, self.workers.name, self.blobs.name}
+            ours = {self.jobs.name, self.workers.name, self.edges.name, self.blobs.name}
             there = ours & set(await self.database.list_collection_names())
             schema = await self._schema.find_one({"_id": "shunter"})  # another may just begin, too
             if schema is None and there:
@@ -136,6 +139,7 @@ class MongoConnection:
 
     async def _ensure_indexes(self) -> None:
         await indexes.ensure(self.jobs, indexes.OF_JOBS, store=self.name)
+        await indexes.ensure(self.edges, indexes.OF_EDGES, store=self.name)
         await indexes.ensure(self.blobs, indexes.OF_BLOBS, store=self.name)
 
     async def _migrate(self) -> None:

@@ -1,7 +1,7 @@
-"""The deliveries of a batch: what became of ended jobs' callbacks.
+"""The deliveries of a batch: what became of ended jobs' callbacks and dependents.
 
-Nothing else of such a job changes, so only the callback travels, with the revision, the stamp and
-the alarm that follow from it. As elsewhere, the stamp tells a write whose answer was lost.
+Nothing else of such a job changes, so only these travel, with the revision, the stamp and the
+alarm that follow from it. As elsewhere, the stamp tells a write whose answer was lost.
 """
 
 from __future__ import annotations
@@ -17,7 +17,12 @@ from shunter.store.mongo.documents import Document, delivering
 from shunter.store.mongo.swapping import MOST_JOBS, swap
 
 HAS_ENDED: Document = {"status": {"$in": sorted(FINAL)}}
-WITHOUT_ALARM: Document = {"$unsetField": {"field": "alarm", "input": "$$ROOT"}}
+WITHOUT_ALARM: Document = {
+    "$unsetField": {
+        "field": "dependents",
+        "input": {"$unsetField": {"field": "alarm", "input": "$$ROOT"}},
+    }
+}
 
 
 class Deliveries:

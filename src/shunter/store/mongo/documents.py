@@ -3,7 +3,7 @@
 A document has the record's own names, so that people can read it. Beside them stand
 `seq` (the order of insertion), `stamp` (the write that made it so), and, where they mean
 something, the fields that indexes are made of: `ready` (or `laned`, in a lane), `alarm`,
-`deadline`, `held`, `place`, `limit_place`, `total_place`, `ended`.
+`deadline`, `parked`, `held`, `place`, `limit_place`, `total_place`, `ended`.
 Times are floats, seconds since 1970, as everywhere in Shunter: BSON's dates know milliseconds
 only, and a time that comes back changed would make two equal records differ.
 Must not know collections or connections.
@@ -24,7 +24,7 @@ from shunter.model.worker import Worker
 
 Document = dict[str, Any]
 
-OPEN = ["q", "d", "i"]
+OPEN = ["w", "q", "d", "i"]
 """The letters of all that is not final."""
 
 LOWEST = -(2**63)
@@ -65,6 +65,8 @@ def replacing(job: Job, *, stamp: str, result: Body) -> RawBSONDocument:
 def delivering(job: Job, *, stamp: str) -> RawBSONDocument:
     """What changes in the document of an ended job when something became of its callback."""
     document: Document = {"_id": job.id, "revision": job.revision, "stamp": stamp}
+    if job.dependents:
+        document["dependents"] = True
     if job.callback is not None:
         document["callback"] = msgspec.to_builtins(job.callback)
     if (at := alarm(job)) is not None:
@@ -119,7 +121,7 @@ def with_body(job: Job, field: str, body: bytes) -> None:
 
 def _document(job: Job, stamp: str, result: Body) -> Document:
     fields: Document = msgspec.to_builtins(
-        replace(job, payload=None, result=None), builtin_types=(bytes,)
+        replace(job, payload=None, result=None, parents=b""), builtin_types=(bytes,)
     )
     document = {"_id": fields.pop("id"), **_ALWAYS, **fields, "stamp": stamp}
     at = alarm(job)
@@ -130,6 +132,8 @@ def _document(job: Job, stamp: str, result: Body) -> Document:
             document["ready" if job.lane is None else "laned"] = rank(job)
         if (until := deadline(job)) is not None:
             document["deadline"] = until
+    elif job.status is Status.WAITING:
+        document["parked"] = True
     elif job.status in FINAL:
         document["ended"] = _ended(job)
     else:

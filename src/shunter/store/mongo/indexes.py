@@ -1,8 +1,8 @@
 """The indexes: each holds only the jobs that somebody looks for.
 
-`ready`, `laned`, `alarm`, `deadline`, `held`, the places and `ended` are fields of ours beside the
-record (`documents.py`), and are there only where they mean something, so an index of one of them
-is as short as its list.
+`ready`, `laned`, `alarm`, `deadline`, `parked`, `held`, the places and `ended` are fields of ours
+beside the record (`documents.py`), and are there only where they mean something, so an index of
+one of them is as short as its list.
 Together they know type and status of every job, so that counting jobs reads no document.
 """
 
@@ -35,6 +35,8 @@ OF_JOBS = [
     _index("alarm", "alarm", "status", "type", only={"alarm": _THERE}),
     _index("deadline", "deadline", only={"deadline": _THERE}),
     _index("held", "held", "execution.worker_id", "status", "type", "seq", only={"held": _THERE}),
+    _index("parked", "parked", "type", "seq", only={"parked": _THERE}),
+    _index("run", "run", "seq", only={"run": _THERE}),
     _index("ended", "ended", "status", "type", only={"ended": _THERE}),
     _index("outcome", "status", "seq", only={"ended": _THERE}),
     IndexModel(
@@ -63,6 +65,11 @@ OF_JOBS = [
 
 RETIRED_OF_JOBS = ("unique_key",)
 """What older versions made, and now stands in the way: there keys were unique in all namespaces."""
+
+OF_EDGES = [
+    _index("dependents", "parent", "child"),
+    _index("standings", "child", "outcome"),
+]
 
 OF_BLOBS = [_index("loose", "loose", only={"loose": _THERE})]
 

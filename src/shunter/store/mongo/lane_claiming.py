@@ -10,10 +10,9 @@ A claim whose answer was lost is repeated under the same stamp, and finds what i
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from zlib import crc32
 
 from bson.raw_bson import RawBSONDocument
 from msgspec import Struct
@@ -33,16 +32,18 @@ from shunter.model.lane_claim import (
     LaneState,
     WaitingJob,
     choose,
-    depth,
+    depths,
     look_after,
 )
 from shunter.model.lifecycle import WorkerSlot, occupying, started_at_once
+from shunter.model.place_guess import PlaceGuess, PlaceGuesses
 from shunter.model.record import Record, RecordKind
 from shunter.store.mongo import lanes, record_documents
 from shunter.store.mongo.blobs import Found, filled
 from shunter.store.mongo.connection import MongoConnection
 from shunter.store.mongo.documents import Document, job_of, replacing
 from shunter.store.mongo.faults import duplicates
+from shunter.store.mongo.front import Reserve
 from shunter.store.mongo.swapping import SEQ_AND_PAYLOAD, swap
 from shunter.store.port import Claim
 
@@ -62,38 +63,84 @@ class _LaneBid(Struct):
     found: dict[str, Found] = {}
     buckets: list[Record] = []
     has_tokens: bool = False
+    is_guess: bool = False
 
 
 class LaneClaiming:
     """Performs a claim under limits. `look` is what it has seen, once it is performed."""
 
-    def __init__(self, claim: Claim, limits: JobLimits, *, stamp: str) -> None:
-        self._claim, self._limits, self._stamp = claim, limits, stamp
+    def __init__(
+        self, claim: Claim, limits: JobLimits, guesses: PlaceGuesses, *, stamp: str
+    ) -> None:
+        self.claim = claim
+        self._limits, self._stamp = limits, stamp
+        self._guesses = guesses
+        (self._type,) = claim.types
         self._slots: list[WorkerSlot | None] = list(claim.slots) or [None] * max(claim.limit, 0)
         self._room = claim.most_bytes
         self._after = claim.after
         self._rounds = 0
         self._bid: _LaneBid | None = None
+        self.reserve: Reserve | None = None
         self.look = LaneLook(claim.after)
         self.jobs: list[Job] = []
         self.is_done = not self._slots
 
     async def perform(self, connection: MongoConnection) -> None:
-        while not self.is_done:
+        """Take jobs; with a `reserve` by a guess only, while the places are not free yet."""
+        while not self.is_done and (self.reserve is None or self._bid or self._guess is not None):
             if self._bid is None:
                 self._bid = await connection.patiently(partial(self._next_bid, connection))
             bid = self._bid  # until its answer is there
             losses = await self._made(connection, bid) if bid.documents else 0
             self._bid = None
-            is_full = not self._slots or self._room <= 0 or not losses
-            self.is_done = is_full or self._rounds >= MOST_ROUNDS
+            is_full = not self._slots or self._room <= 0
+            if losses or not is_full:
+                self._guesses.forget(self._type)
+            is_end = not losses and not bid.is_guess
+            self.is_done = is_full or is_end or self._rounds >= MOST_ROUNDS
             if self.is_done and losses:
                 self.look = replace(self.look, is_more=True)
 
     async def _next_bid(self, connection: MongoConnection) -> _LaneBid:
-        """Look at the lanes, and choose what is to start."""
-        (job_type,) = self._claim.types
-        now, wanted = self._claim.now, len(self._slots)
+        """Choose what is to start: without a look at places, if they are very likely free."""
+        guess = self._guess
+        if guess is None:
+            return await self._seen_bid(connection)
+        return await self._guessed_bid(connection, guess)
+
+    @property
+    def _guess(self) -> PlaceGuess | None:
+        wanted, now = len(self._slots), self.claim.now
+        guess = self._guesses.of(self._type, self._limits, wanted=wanted, now=now)
+        return guess if guess and not self._rounds and len(guess.lanes) <= MOST_FRONTS else None
+
+    async def _guessed_bid(self, connection: MongoConnection, guess: PlaceGuess) -> _LaneBid:
+        """Choose from the lanes that were seen last, as if all places were free."""
+        state, names = guess.state, guess.lanes_after(self._after)
+        opened = [lane for lane in names if state.is_open(lane, now=self.claim.now)]
+        wanted, documents = len(self._slots), dict[str, Document]()
+        reserve = self.reserve or Reserve()
+        below = reserve.first_made_ready
+        if self._limits.fair:
+            deep = depths(len(opened), wanted, self._limits)[-1]
+            fronts = await lanes.fronts(connection, self._type, opened, deep, documents, below)
+        else:
+            deep = wanted
+            found = await lanes.first_of_all(connection, self._type, opened, wanted, below)
+            documents = {document["_id"]: document for document in found}
+            fronts = [lanes.seen(document) for document in found]
+        fronts = [job for job in fronts if job.id not in reserve.replaced]
+        chosen, choice = self._choose(state, fronts, deep)
+        self._guesses.started(self._type, len(chosen))
+        bid = await self._bid_for(connection, chosen, documents)
+        bid.is_guess = True
+        self._conclude(bid, choice, state, names, guess.revisions)
+        return bid
+
+    async def _seen_bid(self, connection: MongoConnection) -> _LaneBid:
+        """Look at lanes and places, and choose."""
+        job_type, now, wanted = self._type, self.claim.now, len(self._slots)
         after = self._after
         moved, state, heads = await asyncio.gather(
             lanes.sort(connection, job_type, self._limits),
@@ -113,29 +160,47 @@ class LaneClaiming:
             if opened or len(heads) < LANES_AT_ONCE:
                 break
             after = names[-1]
-        deep = depth(len(opened), wanted) if len(opened) <= MOST_FRONTS else 1
+        is_deep = len(opened) <= MOST_FRONTS
+        deep = depths(len(opened), wanted, self._limits)[-1] if is_deep else 1
         documents: dict[str, Document] | None = {} if len(opened) * deep <= wanted else None
         if opened and (deep > 1 or documents is not None):
             names = [head.lane for head in opened]
             opened = await lanes.fronts(connection, job_type, names, deep, documents)
         chosen, choice = self._choose(state, opened, deep)
-        self._rounds += 1
+        names = [head.lane for head in heads]
+        if len(chosen) == wanted:
+            self._guesses.looked(
+                job_type, state, names, started=wanted, now=now, revisions=revisions
+            )
         bid = await self._bid_for(connection, chosen, documents)
+        self._conclude(bid, choice, state, names, revisions)
+        self.look = replace(self.look, is_more=self.look.is_more or moved >= SORTED_AT_ONCE)
+        return bid
+
+    def _conclude(
+        self,
+        bid: _LaneBid,
+        choice: LaneChoice,
+        state: LaneState,
+        names: Sequence[str],
+        revisions: Mapping[str, int],
+    ) -> None:
+        """Say which tokens a bid takes, and where the next one begins."""
         bid.buckets = [
             Record(
                 kind=RecordKind.RATE,
-                name=f"{job_type} {bucket}",
+                name=f"{self._type} {bucket}",
                 revision=revisions.get(bucket, 0) + 1,
                 document=repr(next_at).encode(),
             )
             for bucket, next_at in choice.buckets.items()
         ]
+        self._guesses.took_tokens(self._type, choice.buckets)
+        self._rounds += 1
         last = list(bid.found.values())[-1][0].lane if bid.found else None
-        names = [head.lane for head in heads]
+        now = self.claim.now
         self.look = look_after(choice, state, names, last, now=now, before=self._after)
-        self.look = replace(self.look, is_more=self.look.is_more or moved >= SORTED_AT_ONCE)
         self._after = self.look.after
-        return bid
 
     def _choose(
         self, state: LaneState, fronts: Sequence[lanes.FrontJob], deep: int
@@ -143,12 +208,13 @@ class LaneClaiming:
         """Decide; jobs of several clients may have one seq, so they are numbered here."""
         numbers = {job.id: number for number, job in enumerate(sorted(fronts))}
         waiting = [WaitingJob(it.lane, it.rank, numbers[it.id], it.priority) for it in fronts]
-        first = crc32(self._claim.dispatcher_id.encode()) + int(self._claim.now * 1000)
+        dispatcher_id, now = self.claim.dispatcher_id, self.claim.now
+        first = self._guesses.first(self._type, dispatcher_id=dispatcher_id, now=now)
         choice = choose(
             state,
             waiting,
             wanted=len(self._slots),
-            now=self._claim.now,
+            now=now,
             deep=deep,
             first=first + self._rounds,
         )
@@ -168,7 +234,7 @@ class LaneClaiming:
         if by_id is None:
             query = connection.newest_jobs.find({"_id": {"$in": list(chosen)}, **lanes.WAITS})
             by_id = {document["_id"]: document for document in await query.to_list()}
-        dispatch = Dispatch(self._claim.dispatcher_id, self._claim.now, self._claim.expiry)
+        dispatch = Dispatch(self.claim.dispatcher_id, self.claim.now, self.claim.expiry)
         room = self._room
         for job_id, place in chosen.items():
             document = by_id.get(job_id)
@@ -210,9 +276,8 @@ class LaneClaiming:
         if bid.buckets:
             swap = partial(record_documents.swap, connection, bid.buckets, stamp=bid.stamp)
             answers = await connection.patiently(swap)
-            (job_type,) = self._claim.types
             ours = {
-                record.name[len(job_type) + 1 :]
+                record.name[len(self._type) + 1 :]
                 for record, was_written in zip(bid.buckets, answers, strict=True)
                 if was_written
             }

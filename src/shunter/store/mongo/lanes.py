@@ -99,7 +99,7 @@ async def heads_after(
         if left := LANES_AT_ONCE - len(found):
             stages = heads(job_type, span, left)
             cursor = await connection.newest_jobs.aggregate(stages)
-            found += [_seen(it["first"]) async for it in cursor]
+            found += [seen(it["first"]) async for it in cursor]
     return found
 
 
@@ -109,11 +109,12 @@ async def fronts(
     lanes: Sequence[str],
     deep: int,
     documents: dict[str, Document] | None,
+    below: int | None = None,
 ) -> list[FrontJob]:
     """Return the first jobs of each of these lanes; all of them into `documents`, if there are."""
     projection = _HEAD if documents is None else None
     queries = [
-        connection.newest_jobs.find({"type": job_type, "lane": lane, **WAITS}, projection)
+        connection.newest_jobs.find(_waiting(job_type, lane, below), projection)
         .sort([("laned", 1), ("seq", 1)])
         .limit(deep)
         for lane in lanes
@@ -121,7 +122,25 @@ async def fronts(
     found = await asyncio.gather(*(query.to_list() for query in queries))
     if documents is not None:
         documents |= {document["_id"]: document for part in found for document in part}
-    return [_seen(document) for part in found for document in part]
+    return [seen(document) for part in found for document in part]
+
+
+def _waiting(job_type: str, lane: str | Document, below: int | None) -> Document:
+    ranks = {"$gte": LOWEST} if below is None else {"$gte": LOWEST, "$lt": below}
+    return {"type": job_type, "lane": lane, "laned": ranks}
+
+
+async def first_of_all(
+    connection: MongoConnection,
+    job_type: str,
+    lanes: Sequence[str],
+    wanted: int,
+    below: int | None,
+) -> list[Document]:
+    """Return the first jobs of all of these lanes, by rank; the server merges them."""
+    where = _waiting(job_type, {"$in": list(lanes)}, below)
+    query = connection.newest_jobs.find(where, batch_size=wanted + 1)
+    return await query.sort([("laned", 1), ("seq", 1)]).limit(wanted).to_list()
 
 
 async def read_buckets(
@@ -179,7 +198,8 @@ async def counts(connection: MongoConnection, limit: int) -> list[LaneCount]:
     ]
 
 
-def _seen(document: Document) -> FrontJob:
+def seen(document: Document) -> FrontJob:
+    """A job as the document of one that waits shows it."""
     return FrontJob(
         document["laned"],
         document["seq"],

@@ -14,5 +14,10 @@ async def meet(connection: MongoConnection, presence: Presence) -> list[Presence
     name = document.pop("dispatcher_id")
     await connection.dispatchers.replace_one({"_id": name}, document, upsert=True)
     await connection.dispatchers.delete_many({"clock": {"$lt": presence.clock - KEPT_SECONDS}})
-    found = await connection.dispatchers.find().sort("_id").to_list()
+    return await presences(connection)
+
+
+async def presences(connection: MongoConnection) -> list[Presence]:
+    """Return all that were here."""
+    found = await connection.all_of(connection.dispatchers.find().sort("_id"))
     return [msgspec.convert({**other, "dispatcher_id": other["_id"]}, Presence) for other in found]

@@ -9,6 +9,7 @@ from typing import Any
 from pymongo.read_concern import ReadConcern
 
 from shunter.model.job import FINAL, Job, Status
+from shunter.model.queueing import AT_ONCE
 from shunter.store.mongo import blobs
 from shunter.store.mongo.connection import MongoConnection
 from shunter.store.mongo.documents import LOWEST, OPEN, Document
@@ -52,6 +53,10 @@ async def find(connection: MongoConnection, query: JobQuery) -> list[Job]:
         wanted["status"] = query.status.value
     if query.status in (Status.DISPATCHING, Status.IN_PROGRESS):
         wanted["held"] = True
+    if query.status is Status.WAITING:
+        wanted["parked"] = True
+    if query.run is not None:
+        wanted["run"] = query.run
     if query.status in FINAL:
         wanted["ended"] = {"$gte": EVER}
     if query.type is not None:
@@ -83,8 +88,15 @@ async def alarms(connection: MongoConnection, *, now: float, limit: int) -> list
 async def due_callbacks(connection: MongoConnection, *, now: float, limit: int) -> list[Job]:
     if limit <= 0:
         return []
-    due = {"alarm": {"$lte": now}, "status": {"$in": sorted(FINAL)}}
+    due = {"alarm": {"$gt": AT_ONCE, "$lte": now}, "status": {"$in": sorted(FINAL)}}
     return await _jobs(connection, due, _NO_BODIES, order=("alarm", 1), limit=limit)
+
+
+async def due_dependents(connection: MongoConnection, *, limit: int) -> list[Job]:
+    if limit <= 0:
+        return []
+    due = {"alarm": AT_ONCE, "status": {"$in": sorted(FINAL)}}
+    return await _jobs(connection, due, _NO_BODIES, limit=limit)
 
 
 async def overdue(connection: MongoConnection, *, now: float, limit: int) -> list[Job]:
@@ -107,13 +119,14 @@ COUNTED: list[Document] = [
     {"held": True},
     {"ended": {"$gte": EVER}},
     {"type": {"$gte": ""}, "lane": {"$gte": ""}, "laned": {"$gte": LOWEST}},
+    {"parked": True},
 ]
-"""Five lists in which every job stands once; an index knows type and status of each."""
+"""Six lists in which every job stands once; an index knows type and status of each."""
 
 
 def counting(place: int) -> list[Document]:
     """The pipeline that counts one of these lists."""
-    status = "q" if place in (0, 4) else "$status"
+    status = "q" if place in (0, 4) else "w" if place == 5 else "$status"
     return [
         {"$match": COUNTED[place]},
         {"$group": {"_id": {"type": "$type", "status": status}, "count": {"$sum": 1}}},

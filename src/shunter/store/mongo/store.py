@@ -18,18 +18,31 @@ from itertools import count
 
 from shunter.errors import StoreError, UniqueKeyTaken
 from shunter.model.job import Job
+from shunter.model.journal import JOURNAL_PAGE_BYTES, EntryKind, JournalPage
 from shunter.model.limits_record import LaneCount
+from shunter.model.place_guess import PlaceGuesses
 from shunter.model.presence import Presence
 from shunter.model.record import Record, RecordKind
 from shunter.model.worker import Worker
-from shunter.store.mongo import lanes, purging, reads, record_documents, waking
+from shunter.model.workflow import JobEdge, ParentOutcome
+from shunter.store.mongo import (
+    edges,
+    journal_documents,
+    lanes,
+    purging,
+    reads,
+    record_documents,
+    searching,
+    waking,
+)
 from shunter.store.mongo.batch_write import BatchWrite
 from shunter.store.mongo.connection import MongoConnection, public_name
 from shunter.store.mongo.front import Contention
 from shunter.store.mongo.listing import WorkerListing
-from shunter.store.mongo.presences import meet
+from shunter.store.mongo.presences import meet, presences
 from shunter.store.mongo.workers import remove_workers, swap_workers
 from shunter.store.port import Backlog, Batch, Claim, Committed, JobQuery
+from shunter.store.search import JobSearch, JobsSeen, QueueDepth
 
 MOST_FAILED = 8
 """How many failed batches are kept; a dispatcher has one, and offers it until it is written."""
@@ -51,6 +64,7 @@ class MongoStore:
         self._seqs = _rising()
         self._numbers = count()
         self._contention = Contention()
+        self._guesses = PlaceGuesses()
         self._listing = WorkerListing()
         self._failed: deque[BatchWrite] = deque(maxlen=MOST_FAILED)
 
@@ -100,6 +114,17 @@ class MongoStore:
         async with self._use() as it:
             return await reads.get(it, ids, payload=payload)
 
+    async def journal(
+        self,
+        job_id: str,
+        kind: EntryKind,
+        *,
+        after: str = "",
+        most_bytes: int = JOURNAL_PAGE_BYTES,
+    ) -> JournalPage:
+        async with self._use() as it:
+            return await journal_documents.page(it, job_id, kind, after, most_bytes)
+
     async def revisions(self, ids: Sequence[str]) -> dict[str, int]:
         async with self._use() as it:
             return await reads.revisions(it, ids)
@@ -107,6 +132,18 @@ class MongoStore:
     async def find(self, query: JobQuery) -> list[Job]:
         async with self._use() as it:
             return await reads.find(it, query)
+
+    async def search(self, wanted: JobSearch) -> JobsSeen:
+        async with self._use() as it:
+            return await searching.search(it, wanted)
+
+    async def depths(self, *, most: int) -> list[QueueDepth]:
+        async with self._use() as it:
+            return await searching.depths(it, most)
+
+    async def presences(self) -> list[Presence]:
+        async with self._use() as it:
+            return await presences(it)
 
     async def held_by(self, worker_ids: Iterable[str]) -> list[Job]:
         ids = tuple(worker_ids)
@@ -120,6 +157,24 @@ class MongoStore:
     async def due_callbacks(self, *, now: float, limit: int) -> list[Job]:
         async with self._use() as it:
             return await reads.due_callbacks(it, now=now, limit=limit)
+
+    async def due_dependents(self, *, limit: int) -> list[Job]:
+        async with self._use() as it:
+            return await reads.due_dependents(it, limit=limit)
+
+    async def dependents(
+        self, parents: Sequence[str], *, after: JobEdge | None = None, limit: int
+    ) -> list[JobEdge]:
+        async with self._use() as it:
+            return await edges.of_parents(it, parents, after=after, limit=limit)
+
+    async def parents(self, child: str, *, after: str | None = None, limit: int) -> list[JobEdge]:
+        async with self._use() as it:
+            return await edges.of_child(it, child, after=after, limit=limit)
+
+    async def standings(self, children: Sequence[str]) -> dict[str, frozenset[ParentOutcome]]:
+        async with self._use() as it:
+            return await edges.standings(it, children)
 
     async def overdue(self, *, now: float, limit: int) -> list[Job]:
         async with self._use() as it:
@@ -225,7 +280,9 @@ class MongoStore:
             if write.batch is batch:
                 self._failed.remove(write)
                 return write
-        return BatchWrite(batch, self._contention, stamp=self._next_stamp(), seqs=self._seqs)
+        return BatchWrite(
+            batch, self._contention, self._guesses, stamp=self._next_stamp(), seqs=self._seqs
+        )
 
     def _next_stamp(self) -> str:
         return f"{self.client_id}-{next(self._numbers)}"

@@ -9,11 +9,9 @@ is true until it has written.
 
 from __future__ import annotations
 
-import secrets
 import sqlite3
 from collections.abc import Sequence
 from itertools import accumulate
-from zlib import crc32
 
 import msgspec
 from msgspec import Struct
@@ -25,16 +23,19 @@ from shunter.model.lane_claim import (
     LANES_AT_ONCE,
     MOST_LOOKS,
     SORTED_AT_ONCE,
+    LaneChoice,
     LaneLook,
     LanePlace,
     LaneState,
     WaitingJob,
     choose,
-    depth,
+    depths,
+    is_in_order,
     look_after,
 )
 from shunter.model.lifecycle import occupying, started_at_once
 from shunter.model.limits_record import LaneCount
+from shunter.model.place_guess import PlaceGuesses
 from shunter.model.record import RecordKind
 from shunter.store.port import Claim
 from shunter.store.sqlite import reads, statements
@@ -42,7 +43,7 @@ from shunter.store.sqlite.rows import JobRow, as_json, replaced
 from shunter.store.sqlite.writes import replace
 
 _decode_keys = msgspec.json.Decoder(list[tuple[int, dict[str, str] | None]]).decode
-_decode_fronts = msgspec.json.Decoder(list[WaitingJob]).decode
+_decode_fronts = msgspec.json.Decoder(list[list[tuple[int, int, int]]]).decode
 _decode_counts = msgspec.json.Decoder(list[tuple[str, str, int, int]]).decode
 
 _WAITS = "status = 'q' AND alarm IS NULL AND lane IS NOT NULL"
@@ -58,15 +59,26 @@ _SORT = """
     UPDATE jobs SET lane = new.lane, doc = json_set(doc, '$.lane', new.lane)
     FROM (SELECT value ->> 0 AS seq, value ->> 1 AS lane FROM json_each(?)) AS new
     WHERE jobs.seq = new.seq"""
-_FRONTS = f"""
-    SELECT json_group_array(json_array(lane, rank, seq, ifnull(doc ->> '$.priority', 0))) FROM (
-        SELECT jobs.* FROM json_each(?1) AS wanted CROSS JOIN jobs
-        WHERE jobs.seq IN (
-            SELECT seq FROM jobs INDEXED BY lanes
-            WHERE type = ?2 AND lane = wanted.value AND {_WAITS} ORDER BY rank, seq LIMIT ?3)
-        ORDER BY wanted.key, rank, jobs.seq)"""
-_BUCKETS = f"SELECT name, revision, doc FROM records WHERE kind = ? AND name IN {statements.LISTED}"
-_PUT_BUCKET = "INSERT OR REPLACE INTO records (kind, name, revision, doc) VALUES (?, ?, ?, ?)"
+
+
+def _fronts(priority: str) -> str:
+    """For each lane, its first jobs; without a priority the index alone answers."""
+    return f"""
+        SELECT json_group_array(json((
+            SELECT json_group_array(json_array(rank, seq, priority)) FROM (
+                SELECT rank, seq, {priority} AS priority FROM jobs INDEXED BY lanes
+                WHERE type = ?2 AND lane = wanted.value AND {_WAITS}
+                ORDER BY rank, seq LIMIT ?3))))
+        FROM json_each(?1) AS wanted"""
+
+
+# A document without the word is not parsed: most jobs have no priority.
+FRONTS = _fronts("0")
+_FRONTS_IN_TURNS = _fronts("iif(instr(doc, '\"priority\"'), ifnull(doc ->> '$.priority', 0), 0)")
+_BUCKETS = f"SELECT name, doc FROM records WHERE kind = ? AND name IN {statements.LISTED}"
+_PUT_BUCKET = """
+    INSERT INTO records (kind, name, revision, doc) VALUES (?, ?, 1, ?)
+    ON CONFLICT DO UPDATE SET revision = revision + 1, doc = excluded.doc"""
 _COUNTS = f"""
     SELECT json_group_array(json_array(type, lane, running, waiting)) FROM (
         SELECT type, lane, sum(running) AS running, sum(waiting) AS waiting FROM (
@@ -78,11 +90,18 @@ _COUNTS = f"""
         ) GROUP BY type, lane ORDER BY sum(running) + sum(waiting) DESC, type, lane LIMIT ?)"""
 
 
-def _held(column: str) -> str:
-    """The places of a type that are taken; they are between ?4 and ?5."""
-    return f"""
-        SELECT json_group_array({column}) FROM jobs INDEXED BY {column}s
-        WHERE {column} > ?4 AND {column} < ?5"""
+_TOTALS = """
+    SELECT json_group_array(CAST(substr(total_place, length(?4) + 1) AS INTEGER))
+    FROM jobs INDEXED BY total_places WHERE total_place > ?4 AND total_place < ?5"""
+"""The numbers of a type that are taken; their texts are between ?4 and ?5."""
+
+_HELD = """
+    SELECT json_group_array(CAST(number AS INTEGER)) FROM (
+        SELECT substr(limit_place, length(?4 || name) + 2) AS number
+        FROM jobs INDEXED BY limit_places
+        WHERE limit_place > ?4 || name || ' ' AND limit_place < ?4 || name || '!')
+    WHERE instr(number, ' ') = 0"""
+"""The numbers of a lane that are taken; a name may go on behind a space as another lane's."""
 
 
 def _following(comparison: str) -> str:
@@ -98,7 +117,8 @@ def _lanes(beginning: str) -> str:
             SELECT ({_following(beginning)})
             UNION ALL
             SELECT ({_following("> found.name")}) FROM found WHERE name IS NOT NULL LIMIT ?3)
-        SELECT json_group_array(name) FROM found WHERE name IS NOT NULL"""
+        SELECT json_group_array(json_array(name, json(({_HELD}))))
+        FROM found WHERE name IS NOT NULL"""
 
 
 LANES_FROM_FIRST, LANES_AFTER = _lanes(">= ''"), _lanes("> ?2")
@@ -110,79 +130,118 @@ _VIEW, _VIEW_AFTER = (
             SELECT true FROM jobs INDEXED BY ready
             WHERE type = ?1 AND status = 'q' AND alarm IS NULL AND lane IS NULL),
         ({_following(">= ''")}), ({_following(">= ?6")}),
-        json(({_held("limit_place")})), json(({_held("total_place")})),
-        json(({LANES_FROM_FIRST})), json(({after})))"""
-    for after in ("SELECT json_array(?2)", LANES_AFTER)
+        json(({_TOTALS})), json(({LANES_FROM_FIRST})), json(({after})))"""
+    for after in ("SELECT json_array()", LANES_AFTER)
 )
 """All that a claim must know first, by one step: `_LaneView`."""
 
 
 class _LaneView(Struct, frozen=True, array_like=True):
     """What is seen of a type: jobs in no lane, the first lane, the first behind those of a key, the
-    places that are taken, the lanes from the beginning, and those from behind one.
+    places that are taken of the type, the lanes from the beginning, and those from behind one, each
+    with the places that are taken of it.
     """
 
     is_unsorted: int
     first: str | None
     behind: str | None
-    places: list[str]
-    totals: list[str]
-    lanes: list[str]
-    lanes_after: list[str | None]
+    totals: set[int]
+    lanes: list[tuple[str, set[int]]]
+    lanes_after: list[tuple[str, set[int]]]
 
     def strange(self, limits: JobLimits) -> set[str]:
         """The lanes seen that are not those of these limits."""
         seen = {lane for lane in (self.first, self.behind) if lane is not None}
         return {lane for lane in seen if not limits.is_lane(lane)}
 
-    def rotated(self, after: str | None) -> list[str]:
+    def rotated(self, after: str | None) -> dict[str, set[int]]:
         """The lanes from behind `after`, and then from the beginning up to it."""
         if after is None:
-            return self.lanes
-        behind = [lane for lane in self.lanes_after if lane is not None]
-        return [*behind, *(lane for lane in self.lanes if lane <= after)][:LANES_AT_ONCE]
+            return dict(self.lanes)
+        before = [(lane, held) for lane, held in self.lanes if lane <= after]
+        return dict([*self.lanes_after, *before][:LANES_AT_ONCE])
 
 
 _decode_view = msgspec.json.Decoder(_LaneView).decode
 
 
 def claim(
-    connection: sqlite3.Connection, wish: Claim, limits: JobLimits
+    connection: sqlite3.Connection, wish: Claim, limits: JobLimits, guesses: PlaceGuesses
 ) -> tuple[list[Job], LaneLook]:
     """Take what the limits of a type allow."""
+    (job_type,) = wish.types
+    first = guesses.first(job_type, dispatcher_id=wish.dispatcher_id, now=wish.now)
+    guess = guesses.of(job_type, limits, wanted=wish.limit, now=wish.now)
+    if guess is not None and wish.limit > 0:
+        lanes = guess.lanes_after(wish.after)
+        jobs, look = _start(connection, wish, guess.state, lanes, first)
+        if len(jobs) == wish.limit:
+            guesses.started(job_type, wish.limit)
+            return jobs, look
+        guesses.forget(job_type)
+        if jobs:
+            return jobs, changed(look, is_more=True)
+    return _look(connection, wish, limits, guesses, first)
+
+
+def _look(
+    connection: sqlite3.Connection,
+    wish: Claim,
+    limits: JobLimits,
+    guesses: PlaceGuesses,
+    first: int,
+) -> tuple[list[Job], LaneLook]:
+    """Look at lanes and places, sort what waits in no lane, and start what may start."""
     (job_type,) = wish.types
     after, is_more = wish.after, False
     view = _view(connection, job_type, limits, after)
     if view.is_unsorted or view.strange(limits):
         is_more = _sort(connection, job_type, limits, view)
         view = _view(connection, job_type, limits, after)
-    state = LaneState.read(job_type, limits, view.places, view.totals)
+    state = LaneState(limits, view.rotated(after), view.totals)
     if wish.limit <= 0 or state.total_room < 1:
         return [], LaneLook(wish.after, is_more=is_more)
-    revisions: dict[str, int] = {}
     for _ in range(MOST_LOOKS):
-        lanes = view.rotated(after)
-        _read_buckets(connection, job_type, state, lanes, revisions)
-        opened = [lane for lane in lanes if state.is_open(lane, now=wish.now)]
-        if opened or len(lanes) < LANES_AT_ONCE:
+        lanes = list(state.held)
+        _read_buckets(connection, job_type, state, lanes)
+        is_open = any(state.is_open(lane, now=wish.now) for lane in lanes)
+        if is_open or len(lanes) < LANES_AT_ONCE:
             break
         after = lanes[-1]
-        view = _view(connection, job_type, limits, after)
-    fronts: list[WaitingJob] = []
-    deep = depth(len(opened), wish.limit)
-    if opened:
-        text = reads.value(connection, _FRONTS, as_json(opened), job_type, deep)
-        fronts = _decode_fronts(text)
-    first = crc32(wish.dispatcher_id.encode()) + int(wish.now * 1000)
-    choice = choose(state, fronts, wanted=wish.limit, now=wish.now, deep=deep, first=first)
+        state.held = _view(connection, job_type, limits, after).rotated(after)
+    jobs, look = _start(connection, wish, state, lanes, first, has_buckets=True)
+    if len(jobs) == wish.limit:
+        guesses.looked(job_type, state, lanes, started=len(jobs), now=wish.now)
+    return jobs, changed(look, is_more=look.is_more or is_more)
+
+
+def _start(
+    connection: sqlite3.Connection,
+    wish: Claim,
+    state: LaneState,
+    lanes: Sequence[str],
+    first: int,
+    *,
+    has_buckets: bool = False,
+) -> tuple[list[Job], LaneLook]:
+    """Start what may start in these lanes, on places from `first` on."""
+    (job_type,), limits = wish.types, state.limits
+    if not has_buckets:
+        _read_buckets(connection, job_type, state, lanes)
+    opened = [lane for lane in lanes if state.is_open(lane, now=wish.now)]
+    choice = LaneChoice({}, {})
+    for deep in depths(len(opened), wish.limit, limits) if opened else ():
+        fronts = _read_fronts(connection, job_type, opened, limits, deep)
+        choice = choose(state, fronts, wanted=wish.limit, now=wish.now, deep=deep, first=first)
+        if limits.fair or is_in_order(choice, fronts, deep):
+            break
     jobs = _taken(connection, wish, choice.starts) if choice.starts else []
     for bucket, next_at in choice.buckets.items():
-        name = _bucket_name(job_type, bucket)
-        row = (RecordKind.RATE, name, revisions.get(name, 0) + 1, as_json(next_at))
+        row = (RecordKind.RATE, _bucket_name(job_type, bucket), as_json(next_at))
         connection.execute(_PUT_BUCKET, row)
     last = jobs[-1].lane if jobs else None
     look = look_after(choice, state, lanes, last, now=wish.now, before=wish.after)
-    return jobs, changed(look, is_more=look.is_more or is_more)
+    return jobs, look
 
 
 def counts(connection: sqlite3.Connection, limit: int) -> list[LaneCount]:
@@ -216,22 +275,28 @@ def _sort(
 
 
 def _read_buckets(
-    connection: sqlite3.Connection,
-    job_type: str,
-    state: LaneState,
-    lanes: Sequence[str],
-    revisions: dict[str, int],
+    connection: sqlite3.Connection, job_type: str, state: LaneState, lanes: Sequence[str]
 ) -> None:
     """Read when starts are due from the buckets of these lanes."""
     buckets = {bucket for lane in lanes if (bucket := state.limits.bucket(lane)) is not None}
     if not buckets:
         return
     names = {_bucket_name(job_type, bucket): bucket for bucket in buckets}
-    for name, revision, doc in connection.execute(
-        _BUCKETS, (RecordKind.RATE, as_json(list(names)))
-    ):
-        revisions[name] = revision
+    for name, doc in connection.execute(_BUCKETS, (RecordKind.RATE, as_json(list(names)))):
         state.next_at[names[name]] = float(doc)
+
+
+def _read_fronts(
+    connection: sqlite3.Connection,
+    job_type: str,
+    lanes: Sequence[str],
+    limits: JobLimits,
+    deep: int,
+) -> list[WaitingJob]:
+    """Read the first jobs of these lanes; their priorities only where it is about turns."""
+    text = _FRONTS_IN_TURNS if limits.fair else FRONTS
+    found = _decode_fronts(reads.value(connection, text, as_json(lanes), job_type, deep))
+    return [WaitingJob(lane, *job) for lane, jobs in zip(lanes, found, strict=True) for job in jobs]
 
 
 def _bucket_name(job_type: str, bucket: str) -> str:
@@ -239,7 +304,10 @@ def _bucket_name(job_type: str, bucket: str) -> str:
 
 
 def _taken(connection: sqlite3.Connection, wish: Claim, starts: dict[int, LanePlace]) -> list[Job]:
-    """Claim these jobs on their places, and start them if there are slots."""
+    """Claim these jobs on their places, and start them if there are slots.
+
+    Those whose places are others' stay in the queue.
+    """
     made = Dispatch(wish.dispatcher_id, wish.now, wish.expiry)
     kept: list[int] = []
 
@@ -261,6 +329,5 @@ def _taken(connection: sqlite3.Connection, wish: Claim, starts: dict[int, LanePl
     jobs = [occupying(job, starts[seq]) for seq, job in zip(kept, jobs, strict=True)]
     if wish.slots:
         jobs = [started_at_once(job, slot) for job, slot in zip(jobs, wish.slots, strict=False)]
-    written = replace(connection, [replaced(job) for job in jobs], secrets.randbits(48))
-    assert all(written)
-    return jobs
+    written = replace(connection, [replaced(job) for job in jobs])
+    return [job for job, was_free in zip(jobs, written, strict=True) if was_free]

@@ -15,10 +15,17 @@ from msgspec import Struct
 from msgspec.structs import force_setattr, replace
 
 from shunter.model.job import FINAL, Dispatch, Job, Status
+from shunter.model.lifecycle import WorkerSlot, started_at_once
 from shunter.model.queueing import alarm, deadline, limit_place, place, rank, total_place
 from shunter.model.worker import Worker
 
 Parameters = tuple[Any, ...]
+
+
+class ClaimMark(Dispatch, frozen=True, omit_defaults=True):
+    """What a claim wrote beside the document: whose it is, and where it started the job at once."""
+
+    slot: WorkerSlot | None = None
 
 
 class JobRow(Struct, frozen=True, array_like=True):
@@ -30,7 +37,7 @@ class JobRow(Struct, frozen=True, array_like=True):
 
     seq: int
     revision: int
-    claim: Dispatch | None
+    claim: ClaimMark | None
     job: Job
     result: str | int | None
     payload: str | int | None
@@ -84,6 +91,7 @@ def inserted(job: Job) -> Parameters:
         job.lane,
         limit_place(job),
         total_place(job),
+        job.run,
     )
 
 
@@ -108,7 +116,8 @@ def replaced(job: Job) -> Parameters:
 
 def delivered(job: Job) -> Parameters:
     """The parameters of `statements.deliver_callbacks` for one job."""
-    return job.id, job.revision, alarm(job), as_json(job.callback)
+    callback = None if job.callback is None else as_json(job.callback)
+    return job.id, job.revision, alarm(job), callback, int(job.dependents)
 
 
 def registered(worker: Worker) -> Parameters:
@@ -135,11 +144,14 @@ def jobs_in(
         rows = keep(rows)
     for row in rows:
         job = row.job
-        if made := claim or row.claim:
-            force_setattr(job, "status", Status.DISPATCHING)
-            force_setattr(job, "revision", row.revision + 1 if claim else row.revision)
-            force_setattr(job, "updated", made.date)
-            force_setattr(job, "dispatcher", made)
+        if claim is not None:
+            _claim(job, claim, row.revision + 1)
+        elif row.claim is not None:
+            mark = row.claim
+            _claim(job, Dispatch(mark.id, mark.date, mark.expiry), row.revision)
+            if mark.slot is not None:
+                job = started_at_once(job, mark.slot)
+                force_setattr(row, "job", job)
         if type(row.payload) is str:
             force_setattr(job, "payload", bytes.fromhex(row.payload))
         if type(row.result) is str:
@@ -150,6 +162,14 @@ def jobs_in(
             for seq, body in bytes_apart(column, list(apart)):
                 force_setattr(apart[seq], column, body)
     return [row.job for row in rows]
+
+
+def _claim(job: Job, made: Dispatch, revision: int) -> None:
+    """Lay a claim over a job that was just read, and that nobody else has yet."""
+    force_setattr(job, "status", Status.DISPATCHING)
+    force_setattr(job, "revision", revision)
+    force_setattr(job, "updated", made.date)
+    force_setattr(job, "dispatcher", made)
 
 
 def workers_in(text: str | None) -> list[Worker]:
@@ -169,7 +189,7 @@ def workers_in(text: str | None) -> list[Worker]:
 
 def _document(job: Job) -> str:
     if job.payload is not None or job.result is not None:
-        job = replace(job, payload=None, result=None)
+        job = replace(job, payload=None, result=None, parents=b"")
     return _encode(job).decode()
 
 

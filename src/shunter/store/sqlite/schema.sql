@@ -106,3 +106,36 @@ ALTER TABLE jobs ADD COLUMN limit_place TEXT;
 ALTER TABLE jobs ADD COLUMN total_place TEXT;
 CREATE UNIQUE INDEX limit_places ON jobs (limit_place) WHERE limit_place IS NOT NULL;
 CREATE UNIQUE INDEX total_places ON jobs (total_place) WHERE total_place IS NOT NULL;
+
+-- version 7
+
+-- Which jobs wait for which (`model.workflow`): a row for each edge. An outcome is '' until the
+-- parent has ended. One index has the dependents of a parent, the other what a child waits for.
+CREATE TABLE edges (
+    parent TEXT NOT NULL,
+    child TEXT NOT NULL,
+    outcome TEXT NOT NULL DEFAULT '',
+    PRIMARY KEY (parent, child)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX standings ON edges (child, outcome);
+
+-- Parked jobs, so that counting touches no table; and the jobs of a run.
+CREATE INDEX parked ON jobs (type) WHERE status = 'w';
+ALTER TABLE jobs ADD COLUMN run TEXT;
+CREATE INDEX runs ON jobs (run) WHERE run IS NOT NULL;
+UPDATE jobs SET run = doc ->> '$.run' WHERE doc LIKE '%"run":"%' AND json_valid(doc);
+
+-- What jobs keep beside their records (`model.journal`): steps, signals, chunks of streams. Under
+-- the job's id, since a copied step is written before its job is.
+CREATE TABLE journal (
+    job TEXT NOT NULL,
+    kind TEXT NOT NULL,
+    key TEXT NOT NULL,
+    name TEXT NOT NULL,
+    attempt INTEGER NOT NULL,
+    at REAL NOT NULL,
+    seconds REAL NOT NULL,
+    digest BLOB NOT NULL,
+    body BLOB NOT NULL,
+    PRIMARY KEY (job, kind, key)
+) STRICT, WITHOUT ROWID;

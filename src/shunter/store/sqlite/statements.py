@@ -37,7 +37,8 @@ WITH_ID = f"id IN {LISTED}"
 HELD = f"worker_id IN {LISTED} AND status = 'i'"
 DUE = "alarm <= ? AND status NOT IN ('c', 'f', 'x')"
 OVERDUE = "deadline <= ?"
-CALLBACK_DUE = "alarm <= ? AND status IN ('c', 'f', 'x')"
+CALLBACK_DUE = "alarm > 0.0 AND alarm <= ? AND status IN ('c', 'f', 'x')"
+DEPENDENTS_DUE = "alarm = 0.0 AND status IN ('c', 'f', 'x')"
 
 INSERTED_AFTER = """
     SELECT json_group_array(stamp) FROM (SELECT stamp FROM jobs WHERE seq > ? ORDER BY seq)"""
@@ -65,6 +66,9 @@ BACKLOG = """
             SELECT type, status, count(*)
             FROM jobs INDEXED BY held WHERE status = 'd' OR status = 'i' GROUP BY type, status
             UNION ALL
+            SELECT type, 'w' AS status, count(*)
+            FROM jobs INDEXED BY parked WHERE status = 'w' GROUP BY type
+            UNION ALL
             SELECT type, status, count(*)
             FROM jobs INDEXED BY finished WHERE ended IS NOT NULL GROUP BY type, status
         ) GROUP BY type, status ORDER BY type, status)"""
@@ -80,11 +84,20 @@ OLDEST = """
                 WHERE status = 'q' AND alarm IS NULL AND lane IS NOT NULL GROUP BY type
             ) GROUP BY type)"""
 
-_DOOMED = """
-    SELECT seq FROM jobs INDEXED BY finished
-    WHERE ended < ? AND alarm IS NULL ORDER BY ended, status, type, seq LIMIT ?"""
-PURGE_PAYLOADS = f"DELETE FROM payloads WHERE seq IN ({_DOOMED})"
-PURGE_JOBS = f"DELETE FROM jobs WHERE seq IN ({_DOOMED})"
+DOOMED = """
+    SELECT json_group_array(seq) FROM (
+        SELECT seq FROM jobs INDEXED BY finished
+        WHERE ended < ? AND alarm IS NULL AND NOT EXISTS (
+            SELECT true FROM edges JOIN jobs AS child ON child.id = edges.child
+            WHERE edges.parent = jobs.id AND child.ended IS NULL)
+        ORDER BY ended, status, type, seq LIMIT ?)"""
+PURGE_EDGES = f"""
+    DELETE FROM edges WHERE child IN (SELECT id FROM jobs WHERE seq IN {LISTED})"""
+HAS_JOURNAL = "SELECT EXISTS (SELECT true FROM journal)"
+PURGE_JOURNAL = f"""
+    DELETE FROM journal WHERE job IN (SELECT id FROM jobs WHERE seq IN {LISTED})"""
+PURGE_PAYLOADS = f"DELETE FROM payloads WHERE seq IN {LISTED}"
+PURGE_JOBS = f"DELETE FROM jobs WHERE seq IN {LISTED}"
 
 RENEW_WORKERS = f"UPDATE workers SET last_pinged = ?, is_dead = 0 WHERE id IN {LISTED}"
 REMOVE_WORKERS = """
@@ -102,11 +115,11 @@ REVISIONS = f"SELECT json_group_object(id, revision) FROM jobs WHERE id IN {LIST
 @cache
 def insert_jobs(rows: int) -> str:
     """Each row is stamped with its place in the statement."""
-    places = ", ".join(f"({at}, {', '.join('?' * 16)})" for at in range(rows))
+    places = ", ".join(f"({at}, {', '.join('?' * 17)})" for at in range(rows))
     return f"""
         INSERT INTO jobs (stamp, id, revision, status, type, rank, alarm, worker_id, unique_key,
                           namespace, ended, doc, result, deadline, lane, limit_place,
-                          total_place)
+                          total_place, run)
         VALUES {places} ON CONFLICT DO NOTHING"""
 
 
@@ -140,11 +153,18 @@ REPLACE_PAYLOAD = """
 
 @cache
 def deliver_callbacks(rows: int) -> str:
-    """Takes the stamp, then the rows: id, revision, alarm and callback of jobs that have ended."""
+    """Takes the stamp, then the rows of jobs that have ended.
+
+    A row has id, revision, alarm, callback, and whether there are still dependents.
+    """
+    before = "iif(new.column5, doc, json_remove(doc, '$.dependents'))"
     return f"""
         UPDATE jobs SET stamp = ?, revision = new.column2, alarm = new.column3,
-            doc = json_set(doc, '$.revision', new.column2, '$.callback', json(new.column4))
-        FROM (VALUES {_places(rows, 4)}) AS new
+            doc = CASE WHEN new.column4 IS NULL
+                THEN json_set({before}, '$.revision', new.column2)
+                ELSE json_set({before}, '$.revision', new.column2,
+                              '$.callback', json(new.column4)) END
+        FROM (VALUES {_places(rows, 5)}) AS new
         WHERE jobs.id = new.column1 AND jobs.revision = new.column2 - 1
             AND jobs.status IN ('c', 'f', 'x')"""
 
@@ -189,6 +209,12 @@ CLAIM_NUMBERED = f"""
     WHERE {NUMBERED}"""
 """Takes the claim and its expiry, then the seqs as JSON."""
 
+START_NUMBERED = f"""
+    UPDATE jobs SET status = 'i', revision = revision + 1, claim = ?, alarm = ?, worker_id = ?,
+        deadline = NULL
+    WHERE {NUMBERED}"""
+"""The same for jobs that start at once on one worker: takes its id before the seqs."""
+
 
 @cache
 def read_jobs(where: str, order: str, *, payload: bool = False, result: bool = False) -> str:
@@ -209,6 +235,11 @@ def matching(query: JobQuery) -> tuple[str, Parameters]:
     if query.status in (Status.DISPATCHING, Status.IN_PROGRESS):
         held = f"SELECT seq FROM jobs INDEXED BY held WHERE status = '{query.status}'"
         terms.append(f"jobs.seq IN ({held})")
+    if query.status is Status.WAITING:
+        terms.append("status = 'w'")  # what the index holds, in words that let it answer
+    if query.run is not None:
+        terms.append("run = ?")
+        parameters.append(query.run)
     if query.status in FINAL:
         terms.append("ended IS NOT NULL")  # what the index holds, in words that let it answer
     before: tuple[str, ...] = () if query.before is None else (query.before,)
@@ -283,3 +314,26 @@ SWAP_RECORD = """
 REMOVE_RECORD = "DELETE FROM records WHERE kind = ?1 AND name = ?2 AND revision = ?3 - 1"
 
 HAS_RECORD = "SELECT true FROM records WHERE kind = ?1 AND name = ?2"
+
+_ENTRY = "job, kind, key, name, attempt, at, seconds, digest, body"
+_ENTERED = "?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9"
+_NEWER = """
+    ON CONFLICT (job, kind, key) DO UPDATE SET name = ?4, attempt = ?5, at = ?6, seconds = ?7,
+        digest = ?8, body = ?9 WHERE journal.attempt <= ?5"""
+_FIRST = "ON CONFLICT (job, kind, key) DO UPDATE SET key = key"
+
+ENTER_OF_RUN = f"""
+    INSERT INTO journal ({_ENTRY}) SELECT {_ENTERED} FROM jobs
+    WHERE id = ?1 AND status = 'i'
+        AND coalesce(json_extract(doc, '$.attempt'), 0) + (claim IS NOT NULL) = ?5 {_NEWER}"""
+"""Where a claim stands beside the document, the job has started once more than that knows."""
+ENTER_SIGNAL = f"""
+    INSERT INTO journal ({_ENTRY}) SELECT {_ENTERED} FROM jobs
+    WHERE id = ?1 AND status NOT IN ('c', 'f', 'x') {_FIRST}"""
+ENTER_COPY = f"""
+    INSERT INTO journal ({_ENTRY}) SELECT {_ENTERED}
+    WHERE NOT EXISTS (SELECT true FROM jobs WHERE id = ?1) {_FIRST}"""
+
+JOURNAL = """
+    SELECT job, kind, key, name, attempt, at, seconds, digest, body FROM journal
+    WHERE job = ? AND kind = ? AND key > ? ORDER BY key"""

@@ -10,20 +10,32 @@ from __future__ import annotations
 
 import asyncio
 import os
-import secrets
 import sqlite3
 from collections.abc import Callable, Iterable, Sequence
 from typing import cast
 
 from shunter.errors import StoreError, UniqueKeyTaken
 from shunter.model.job import Job
+from shunter.model.journal import JOURNAL_PAGE_BYTES, EntryKind, JournalPage
 from shunter.model.lane_claim import LaneLook
 from shunter.model.limits_record import LaneCount
+from shunter.model.place_guess import PlaceGuesses
 from shunter.model.presence import Presence
 from shunter.model.record import Record, RecordKind
 from shunter.model.worker import Worker
+from shunter.model.workflow import JobEdge, ParentOutcome
 from shunter.store.port import Backlog, Batch, Claim, Committed, JobQuery
-from shunter.store.sqlite import lanes, reads, record_rows, statements, writes
+from shunter.store.search import JobSearch, JobsSeen, QueueDepth
+from shunter.store.sqlite import (
+    edges,
+    journal_rows,
+    lanes,
+    reads,
+    record_rows,
+    searching,
+    statements,
+    writes,
+)
 from shunter.store.sqlite.connection import connect, explained, migrate, migrations
 from shunter.store.sqlite.file_monitor import FileMonitor, Unacknowledged
 from shunter.store.sqlite.inspector import FIRST_SECONDS, Inspector
@@ -44,6 +56,7 @@ class SQLiteStore:
         self._inspector: Inspector | None = None
         self._unacknowledged: tuple[Batch, Unacknowledged] | None = None
         self._busy_timeout = busy_timeout
+        self._guesses = PlaceGuesses()
         self._is_open = False
 
     async def open(self) -> None:
@@ -80,7 +93,8 @@ class SQLiteStore:
         replacements = [replaced(job) for job in batch.replacements]
         deliveries = [delivered(job) for job in batch.deliveries]
         inserts = [inserted(job) for job in batch.inserts]
-        stamp, other_stamp = secrets.randbits(48), secrets.randbits(48)
+        graphs = [edges.GraphRows.of(graph) for graph in batch.graphs]
+        outcomes = [edges.row(edge) for edge in batch.outcomes]
 
         earlier, self._unacknowledged = self._unacknowledged, None
 
@@ -96,11 +110,14 @@ class SQLiteStore:
             if batch.renewed:
                 writes.renew_workers(connection, batch.renewed, batch.now)
             looks: dict[str, LaneLook] = {}
+            edges.note(connection, outcomes)
             return Committed(
-                replaced=writes.replace(connection, replacements, stamp),
-                delivered=writes.deliver(connection, deliveries, other_stamp),
+                entered=journal_rows.enter(connection, batch.entries) if batch.entries else [],
+                replaced=writes.replace(connection, replacements),
+                delivered=writes.deliver(connection, deliveries),
                 inserted=writes.insert(connection, batch.inserts, inserts),
-                claimed=[_claim(connection, claim, looks) for claim in batch.claims],
+                graphs=[edges.plant(connection, rows) for rows in graphs],
+                claimed=[self._claim(connection, claim, looks) for claim in batch.claims],
                 looks=looks,
             )
 
@@ -119,16 +136,27 @@ class SQLiteStore:
         return await self._write(lambda connection: writes.insert(connection, offered, rows))
 
     async def claim(self, claim: Claim) -> list[Job]:
-        return await self._write(lambda connection: _claim(connection, claim, {}))
+        return await self._write(lambda connection: self._claim(connection, claim, {}))
 
     async def replace(self, jobs: Sequence[Job]) -> list[bool]:
         rows = [replaced(job) for job in jobs]
-        stamp = secrets.randbits(48)
-        return await self._write(lambda connection: writes.replace(connection, rows, stamp))
+        return await self._write(lambda connection: writes.replace(connection, rows))
 
     async def get(self, ids: Sequence[str], *, payload: bool = False) -> list[Job | None]:
         wanted = tuple(ids)
         return await self._read(lambda connection: reads.get(connection, wanted, payload))
+
+    async def journal(
+        self,
+        job_id: str,
+        kind: EntryKind,
+        *,
+        after: str = "",
+        most_bytes: int = JOURNAL_PAGE_BYTES,
+    ) -> JournalPage:
+        return await self._read(
+            lambda connection: journal_rows.page(connection, job_id, kind, after, most_bytes)
+        )
 
     async def revisions(self, ids: Sequence[str]) -> dict[str, int]:
         wanted = tuple(ids)
@@ -136,6 +164,15 @@ class SQLiteStore:
 
     async def find(self, query: JobQuery) -> list[Job]:
         return await self._read(lambda connection: reads.find(connection, query))
+
+    async def search(self, wanted: JobSearch) -> JobsSeen:
+        return await self._read(lambda connection: searching.search(connection, wanted))
+
+    async def depths(self, *, most: int) -> list[QueueDepth]:
+        return await self._read(lambda connection: searching.depths(connection, most))
+
+    async def presences(self) -> list[Presence]:
+        return await self._read(searching.presences)
 
     async def held_by(self, worker_ids: Iterable[str]) -> list[Job]:
         listed = (as_json(list(worker_ids)),)
@@ -154,6 +191,26 @@ class SQLiteStore:
                 connection, statements.CALLBACK_DUE, (now,), order="alarm", limit=max(limit, 0)
             )
         )
+
+    async def due_dependents(self, *, limit: int) -> list[Job]:
+        return await self._read(
+            lambda connection: reads.jobs(
+                connection, statements.DEPENDENTS_DUE, (), order="alarm", limit=max(limit, 0)
+            )
+        )
+
+    async def dependents(
+        self, parents: Sequence[str], *, after: JobEdge | None = None, limit: int
+    ) -> list[JobEdge]:
+        wanted = tuple(parents)
+        return await self._read(lambda it: edges.of_parents(it, wanted, after, max(limit, 0)))
+
+    async def parents(self, child: str, *, after: str | None = None, limit: int) -> list[JobEdge]:
+        return await self._read(lambda it: edges.of_child(it, child, after, max(limit, 0)))
+
+    async def standings(self, children: Sequence[str]) -> dict[str, frozenset[ParentOutcome]]:
+        wanted = tuple(children)
+        return await self._read(lambda it: edges.standings(it, wanted))
 
     async def overdue(self, *, now: float, limit: int) -> list[Job]:
         return await self._read(
@@ -253,6 +310,15 @@ class SQLiteStore:
             raise
         return connection
 
+    def _claim(
+        self, connection: sqlite3.Connection, wish: Claim, looks: dict[str, LaneLook]
+    ) -> list[Job]:
+        """Perform a claim of either kind; what one under limits has seen goes into `looks`."""
+        if wish.limits is None:
+            return writes.claim(connection, wish)
+        jobs, looks[wish.types[0]] = lanes.claim(connection, wish, wish.limits, self._guesses)
+        return jobs
+
     def _connect_reader(self) -> sqlite3.Connection:
         connection = self._connect(cache_mebibytes=4, is_new=False)
         connection.execute("PRAGMA query_only = ON")
@@ -265,11 +331,3 @@ class SQLiteStore:
             cache_mebibytes=cache_mebibytes,
             is_new=is_new,
         )
-
-
-def _claim(connection: sqlite3.Connection, wish: Claim, looks: dict[str, LaneLook]) -> list[Job]:
-    """Perform a claim of either kind; what one under limits has seen goes into `looks`."""
-    if wish.limits is None:
-        return writes.claim(connection, wish)
-    jobs, looks[wish.types[0]] = lanes.claim(connection, wish, wish.limits)
-    return jobs

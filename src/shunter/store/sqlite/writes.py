@@ -7,8 +7,9 @@ nothing is undone.
 
 from __future__ import annotations
 
-import secrets
+import random
 import sqlite3
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import accumulate, chain
 
@@ -16,17 +17,29 @@ import msgspec
 
 from shunter.errors import UniqueKeyTaken
 from shunter.model.job import Dispatch, Job
-from shunter.model.lifecycle import started_at_once
+from shunter.model.lifecycle import WorkerSlot, started_at_once
 from shunter.model.presence import KEPT_SECONDS, Presence
-from shunter.model.queueing import Head, favoured
+from shunter.model.queueing import Head, alarm, favoured
 from shunter.model.uniqueness import EarlierJobChange, answer_to, named_key
 from shunter.store.port import Claim
 from shunter.store.sqlite import reads, statements
-from shunter.store.sqlite.rows import JobRow, Parameters, as_json, inserted, replaced
+from shunter.store.sqlite.rows import (
+    ClaimMark,
+    JobRow,
+    Parameters,
+    as_json,
+    inserted,
+    replaced,
+)
 
 _decode_numbers = msgspec.json.Decoder(list[int]).decode
 _decode_heads = msgspec.json.Decoder(list[tuple[str, int, int, int]]).decode
 _decode_ids = msgspec.json.Decoder(list[str]).decode
+
+_NULL = float("nan")
+
+MOST_STARTS_ALIKE = 8
+"""Up to this many kinds of starts in a claim are written by a statement each."""
 
 
 def insert(
@@ -34,9 +47,9 @@ def insert(
 ) -> list[Job | UniqueKeyTaken]:
     """Insert jobs, whose rows these are, and say for each what is stored now."""
     answers: list[Job | UniqueKeyTaken] = []
-    for start, chunk in _chunks(rows):
+    for start, chunk in chunks(rows):
         offered = jobs[start : start + len(chunk)]
-        cursor = _execute(connection, statements.insert_jobs, chunk)
+        cursor = execute(connection, statements.insert_jobs, chunk)
         count = cursor.rowcount
         # Where no seq is given, SQLite takes the one after the highest: they are consecutive.
         before = (cursor.lastrowid or 0) - count
@@ -45,8 +58,8 @@ def insert(
             text = reads.value(connection, statements.INSERTED_AFTER, before) if count else "[]"
             new = _decode_numbers(text)
         bodies = [(seq, offered[at].payload) for seq, at in enumerate(new, before + 1)]
-        for _, some in _chunks(bodies):
-            _execute(connection, statements.insert_payloads, some)
+        for _, some in chunks(bodies):
+            execute(connection, statements.insert_payloads, some)
         answers += offered if count == len(chunk) else _answers(connection, offered, set(new))
     return answers
 
@@ -58,6 +71,7 @@ def claim(connection: sqlite3.Connection, wish: Claim) -> list[Job]:
         return []
     made = Dispatch(wish.dispatcher_id, wish.now, wish.expiry)
     front = _front(connection, types, wish.limit)
+    seqs: list[int] = []
 
     def within_bytes(rows: list[JobRow]) -> list[JobRow]:
         """Leave in the queue what is too much for one claim; whose turn it is comes first."""
@@ -67,7 +81,9 @@ def claim(connection: sqlite3.Connection, wish: Claim) -> list[Job]:
             pairs = zip(front, before, strict=False)
             front[:] = [seq for seq, taken in pairs if taken < wish.most_bytes]
         kept = set(front)
-        return [row for row in rows if row.seq in kept]
+        rows = [row for row in rows if row.seq in kept]
+        seqs.extend(row.seq for row in rows)
+        return rows
 
     jobs = reads.jobs(
         connection,
@@ -80,13 +96,39 @@ def claim(connection: sqlite3.Connection, wish: Claim) -> list[Job]:
     )
     if jobs and wish.slots:
         jobs = [started_at_once(job, slot) for job, slot in zip(jobs, wish.slots, strict=False)]
-        rows = [replaced(job) for job in jobs]
-        assert all(replace(connection, rows, secrets.randbits(48)))
+        _start(connection, jobs, seqs, wish.slots)
     elif jobs:
         claimed = (as_json(made), wish.expiry, as_json(front))
         count = connection.execute(statements.CLAIM_NUMBERED, claimed).rowcount
         assert count == len(jobs)
     return jobs
+
+
+def _start(
+    connection: sqlite3.Connection,
+    jobs: Sequence[Job],
+    seqs: Sequence[int],
+    slots: Sequence[WorkerSlot],
+) -> None:
+    """Write that jobs have started, each on its slot.
+
+    What starts alike, on one worker, is written by one statement that leaves the documents as they
+    are, at a third of the price.
+    """
+    alike: defaultdict[tuple[WorkerSlot, float | None], list[int]] = defaultdict(list)
+    for job, seq, slot in zip(jobs, seqs, slots, strict=False):
+        alike[slot, alarm(job)].append(seq)
+    has_marks = all(slot.place is None and not slot.at_most_once for slot, _ in alike)
+    if not has_marks or len(alike) > MOST_STARTS_ALIKE:
+        assert all(replace(connection, [replaced(job) for job in jobs]))
+        return
+    for (slot, at), numbers in alike.items():
+        made = jobs[0].dispatcher
+        assert made is not None
+        mark = ClaimMark(made.id, made.date, made.expiry, slot)
+        parameters = (as_json(mark), at, slot.worker_id, as_json(numbers))
+        count = connection.execute(statements.START_NUMBERED, parameters).rowcount
+        assert count == len(numbers)
 
 
 def _front(connection: sqlite3.Connection, types: Sequence[str], limit: int) -> list[int]:
@@ -107,27 +149,25 @@ def _front(connection: sqlite3.Connection, types: Sequence[str], limit: int) -> 
     return list(dict.fromkeys([*turns, *front]))[:limit]
 
 
-def replace(connection: sqlite3.Connection, rows: Sequence[Parameters], stamp: int) -> list[bool]:
+def replace(connection: sqlite3.Connection, rows: Sequence[Parameters]) -> list[bool]:
     """Compare and swap jobs that are under way."""
-    return _swap(connection, statements.replace_jobs, rows, stamp)
+    return _swap(connection, statements.replace_jobs, rows)
 
 
-def deliver(connection: sqlite3.Connection, rows: Sequence[Parameters], stamp: int) -> list[bool]:
+def deliver(connection: sqlite3.Connection, rows: Sequence[Parameters]) -> list[bool]:
     """Compare and swap the callbacks of jobs that have ended."""
-    return _swap(connection, statements.deliver_callbacks, rows, stamp)
+    return _swap(connection, statements.deliver_callbacks, rows)
 
 
 def _swap(
-    connection: sqlite3.Connection,
-    statement: Callable[[int], str],
-    rows: Sequence[Parameters],
-    stamp: int,
+    connection: sqlite3.Connection, statement: Callable[[int], str], rows: Sequence[Parameters]
 ) -> list[bool]:
-    """Compare and swap; a row's first parameter is the job's id. The stamp is this call's alone."""
+    """Compare and swap; a row's first parameter is the job's id."""
     answers: list[bool] = []
+    stamp = random.getrandbits(48)  # marks what this call wrote; no secret
     is_distinct = len({row[0] for row in rows}) == len(rows)
-    for _, chunk in _chunks(rows, None if is_distinct else 1):
-        count = _execute(connection, statement, chunk, stamp).rowcount
+    for _, chunk in chunks(rows, None if is_distinct else 1):
+        count = execute(connection, statement, chunk, stamp).rowcount
         if count in (0, len(chunk)):
             answers += [count > 0] * len(chunk)
         else:
@@ -140,14 +180,17 @@ def _swap(
 
 def purge(connection: sqlite3.Connection, ended_before: float, limit: int) -> int:
     """Delete finished jobs, the earliest first, with their payloads."""
-    which = (ended_before, max(limit, 0))
-    connection.execute(statements.PURGE_PAYLOADS, which)
-    return connection.execute(statements.PURGE_JOBS, which).rowcount
+    doomed = reads.value(connection, statements.DOOMED, ended_before, max(limit, 0))
+    connection.execute(statements.PURGE_EDGES, (doomed,))
+    if reads.value(connection, statements.HAS_JOURNAL):
+        connection.execute(statements.PURGE_JOURNAL, (doomed,))
+    connection.execute(statements.PURGE_PAYLOADS, (doomed,))
+    return connection.execute(statements.PURGE_JOBS, (doomed,)).rowcount
 
 
 def put_workers(connection: sqlite3.Connection, rows: Sequence[Parameters]) -> None:
-    for _, chunk in _chunks(rows):
-        _execute(connection, statements.put_workers, chunk)
+    for _, chunk in chunks(rows):
+        execute(connection, statements.put_workers, chunk)
 
 
 def renew_workers(connection: sqlite3.Connection, ids: Iterable[str], now: float) -> None:
@@ -200,7 +243,7 @@ def _changed(connection: sqlite3.Connection, job: Job, change: EarlierJobChange)
         [stored] = insert(connection, [job], [inserted(job)])
         assert stored is job
         return job
-    assert all(replace(connection, [replaced(earlier)], secrets.randbits(48)))
+    assert all(replace(connection, [replaced(earlier)]))
     if change.has_payload:
         connection.execute(statements.REPLACE_PAYLOAD, (earlier.id, earlier.payload))
     [now] = _earlier(connection, "id", [earlier.id])
@@ -213,7 +256,7 @@ def _earlier(connection: sqlite3.Connection, column: str, keys: list[str]) -> li
     return reads.jobs(connection, where, tuple(keys), payload=True, result=True)
 
 
-def _chunks(
+def chunks(
     rows: Sequence[Parameters], most: int | None = None
 ) -> Iterator[tuple[int, Sequence[Parameters]]]:
     """Cut a batch into pieces for which there are statements, each with where it starts."""
@@ -225,10 +268,26 @@ def _chunks(
         start += size
 
 
-def _execute(
+def execute(
     connection: sqlite3.Connection,
     statement: Callable[[int], str],
     rows: Sequence[Parameters],
     *first: object,
 ) -> sqlite3.Cursor:
-    return connection.execute(statement(len(rows)), (*first, *chain.from_iterable(rows)))
+    return connection.execute(statement(len(rows)), [*first, *_quickly_bound(rows)])
+
+
+def _quickly_bound(rows: Iterable[Parameters]) -> list[object]:
+    """Return the values of rows in the form that Python's sqlite3 binds at once.
+
+    For None and for bytes it first looks for adapters, which takes ten times as long as the rest
+    and is half of what it costs to write a job. SQLite stores a NaN as NULL.
+    """
+    return [
+        _NULL if value is None else bytearray(value) if _are_few_bytes(value) else value
+        for value in chain.from_iterable(rows)
+    ]
+
+
+def _are_few_bytes(value: object) -> bool:
+    return type(value) is bytes and len(value) <= statements.MOST_INLINE_BYTES

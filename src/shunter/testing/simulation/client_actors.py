@@ -6,6 +6,7 @@ import asyncio
 from typing import Any, cast
 
 import msgspec
+from msgspec.structs import replace
 from starlette.types import Receive, Scope, Send
 
 from shunter.client.async_client import AsyncClient
@@ -19,6 +20,7 @@ from shunter.testing.simulation.actors import HTTP_PORT, UDP_PORT, World, fronte
 from shunter.testing.simulation.callback_judge import CLIENT_PORT, given_up, is_settled
 from shunter.testing.simulation.processes import Process
 from shunter.testing.simulation.scenario import PlannedJob
+from shunter.testing.simulation.stepped_runs import SIGNAL
 from shunter.wire.messages import Outcome
 from shunter.wire.udp.methods import Packed
 from shunter.wire.udp.naming import unique_key
@@ -80,22 +82,69 @@ class ClientActor(_Submitter):
     async def main(self) -> None:
         self._remember_main()
         async with self._client, asyncio.TaskGroup() as group:
+            if self._world.scenario.is_workflow and self._open_jobs():
+                await self._submit_graph()
+                for job in self._open_jobs():
+                    group.create_task(self._follow(job, self._client.job_handle(job.id, job.type)))
+                return
             for job in self._open_jobs():
                 group.create_task(self._see_through(job))
 
     async def _see_through(self, plan: PlannedJob) -> None:
         await self._until(plan)
         handle = await self._submitted(plan)
-        if handle is None:
-            return
+        if handle is not None:
+            await self._follow(plan, handle)
+
+    async def _submit_graph(self) -> None:
+        """Submit all jobs at once, until there is a receipt."""
+        await self._until(self._jobs[0])
+        wishes = [
+            replace(
+                self._client.template(plan.type, msgspec.msgpack.encode(plan.task)),
+                id=plan.id,
+                after=plan.after or None,
+                when=plan.when or None,
+                run="run",
+            )
+            for plan in self._jobs
+        ]
+        while True:
+            try:
+                await self._client.send_graph(wishes)
+            except ShunterError as error:
+                self._tell(f"has no receipt for its graph yet: {error}")
+                await asyncio.sleep(ASK_AGAIN_SECONDS)
+            else:
+                self._tell("has the receipt for its graph")
+                return
+
+    async def _follow(self, plan: PlannedJob, handle: AsyncJob[Any]) -> None:
         self._world.judge.receipt(handle.id)
         async with asyncio.TaskGroup() as group:
             if plan.cancel_after is not None:
                 group.create_task(self._cancel(handle, plan.cancel_after))
+            if plan.task.told_after is not None:
+                group.create_task(self._signal(handle, plan.task.told_after))
             outcome = await handle.wait()
         self._heard(plan, handle.id, outcome)
 
-    async def _submitted(self, plan: PlannedJob) -> AsyncJob | None:
+    async def _signal(self, handle: AsyncJob[Any], after: float) -> None:
+        """Send a job what it waits for, until somebody has said that it is kept."""
+        await asyncio.sleep(after)
+        while True:
+            try:
+                await handle.signal(SIGNAL, 1, id="the one")
+            except JobRefused:
+                return
+            except ShunterError as error:
+                self._tell(f"does not know whether {handle.id} has its signal: {error}")
+                await asyncio.sleep(ASK_AGAIN_SECONDS)
+            else:
+                self._tell(f"knows that {handle.id} has its signal")
+                return
+
+    async def _submitted(self, plan: PlannedJob) -> AsyncJob[Any] | None:
         options: dict[str, Any] = {
             "timeout": plan.timeout,
             "retry": Retry(limit=plan.retries, delay=0.5) if plan.retries else None,
@@ -122,7 +171,7 @@ class ClientActor(_Submitter):
                 self._tell(f"has the receipt for {plan.id}{also}")
                 return handle
 
-    async def _cancel(self, handle: AsyncJob, after: float) -> None:
+    async def _cancel(self, handle: AsyncJob[Any], after: float) -> None:
         await asyncio.sleep(after)
         while not handle.is_done:
             try:

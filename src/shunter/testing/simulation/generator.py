@@ -113,6 +113,112 @@ def limited_scenario_of(seed: int) -> Scenario:
     )
 
 
+STEP_FAULTS = (
+    FaultKind.KILL,
+    FaultKind.KILL,
+    FaultKind.ISOLATE,
+    FaultKind.FREEZE,
+    FaultKind.FREEZE_PARENT,
+    FaultKind.RESET,
+    FaultKind.STORE_STALL,
+    FaultKind.STORE_LOST_ANSWER,
+    FaultKind.STORE_ERROR,
+    FaultKind.LATE_PACKETS,
+)
+
+
+def stepped_scenario_of(seed: int) -> Scenario:
+    """Return a scenario of jobs with steps, sleeps and signals, whose runs and peers die."""
+    random = Random(seed)  # noqa: S311
+    dispatchers = ("d1", "d2")
+    workers = tuple(
+        PlannedWorker(name=name, slots=2, dispatchers=dispatchers) for name in ("w1", "w2")
+    )
+    jobs = tuple(
+        PlannedJob(
+            id=f"j{number}",
+            at=round(0.5 + random.random() * 2.0, 3),
+            client="c1",
+            task=Task(
+                seconds=random.choice((0.02, 0.3, 1.0, 4.0)),
+                crashes=random.choice((0, 0, 1, 2)),
+                steps=random.choice((1, 2, 3, 4)),
+                nap=random.choice((0.0, 0.5, 3.0)),
+                told_after=random.choice((None, None, 0.1, 2.0, 6.0)),
+            ),
+        )
+        for number in range(1, 9)
+    )
+    names = (dispatchers, tuple(worker.name for worker in workers), ("c1",))
+    moments = [job.at + job.task.seconds for job in jobs]
+    faults = [
+        _fault(random.choice(STEP_FAULTS), *names, moments, random)
+        for _ in range(random.randint(0, 4))
+    ]
+    killed = {fault.target for fault in faults if fault.kind is FaultKind.KILL}
+    faults = [  # a dispatcher that starts without a store gives up, as it should
+        it for it in faults if it.kind not in OF_DISPATCHERS or it.target not in killed
+    ]
+    return Scenario(
+        seed=seed,
+        dispatchers=dispatchers,
+        workers=workers,
+        clients=("c1",),
+        jobs=jobs,
+        faults=tuple(sorted(faults, key=lambda fault: fault.at)),
+    )
+
+
+def workflow_scenario_of(seed: int) -> Scenario:
+    """Return a scenario in which jobs wait for jobs, some of which fail, and processes die."""
+    random = Random(seed)  # noqa: S311
+    dispatchers = ("d1", "d2", "d3")[: random.choice((1, 2, 2, 3))]
+    workers = tuple(
+        PlannedWorker(name=name, slots=4, dispatchers=dispatchers) for name in ("w1", "w2")
+    )
+    jobs: list[PlannedJob] = []
+    for number in range(1, random.randint(4, 16)):
+        earlier = [job.id for job in jobs]
+        after = tuple(random.sample(earlier, min(len(earlier), random.choice((0, 1, 1, 2, 4)))))
+        when = random.choice(("all_ok", "all_ok", "all_done", "any_failed")) if after else ""
+        jobs.append(
+            PlannedJob(
+                id=f"j{number}",
+                at=0.5,
+                client="c1",
+                task=Task(
+                    seconds=random.choice((0.05, 0.3, 1.5)), fails=random.choice((0, 0, 0, 9))
+                ),
+                cancel_after=random.choice((None,) * 9 + (1.0,)),
+                after=after,
+                when=when,
+            )
+        )
+    faults = [
+        Fault(
+            kind=random.choice((*DEADLY, FaultKind.STORE_ERROR, FaultKind.STORE_LOST_ANSWER)),
+            at=round(0.5 + random.random() * 5.0, 3),
+            target=random.choice(dispatchers),
+            seconds=random.choice((0.8, 2.5, 5.5)),
+            amount=random.choice((0, 1, 3, 10, 40)),
+        )
+        for _ in range(random.randint(1, 5))
+    ]
+    killed = {fault.target for fault in faults if fault.kind is FaultKind.KILL}
+    faults = [  # a dispatcher that starts without a store gives up, as it should
+        it for it in faults if it.kind not in OF_DISPATCHERS or it.target not in killed
+    ]
+    return Scenario(
+        seed=seed,
+        dispatchers=dispatchers,
+        workers=workers,
+        clients=("c1",),
+        jobs=tuple(jobs),
+        faults=tuple(sorted(faults, key=lambda fault: fault.at)),
+        is_workflow=True,
+    )
+
+
 def _once(job: PlannedJob) -> PlannedJob:
     """A job that bears no second run; it kills its child, but for one that puts itself off."""
     crashes = 0 if job.id == "j1" else 1

@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from shunter.model.job import Effects, Job, Status
+from shunter.model.job import Effects, Job, Status, When
 from shunter.model.lifecycle import TRANSITIONS, Event
 from shunter.model.queueing import UNDER_WAY
 from shunter.model.uniqueness import NamedKey, named_key
@@ -62,6 +62,8 @@ class Judge:
         self.last_drop: Callable[[str], float] = lambda process: -1e9
         """When a packet of a process was last lost."""
         self.accepted: dict[str, float] = {}
+        self.parents: dict[str, tuple[str, ...]] = {}
+        """By job, whom it waits for."""
         self.limit = 0
         self.most_places = 0
         """How many jobs of one key were ever under way."""
@@ -72,6 +74,11 @@ class Judge:
         self._beats: dict[str, float] = {}
         self._keys: dict[NamedKey, str] = {}
         self._starts: dict[tuple[str, int], float] = {}
+
+    def repeated_step(self, run: Run, step: str) -> None:
+        """A step had its effect again after its result was told as kept."""
+        detail = f"{step} of {run.job_id} was done again by attempt {run.attempt}"
+        self.accuse("a kept step never runs again", detail, run.job_id)
 
     def accuse(self, rule: str, detail: str, job_id: str = "") -> None:
         if self.violation is None:
@@ -112,6 +119,8 @@ class Judge:
         self._check_numbers(before, after, events)
         self._check_key(before, after)
         self._check_limits(before, after, events)
+        if after.id in self.parents and Event.STARTED in events:
+            self._check_parents(after)
         if self.limit:
             self._check_places(before, after)
         if Event.COMPLETED in events:
@@ -148,6 +157,19 @@ class Judge:
             if early > EARLY_SECONDS + self.clocks_differ:
                 detail = f"{after.id} is started {early:.1f} s before its time"
                 self.accuse("no job starts before its time", detail, after.id)
+
+    def _check_parents(self, after: Job) -> None:
+        """A dependent starts when its parents have ended as it wants them to."""
+        parents = [self._stored(name) for name in self.parents[after.id]]
+        statuses = [None if parent is None else parent.status for parent in parents]
+        have_ended = all(status is not None and status.is_final for status in statuses)
+        are_ok = all(status is Status.COMPLETED for status in statuses)
+        is_bad = Status.FAILED in statuses or Status.CANCELLED in statuses
+        may_start = {When.ALL_OK: are_ok, When.ALL_DONE: have_ended, When.ANY_FAILED: is_bad}
+        if not may_start[after.when or When.ALL_OK]:
+            words = ", ".join("unknown" if it is None else it.word for it in statuses)
+            detail = f"{after.id} (when {after.when}) is started; its parents are {words}"
+            self.accuse("no child before its parents", detail, after.id)
 
     def _check_places(self, before: Job | None, after: Job) -> None:
         """No more jobs of a key, and of a type, are under way than may be."""
@@ -250,10 +272,18 @@ def _events(before: Job | None, after: Job) -> list[Event] | None:
     """Return what happened between two states of a job; None if that can't be."""
     if before is None:
         return _BEGINNINGS.get(after.status)
-    if gives_up_key(before, after):
+    if gives_up_key(before, after) or gets_dependents(before, after):
         return []
     if after.status is Status.QUEUED and after.not_before != before.not_before:
         return [Event.PUT_BACK]
+    if after.signals > before.signals:
+        is_woken = before.status is Status.WAITING and after.status is Status.QUEUED
+        return [Event.WOKEN if is_woken else Event.SIGNALLED]
+    is_over = before.status is Status.IN_PROGRESS and after.waits != before.waits
+    if is_over and after.status is Status.QUEUED:
+        return [Event.PARKED, Event.WOKEN]
+    if before.status is Status.IN_PROGRESS and after.status is Status.WAITING:
+        return [Event.PARKED]
     if before.status is Status.IN_PROGRESS and after.status is not Status.COMPLETED:
         if after.status is Status.IN_PROGRESS:
             is_new = after.cancel_requested and not before.cancel_requested
@@ -271,12 +301,21 @@ def gives_up_key(before: Job, after: Job) -> bool:
     return before.unique_key is not None and given_up == after
 
 
+def gets_dependents(before: Job, after: Job) -> bool:
+    """True if nothing else is written, which may be at any time."""
+    return after.dependents and replace(before, dependents=True, revision=after.revision) == after
+
+
 _BEGINNINGS = {
+    Status.WAITING: list[Event](),
     Status.QUEUED: list[Event](),
     Status.DISPATCHING: [Event.CLAIMED],
     Status.IN_PROGRESS: [Event.CLAIMED, Event.STARTED],
 }
 _STEPS = {
+    (Status.WAITING, Status.WAITING): [Event.PARKED],
+    (Status.WAITING, Status.QUEUED): [Event.WOKEN],
+    (Status.WAITING, Status.CANCELLED): [Event.CANCELLED],
     (Status.QUEUED, Status.QUEUED): [Event.CAME_DUE],
     (Status.QUEUED, Status.DISPATCHING): [Event.CLAIMED],
     (Status.QUEUED, Status.IN_PROGRESS): [Event.CLAIMED, Event.STARTED],

@@ -12,6 +12,7 @@ import asyncio
 import contextlib
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from random import Random
 
 import msgspec
@@ -22,8 +23,10 @@ from shunter.errors import AppError
 from shunter.model.job import ErrorKind, Failure
 from shunter.model.report import Advance, Held, Report
 from shunter.testing.simulation.processes import Process
+from shunter.testing.simulation.stepped_runs import SteppedRun
 from shunter.testing.simulation.witness import Run, Witness
 from shunter.wire.messages import Assignment
+from shunter.worker.asks import JournalAnswer, RunAsk, RunAsked
 from shunter.worker.pool.escalation import Push
 from shunter.worker.pool.job_window import waited_too_long
 from shunter.worker.pool.process_pool import GIVE_BACK_AFTER_SECONDS, PoolSettings
@@ -51,6 +54,12 @@ class Task(Struct, frozen=True, array_like=True):
     padding: bytes = b""
     snoozes: int = 0
     """The next so many attempts put the job off."""
+    steps: int = 0
+    """So many steps, each of which takes `seconds`; runs that crash do so inside one."""
+    nap: float = 0.0
+    """How long it sleeps after its first step."""
+    told_after: float | None = None
+    """After its second step it waits for a signal, which is sent so long after it was submitted."""
 
 
 class Answered(Struct, frozen=True, array_like=True):
@@ -68,6 +77,7 @@ class _Child(Struct):
     task: Task
     run: Run
     timer: asyncio.TimerHandle
+    stepped: SteppedRun | None = None
 
 
 class SimulatedPool:
@@ -86,6 +96,7 @@ class SimulatedPool:
         self.dying_seconds = DYING_SECONDS
         self._process = process
         self._witness = witness
+        self._app = app
         self._random = random
         self._settings = settings
         self._on_output = on_output
@@ -160,6 +171,17 @@ class SimulatedPool:
     def take_returned(self) -> dict[str, list[Held]]:
         return {}
 
+    def take_asks(self) -> list[RunAsked]:
+        return self._runs.take_asks()
+
+    def open_keys(self) -> set[int]:
+        return set(self._runs.open)
+
+    def answer(self, key: int, number: int, answer: JournalAnswer) -> None:
+        child = self._children.get(key)
+        if child is not None and child.stepped is not None:
+            self._later(key, 0.001, child.stepped.answered, number, answer)
+
     def cancel(self, jobs: Sequence[Held]) -> None:
         for key in sorted(self._runs.cancel(jobs)):
             if key in self._waiting:
@@ -170,7 +192,7 @@ class SimulatedPool:
 
     def recall(self) -> list[Held]:
         keys, self._waiting = self._waiting, []
-        return [self._runs.forget(key) for key in keys]
+        return self._runs.forget(keys)
 
     def overdue(self, now: float) -> list[Held]:
         waiting = [(key, self._runs.open[key][1]) for key in self._waiting]
@@ -179,7 +201,7 @@ class SimulatedPool:
         )
         for key in keys:
             self._waiting.remove(key)
-        return [self._runs.forget(key) for key in keys]
+        return self._runs.forget(keys)
 
     def destroy_jobs(self) -> list[Held]:
         dropped = self._drop_all("its worker had to drop all its jobs")
@@ -221,13 +243,15 @@ class SimulatedPool:
             self._process.time.at(self._process.time.now + dies_in, self._end, child, how)
         self._children.clear()
         self._outcomes.clear()
-        return [self._runs.forget(key) for key in list(self._runs.open)]
+        return self._runs.forget(list(self._runs.open))
 
     def _read(self) -> None:
         """Take in what children have said."""
         outcomes, self._outcomes = self._outcomes, []
         for key, result, failure in outcomes:
-            if failure is not None and failure.kind is ErrorKind.LOST:
+            if failure is not None and failure.kind is ErrorKind.PARKED:
+                self._runs.park(key, result or b"", failure.message, "", None)
+            elif failure is not None and failure.kind is ErrorKind.LOST:
                 self._runs.die(key, failure.message, "")
             else:
                 self._runs.end(key, result=result, failure=failure)
@@ -240,7 +264,8 @@ class SimulatedPool:
         self._announce()
 
     def _announce(self) -> None:
-        if (self._runs.reports or self._runs.advances) and not self._is_announced:
+        runs = self._runs
+        if (runs.reports or runs.advances or runs.asks) and not self._is_announced:
             self._is_announced = True
             self._on_output()
 
@@ -280,11 +305,63 @@ class SimulatedPool:
             task = msgspec.msgpack.decode(job.payload, type=Task)
             run = self._witness.started(job.job_id, job.attempt, self._process.name, now=time.now)
             timer = time.at(time.now + task.seconds, self._done, key)
-            self._children[key] = _Child(job, task, run, timer)
+            child = self._children[key] = _Child(job, task, run, timer)
+            if task.steps:
+                timer.cancel()
+                child.stepped = self._stepped(key, child)
+                self._later(key, 0.0, child.stepped.begin)
             if job.timeout is not None:
                 loop.call_later(job.timeout, self._expire, key)
             if task.progress:
                 loop.call_later(task.seconds / 2, self._advance, key)
+
+    def _stepped(self, key: int, child: _Child) -> SteppedRun:
+        job, task = child.job, child.task
+
+        def ask(asked: RunAsk) -> None:
+            self._process.loop.call_soon(self._ask, key, asked)
+
+        def ended(result: bytes | None, failure: Failure | None) -> None:
+            if failure is None:
+                answer = Answered(job.job_id, job.attempt, self._process.name)
+                result = msgspec.msgpack.encode(answer)
+            self._finish(key, result, failure)
+
+        return SteppedRun(
+            self._app,
+            job,
+            child.run,
+            self._witness,
+            steps=task.steps,
+            seconds=task.seconds,
+            nap=task.nap,
+            waits=task.told_after is not None,
+            dies=job.attempt <= task.crashes,
+            later=partial(self._later, key),
+            ask=ask,
+            on_end=ended,
+        )
+
+    def _ask(self, key: int, asked: RunAsk) -> None:
+        """Hear what a child asks."""
+        if self._runs.ask(key, asked):
+            self._announce()
+
+    def _later(self, key: int, seconds: float, act: Callable[..., None], *what: object) -> None:
+        """Do something in a child after some seconds, if it lives and its host is not frozen."""
+        time, child = self._process.time, self._children.get(key)
+        if child is None:
+            return
+
+        def now() -> None:
+            if self._children.get(key) is not child:
+                return
+            if self.is_host_frozen:
+                child.timer = time.at(time.now + 0.25, now)
+            else:
+                act(*what)
+
+        child.timer = time.at(time.now + seconds, now)
 
     def _done(self, key: int) -> None:
         """A run has come to its own end."""

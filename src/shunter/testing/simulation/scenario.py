@@ -112,6 +112,9 @@ class PlannedJob(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The receiver that is to be called back."""
     tenant: str = ""
     """Whose job it is, where there is a limit."""
+    after: tuple[str, ...] = ()
+    when: str = ""
+    """The jobs of its run that it waits for, and on which outcomes of theirs it runs."""
 
 
 class PlannedWorker(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -139,11 +142,17 @@ class Scenario(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Milliseconds between a claim and the start that follows from it."""
     limit: int = 0
     """How many jobs of one tenant may run at once, and twice as many in all; 0 is no limit."""
+    is_workflow: bool = False
+    """True if each client submits its jobs as one graph."""
 
     @property
     def deadline(self) -> float:
         """When every job must have ended: a while after the last of its runs could have begun."""
-        runs = ((3 + job.task.crashes + job.task.fails) * job.task.seconds for job in self.jobs)
+        runs = (
+            (3 + job.task.crashes + job.task.fails) * job.task.seconds * max(1, job.task.steps)
+            + job.task.nap
+            for job in self.jobs
+        )
         patience = STRANDED_SECONDS + max(runs, default=0.0)
         if self.udp_clients or self.receivers:
             patience += CALLBACK_SECONDS
@@ -160,5 +169,8 @@ class Scenario(Struct, frozen=True, kw_only=True, omit_defaults=True):
     @property
     def quiet_from(self) -> float:
         """When nothing more is submitted and nothing more goes wrong."""
-        submitted = (job.at + (job.delay or 0.0) + (job.cancel_after or 0.0) for job in self.jobs)
+        submitted = (
+            job.at + (job.delay or 0.0) + (job.cancel_after or 0.0) + (job.task.told_after or 0.0)
+            for job in self.jobs
+        )
         return max((*submitted, *(fault.over_at for fault in self.faults)), default=0.0)

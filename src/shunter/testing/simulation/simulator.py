@@ -17,6 +17,7 @@ from shunter.testing.simulation.actors import Actor, DispatcherActor, World
 from shunter.testing.simulation.callback_judge import CallbackJudge, is_settled
 from shunter.testing.simulation.client_actors import ClientActor, ReceiverActor, UdpClientActor
 from shunter.testing.simulation.faults import Faults
+from shunter.testing.simulation.idle_places import IdlePlaces
 from shunter.testing.simulation.judge import Judge, Violation
 from shunter.testing.simulation.links import Wires
 from shunter.testing.simulation.loop import Livelock, VirtualTime
@@ -85,6 +86,7 @@ class Simulator:
             lambda run: self.judge.ran_again(run),
             self.tell,
             lambda run, times: self.judge.began(run, times),
+            lambda run, step: self.judge.repeated_step(run, step),
         )
         self.truth = Truth(self._written, self._callback_written, self._beat)
         self.judge = Judge(lambda: self.time.now, self.truth.job, self.witness.under_way, self.tell)
@@ -92,6 +94,8 @@ class Simulator:
             self.judge, lambda: self.time.now, self.truth.job, self.judge.stored_beat
         )
         self.judge.limit = scenario.limit
+        self._idle_places = IdlePlaces(scenario, self.truth, self.judge)
+        self.judge.parents = {job.id: job.after for job in scenario.jobs if job.after}
         self.judge.hosts = self.network.datagrams.names
         unleased = {w.name for w in scenario.workers if w.kind in UNLEASED}
         self.judge.has_no_lease = unleased.__contains__
@@ -239,6 +243,7 @@ class Simulator:
                 self.judge.accuse("memory is bounded", f"{actor.process.name} has too many tasks")
         if self.network.most_waiting() > MAX_WAITING_MESSAGES:
             self.judge.accuse("queues are bounded", "messages pile up")
+        self._idle_places.look(self.time.now)
         is_quiet = self.time.now >= self.scenario.quiet_from
         has_all = is_quiet and len(self.world.settled) == len(self.scenario.jobs)
         if (

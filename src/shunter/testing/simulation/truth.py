@@ -14,12 +14,15 @@ from typing import TypeVar
 
 from shunter.errors import StoreError, UniqueKeyTaken
 from shunter.model.job import Job, Status
+from shunter.model.journal import JOURNAL_PAGE_BYTES, EntryKind, JournalPage
 from shunter.model.limits_record import LaneCount
 from shunter.model.presence import Presence
 from shunter.model.record import Record, RecordKind
 from shunter.model.worker import Worker
+from shunter.model.workflow import JobEdge, ParentOutcome
 from shunter.store.memory import MemoryStore
 from shunter.store.port import Backlog, Batch, Claim, Committed, JobQuery
+from shunter.store.search import JobSearch, JobsSeen, QueueDepth
 from shunter.testing.simulation.processes import Process
 
 T = TypeVar("T")
@@ -51,7 +54,7 @@ class Truth(MemoryStore):
     def _deliver(self, job: Job) -> bool:
         before = self._jobs.get(job.id)
         was_written = super()._deliver(job)
-        if was_written:
+        if was_written and before is not None and before.callback != job.callback:
             self._on_callback(before, self._jobs[job.id])
         return was_written
 
@@ -161,11 +164,32 @@ class FaultyStore:
     async def get(self, ids: Sequence[str], *, payload: bool = False) -> list[Job | None]:
         return await self._asked(lambda: self._truth.get(ids, payload=payload))
 
+    async def journal(
+        self,
+        job_id: str,
+        kind: EntryKind,
+        *,
+        after: str = "",
+        most_bytes: int = JOURNAL_PAGE_BYTES,
+    ) -> JournalPage:
+        return await self._asked(
+            lambda: self._truth.journal(job_id, kind, after=after, most_bytes=most_bytes)
+        )
+
     async def revisions(self, ids: Sequence[str]) -> dict[str, int]:
         return await self._asked(lambda: self._truth.revisions(ids))
 
     async def find(self, query: JobQuery) -> list[Job]:
         return await self._asked(lambda: self._truth.find(query))
+
+    async def search(self, wanted: JobSearch) -> JobsSeen:
+        return await self._asked(lambda: self._truth.search(wanted))
+
+    async def depths(self, *, most: int) -> list[QueueDepth]:
+        return await self._asked(lambda: self._truth.depths(most=most))
+
+    async def presences(self) -> list[Presence]:
+        return await self._asked(self._truth.presences)
 
     async def held_by(self, worker_ids: Iterable[str]) -> list[Job]:
         return await self._asked(lambda: self._truth.held_by(worker_ids))
@@ -175,6 +199,20 @@ class FaultyStore:
 
     async def due_callbacks(self, *, now: float, limit: int) -> list[Job]:
         return await self._asked(lambda: self._truth.due_callbacks(now=now, limit=limit))
+
+    async def due_dependents(self, *, limit: int) -> list[Job]:
+        return await self._asked(lambda: self._truth.due_dependents(limit=limit))
+
+    async def dependents(
+        self, parents: Sequence[str], *, after: JobEdge | None = None, limit: int
+    ) -> list[JobEdge]:
+        return await self._asked(lambda: self._truth.dependents(parents, after=after, limit=limit))
+
+    async def parents(self, child: str, *, after: str | None = None, limit: int) -> list[JobEdge]:
+        return await self._asked(lambda: self._truth.parents(child, after=after, limit=limit))
+
+    async def standings(self, children: Sequence[str]) -> dict[str, frozenset[ParentOutcome]]:
+        return await self._asked(lambda: self._truth.standings(children))
 
     async def overdue(self, *, now: float, limit: int) -> list[Job]:
         return await self._asked(lambda: self._truth.overdue(now=now, limit=limit))

@@ -38,7 +38,11 @@ class Witness:
         on_repetition: Callable[[Run], None],
         tell: Callable[[str, str], None],
         on_begin: Callable[[Run, int], None] = lambda run, times: None,
+        on_step_again: Callable[[Run, str], None] = lambda run, step: None,
     ) -> None:
+        self._on_step_again = on_step_again
+        self._kept: set[tuple[str, str]] = set()
+        self.steps: Counter[tuple[str, str]] = Counter()
         self._tell = tell
         self._on_begin = on_begin
         self._times: Counter[str] = Counter()
@@ -69,6 +73,18 @@ class Witness:
             run.ended, run.how = now, how
             self._tell(run.worker, f"ends {run.job_id}, attempt {run.attempt}: {how}")
             self._under_way[run.job_id].remove(run)
+
+    def step_ran(self, run: Run, step: str) -> None:
+        """A step had its effect; it must not have one after it was told as kept."""
+        self.steps[run.job_id, step] += 1
+        self._tell(run.worker, f"does {step} of {run.job_id}, attempt {run.attempt}")
+        if (run.job_id, step) in self._kept and not run.is_excused and not run.is_dying:
+            self._on_step_again(run, step)
+
+    def step_kept(self, run: Run, step: str) -> None:
+        """A run was told that its step is kept."""
+        self._tell(run.worker, f"has kept {step} of {run.job_id}, attempt {run.attempt}")
+        self._kept.add((run.job_id, step))
 
     def frozen(self, worker: str) -> None:
         """A worker is stopped as a whole: what it runs may overlap with other runs."""

@@ -88,7 +88,7 @@ class CompletedTask(Params, frozen=True, kw_only=True, gc=False):
     """A calculator has done a task, or failed to where there is an `error`.
 
     Then `is_final` says that another try is of no use, and `wait` that the task is only put off,
-    for so many seconds.
+    for this many seconds.
     `waited` is how long it had the task before it began, and `ran` how long it then took, in
     seconds by its own clock.
     """

@@ -24,8 +24,10 @@ from shunter.errors import AppError
 from shunter.worker.pool import frames
 from shunter.worker.pool.child_queue import KEY, MESSAGE_BYTES, read_beside, read_job
 from shunter.worker.pool.executor import Executor
+from shunter.worker.pool.hook_calls import CALL_MARK, read_call
 from shunter.worker.pool.interrupts import Interrupts
 from shunter.worker.pool.leftovers import end_leftovers
+from shunter.worker.pool.parent_line import ParentLine
 from shunter.worker.pool.run_log import RunLog
 from shunter.worker.pool.run_state import SharedRunState
 from shunter.worker.pool.watchdog import WatchPage
@@ -82,7 +84,8 @@ def main(orders: Orders) -> int:
         traceback.print_exc()
         return START_FAILED
     run_log = RunLog(os.dup(1), limit=orders.log_limit)
-    executor = Executor(app, run_state, interrupts, run_log, result_limit=orders.result_limit)
+    line = ParentLine(stream)
+    executor = Executor(app, run_state, interrupts, run_log, line, result_limit=orders.result_limit)
     try:
         executor.open()
     except AppError as error:
@@ -94,9 +97,9 @@ def main(orders: Orders) -> int:
     with contextlib.suppress(BrokenPipeError):
         stream.sendall(frames.bare(frames.Mark.READY))
         if orders.is_shared:
-            _serve_shared(app, queue, stream, run_state, interrupts, executor, orders)
+            _serve_shared(app, queue, line, run_state, interrupts, executor, orders)
         else:
-            _serve(queue, stream, run_state, executor, orders)
+            _serve(queue, line, run_state, executor, orders)
     try:
         executor.close()
     except AppError as error:
@@ -108,7 +111,7 @@ def main(orders: Orders) -> int:
 def _serve_shared(
     app: App,
     lane: socket.socket,
-    stream: socket.socket,
+    line: ParentLine,
     run_state: SharedRunState,
     interrupts: Interrupts,
     executor: Executor,
@@ -120,25 +123,25 @@ def _serve_shared(
         app,
         executor,
         lane,
-        stream,
+        line,
         run_state,
         interrupts,
         log_limit=orders.log_limit,
         max_megabytes=orders.max_megabytes,
     )
     child.serve()
-    stream.sendall(frames.bare(frames.Mark.RETIRED))
+    line.send(frames.bare(frames.Mark.RETIRED))
     child.close()
 
 
 def _serve(
     queue: socket.socket,
-    stream: socket.socket,
+    line: ParentLine,
     run_state: SharedRunState,
     executor: Executor,
     orders: Orders,
 ) -> None:
-    receive, send, run, key_in = queue.recvmsg_into, stream.sendall, executor.run, KEY.unpack_from
+    receive, send, run, key_in = queue.recvmsg_into, line.send, executor.run, KEY.unpack_from
     message = bytearray(MESSAGE_BYTES)
     view = memoryview(message)
     buffers = [message]
@@ -150,9 +153,10 @@ def _serve(
         begun = now = monotonic()
         key = key_in(message)[0]
         run_state.begin(key, now)
-        job = read_job(view[KEY.size : size])
-        payload = read_beside(ancillary[0][2]) if ancillary else job.payload
-        outcome = run(key, job, payload, now)
+        job = (read_job if key < CALL_MARK else read_call)(view[KEY.size : size])
+        if ancillary:
+            job = read_beside(ancillary[0][2], job)
+        outcome = run(key, job, job.payload, now)
         # What a stopped run has forked must have ended before anybody hears that the run has.
         if run_state.key_to_stop == key and end_leftovers(begun):
             left = 0  # the app may miss what was just killed: let a fresh child take over

@@ -182,8 +182,10 @@ class ChildLoads(Generic[Child]):
 
     def _limit(self, load: _Load, kind: str | None) -> int:
         kinds = list(load.types)
-        if kind is not None:
+        if kind is not None and kinds != [kind]:
             kinds.append(kind)
+        if len(kinds) == 1:  # as it is nearly always
+            return self._most.get(kinds[0], 1)
         return min((self._most.get(each, 1) for each in kinds), default=0)
 
     def _reserve(self, kind: str, now: float) -> None:

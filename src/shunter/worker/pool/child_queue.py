@@ -72,7 +72,7 @@ class ChildQueue:
         try:
             while behind:
                 key, job = behind[0]
-                if len(job.payload) > INLINE_BYTES:
+                if len(job.payload) + len(job.parents) > INLINE_BYTES:
                     self._send_beside(key, job)
                 else:
                     send(_pack(key) + _encode(job))
@@ -112,14 +112,21 @@ class ChildQueue:
         try:
             with open(fd, "wb", closefd=False) as file:
                 file.write(job.payload)
-            message = _pack(key) + _encode(replace(job, payload=b""))
+                file.write(job.parents)
+            bare = replace(job, payload=b"", parents=_pack(len(job.payload)))
+            message = _pack(key) + _encode(bare)
             socket.send_fds(self._entry, [message], [fd])
         finally:
             os.close(fd)
 
 
-def read_beside(passed: bytes) -> bytes:
-    """Read a payload that came as an open file, whose descriptor was passed, and close it."""
+def read_beside(passed: bytes, job: Assignment) -> Assignment:
+    """Read what came as an open file, whose descriptor was passed, and close it.
+
+    It has the payload, and behind that how the parents ended; the message says where.
+    """
     with open(int.from_bytes(passed[:4], sys.byteorder), "rb") as file:
         file.seek(0)
-        return file.read()
+        both = file.read()
+    (size,) = KEY.unpack(job.parents)
+    return replace(job, payload=both[:size], parents=both[size:])

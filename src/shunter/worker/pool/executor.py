@@ -17,37 +17,63 @@ from typing import TYPE_CHECKING, Any
 
 from shunter.app import App, JobFunction
 from shunter.context import Context, Terminated, enter_context
-from shunter.errors import AppError
+from shunter.errors import AppError, StepError
 from shunter.handler.arounds import call_through
 from shunter.handler.final_failure import is_final_failure, tell_of_failure
 from shunter.handler.setups import OpenSetups
 from shunter.model.job import ErrorKind, Failure
+from shunter.model.parents import Parents
+from shunter.model.park import Park, encode_park
 from shunter.payload import result_of
 from shunter.tracing import is_tracing, traced
 from shunter.wire.messages import Assignment
 from shunter.worker.failures import failure_of
+from shunter.worker.journal_methods import JournalMethods, journal_of, park_in
 from shunter.worker.pool import frames
+from shunter.worker.pool.hook_calls import HookCall
 from shunter.worker.pool.interrupts import Interrupts
 from shunter.worker.pool.leftovers import fork_mark, leave_twin
+from shunter.worker.pool.parent_line import ParentLine
 from shunter.worker.pool.run_log import RunLog
 from shunter.worker.pool.run_state import SharedRunState
 from shunter.worker.run_seal import RunSeal
 
 if TYPE_CHECKING:
     from shunter.worker.pool.coroutines import Coroutines
+    from shunter.worker.run_journal import RunJournal
 
 Call = tuple[JobFunction[..., Any], Sequence[Any], Mapping[str, Any]]
 """A handler, and what it is to be called with."""
 
 
-class RunContext:
+class RunContext(JournalMethods):
     """The context of a run in a child process."""
 
-    __slots__ = ("_job", "_key", "_run_state", "_seal", "noted")
+    __slots__ = ("_job", "_journal", "_key", "_line", "_run_state", "_seal", "noted")
 
-    def __init__(self, run_state: SharedRunState, key: int, job: Assignment, seal: RunSeal) -> None:
+    def __init__(
+        self,
+        run_state: SharedRunState,
+        key: int,
+        job: Assignment,
+        seal: RunSeal,
+        line: ParentLine | None = None,
+    ) -> None:
         self._run_state, self._key, self._job, self._seal = run_state, key, job, seal
+        self._line = line
+        self._journal: RunJournal | None = None
         self.noted: tuple[float, float | None, bytes] | None = None
+
+    @property
+    def has_journal(self) -> bool:
+        """True if the run has used its journal."""
+        return self._journal is not None
+
+    @property
+    def journal(self) -> RunJournal:
+        if self._journal is None:
+            self._journal = journal_of(self._line, self._key, self._job, self._seal)
+        return self._journal
 
     @property
     def job_id(self) -> str:
@@ -73,6 +99,10 @@ class RunContext:
     def traceparent(self) -> str | None:
         return self._job.traceparent
 
+    @property
+    def parents(self) -> Parents:
+        return Parents(self._job.parents, self._seal.parent_result)
+
     def progress(self, done: float, total: float | None = None, note: str = "") -> None:
         if self._run_state.key == self._key:
             sealed = self._seal.note(note).encode() if note else b""
@@ -92,11 +122,12 @@ class Executor:
         run_state: SharedRunState,
         interrupts: Interrupts,
         run_log: RunLog,
+        line: ParentLine | None = None,
         *,
         result_limit: int | None = None,
     ) -> None:
         self._app, self._run_state, self._interrupts = app, run_state, interrupts
-        self._run_log = run_log
+        self._run_log, self._line = run_log, line
         self._is_original = fork_mark()
         self._result_limit = sys.maxsize if result_limit is None else result_limit
         self._coroutines: Coroutines | None = None
@@ -110,13 +141,17 @@ class Executor:
     def run(self, key: int, job: Assignment, payload: bytes, started: float) -> bytes:
         """Run the job and return the frame to send."""
         seal = RunSeal(self._app, job.job_id, job.type)
-        context = RunContext(self._run_state, key, job, seal)
+        context = RunContext(self._run_state, key, job, seal, self._line)
+        if isinstance(job, HookCall):
+            return self._call(key, job, context, seal, started)
         outcome = self._outcome(job, payload, context, seal)
         if not self._is_original[0]:
             leave_twin()
+        is_told = False
         if isinstance(outcome, Failure):
-            if self.is_told(outcome, job, context):
-                self._tell_of_failure(outcome, context)
+            is_told = self.is_told(outcome, job, context)
+            if is_told:
+                self._tell_of_failure(self._raised or AppError(outcome.message), context)
             self._raised = None
         seconds = monotonic() - started
         log = self._log()
@@ -124,8 +159,11 @@ class Executor:
             log = seal.log(log)
         if type(outcome) is bytes:
             frame = frames.result(key, started, seconds, outcome, log)
+        elif isinstance(outcome, Park):
+            frame = frames.parked(key, started, seconds, encode_park(outcome), log)
         else:
-            frame = frames.failed(key, started, seconds, outcome, log)  # type: ignore[arg-type]
+            assert isinstance(outcome, Failure)
+            frame = frames.failed(key, started, seconds, outcome, log, is_told=is_told)
         if context.noted is not None:
             return frames.progress(key, started, *context.noted) + frame
         return frame
@@ -155,7 +193,7 @@ class Executor:
 
     def _outcome(
         self, job: Assignment, payload: bytes, context: RunContext, seal: RunSeal
-    ) -> bytes | Failure:
+    ) -> bytes | Failure | Park:
         interrupts = self._interrupts
         enter_context(context)  # and never left: the next job enters its own
         call = self.prepared(job, payload, context, seal)
@@ -179,8 +217,19 @@ class Executor:
             if not self._is_original[0]:
                 leave_twin(error)
             self._raised = error
+            if (park := park_in(error)) is not None:
+                return park
             return seal.failure(failure_of(error, job.retry, function.retry))
-        return self.result_of_run(job, value, seal)
+        outcome = self.result_of_run(job, value, seal)
+        return self.with_journal(context.journal, outcome) if context.has_journal else outcome
+
+    def with_journal(self, journal: RunJournal, outcome: bytes | Failure) -> bytes | Failure:
+        """Return an outcome once all that its run has emitted is kept, or why it can't be."""
+        try:
+            journal.finish()
+        except StepError as error:
+            return Failure(ErrorKind.REFUSED, str(error))
+        return outcome
 
     def prepared(
         self, job: Assignment, payload: bytes, context: Context, seal: RunSeal
@@ -217,9 +266,17 @@ class Executor:
             return Failure(ErrorKind.REFUSED, message)
         return result
 
-    def _tell_of_failure(self, failure: Failure, context: RunContext) -> None:
+    def _call(
+        self, key: int, call: HookCall, context: RunContext, seal: RunSeal, started: float
+    ) -> bytes:
+        """Call the app's hooks for a run that could not, and return the frame to send."""
+        enter_context(context)
+        self._tell_of_failure(call.error, context)
+        log = self._log()
+        return frames.called(key, started, seal.log(log) if log else "")
+
+    def _tell_of_failure(self, error: BaseException, context: RunContext) -> None:
         """Call the app's hooks; a twin that they fork leaves too."""
-        error = self._raised or AppError(failure.message)
         hooks, values = self._app.final_failure_hooks, self.values(context)
         try:
             try:

@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from shunter.model.job import Failure
+from shunter.worker.asks import JournalAnswer, JournalAsk, RunAsk
 
 _HEAD = Packer("=IBQdd")
 HEAD_BYTES = _HEAD.size
@@ -35,6 +36,9 @@ class Mark(IntEnum):
     GOES_ON = 8
     FULL = 9
     HEARD = 10
+    PARKED = 11
+    ASK = 12
+    CALLED = 13
 
 
 class LoggedResult(Struct, frozen=True, array_like=True):
@@ -49,6 +53,8 @@ class LoggedFailure(Struct, frozen=True, array_like=True):
 
     failure: Failure
     log: str
+    is_told: bool = False
+    """The hooks for it have been called."""
 
 
 class LastProgress(Struct, frozen=True, array_like=True):
@@ -74,6 +80,7 @@ read_logged_result = msgspec.msgpack.Decoder(LoggedResult).decode
 read_logged_failure = msgspec.msgpack.Decoder(LoggedFailure).decode
 read_last_progress = msgspec.msgpack.Decoder(LastProgress).decode
 
+read_run_ask = msgspec.msgpack.Decoder(RunAsk).decode
 read_blocked_at = msgspec.msgpack.Decoder(BlockedAt).decode
 
 _RESULT = int(Mark.RESULT)
@@ -92,16 +99,58 @@ def result(key: int, begun: float, seconds: float, body: bytes, log: str) -> byt
     return _pack(len(body), _RESULT, key, begun, seconds) + body
 
 
-def failed(key: int, begun: float, seconds: float, failure: Failure, log: str) -> bytes:
-    """A run ended without a result."""
-    body = _encode(LoggedFailure(failure, log))
+def failed(
+    key: int, begun: float, seconds: float, failure: Failure, log: str, *, is_told: bool = False
+) -> bytes:
+    """A run ended without a result; the app's hooks were told so, or not."""
+    body = _encode(LoggedFailure(failure, log, is_told))
     return _pack(len(body), Mark.FAILED, key, begun, seconds) + body
+
+
+def called(key: int, begun: float, log: str) -> bytes:
+    """The hooks of a job that failed for good have been called, and printed this."""
+    body = log.encode()
+    return _pack(len(body), Mark.CALLED, key, begun, 0.0) + body
 
 
 def progress(key: int, begun: float, done: float, total: float | None, note: bytes = b"") -> bytes:
     """Where a run was when it ended."""
     body = _encode(LastProgress(done, total, note.decode()))
     return _pack(len(body), Mark.PROGRESS, key, begun, 0.0) + body
+
+
+def parked(key: int, begun: float, seconds: float, park: bytes, log: str) -> bytes:
+    """A run ended that is to go on later."""
+    body = _encode(LoggedResult(park, log))
+    return _pack(len(body), Mark.PARKED, key, begun, seconds) + body
+
+
+def asked(key: int, number: int, ask: JournalAsk) -> bytes:
+    """A run wants something of its journal."""
+    body = _encode(RunAsk(number, ask))
+    return _pack(len(body), Mark.ASK, key, 0.0, 0.0) + body
+
+
+ANSWER_HEAD = Packer("=IQ")
+_read_answer = msgspec.msgpack.Decoder(JournalAnswer).decode
+
+
+def answered(number: int, answer: JournalAnswer) -> bytes:
+    """What a parent answers, on the same stream."""
+    body = _encode(answer)
+    return ANSWER_HEAD.pack(len(body), number) + body
+
+
+def answers_in(data: bytearray) -> Iterator[tuple[int, JournalAnswer]]:
+    """Take all answers that are complete off the front."""
+    while len(data) >= ANSWER_HEAD.size:
+        length, number = ANSWER_HEAD.unpack_from(data)
+        end = ANSWER_HEAD.size + length
+        if len(data) < end:
+            return
+        body = bytes(data[ANSWER_HEAD.size : end])
+        del data[:end]
+        yield number, _read_answer(body)
 
 
 def started(key: int, begun: float) -> bytes:

@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import signal
 from collections.abc import Callable, Iterator, Sequence, Set
+from itertools import filterfalse
 from time import monotonic
 
 import structlog
@@ -21,16 +22,20 @@ from shunter.errors import AppError
 from shunter.model.job import in_one_line
 from shunter.model.report import Advance, Held, Report
 from shunter.wire.messages import Assignment
+from shunter.worker.asks import JournalAnswer, RunAsked
 from shunter.worker.pool.child_queue import ChildQueue
 from shunter.worker.pool.child_supervisor import ChildSupervisor
 from shunter.worker.pool.escalation import Push
 from shunter.worker.pool.frames import (
     Frame,
     Mark,
+    answered,
     read_last_progress,
     read_logged_failure,
     read_logged_result,
+    read_run_ask,
 )
+from shunter.worker.pool.hook_calls import is_call
 from shunter.worker.pool.job_window import JobWindow, waited_too_long
 from shunter.worker.pool.runs import Runs
 from shunter.worker.pool.slot import ChildSettings, Slot
@@ -72,11 +77,13 @@ class ProcessPool:
     ) -> None:
         self._spec, self._settings, self._on_output = app_spec, settings, on_output
         self._app = app
-        self._runs = Runs(app.handlers(), grace=settings.grace)
+        has_hooks = bool(app.final_failure_hooks)
+        self._runs = Runs(app.handlers(), grace=settings.grace, has_hooks=has_hooks)
         self._unaccounted = UnaccountedRuns()
         self._window = JobWindow(
             settings.slots, target=settings.window_target, ceiling=settings.window_ceiling
         )
+        self._askers: dict[tuple[int, int], Slot] = {}
         self._is_announced = False
         self._is_watching = False
         self._is_started = False
@@ -165,7 +172,7 @@ class ProcessPool:
     @property
     def load(self) -> int:
         """How many jobs are here, running or waiting."""
-        return len(self._runs.open)
+        return sum(not is_call(key) for key in self._runs.open)
 
     def give(self, jobs: Sequence[Assignment]) -> None:
         """Take these jobs on; each ends in a report unless it is recalled or destroyed."""
@@ -201,7 +208,32 @@ class ProcessPool:
                 attempt=job.attempt,
                 error=in_one_line(failure),
             )
+        self._log_calls()
         return self._runs.take_output()
+
+    def take_asks(self) -> list[RunAsked]:
+        """Return what runs want of their journals."""
+        return self._runs.take_asks()
+
+    def answer(self, key: int, number: int, answer: JournalAnswer) -> None:
+        """Answer an ask of a run; one that is over hears nothing."""
+        if (slot := self._askers.pop((key, number), None)) is not None:
+            slot.answer(answered(number, answer))
+
+    def open_keys(self) -> set[int]:
+        """Return the keys of all runs that are here."""
+        return set(self._runs.open)
+
+    def _log_calls(self) -> None:
+        calls, self._runs.ended_calls = self._runs.ended_calls, []
+        log = structlog.get_logger("shunter.worker")
+        for ended in calls:
+            call = {"type": ended.call.type, "job": ended.call.job_id, "output": ended.log}
+            if ended.failure is None:
+                log.info("on_final_failure was called", action="final_failure", **call)
+            else:
+                error = in_one_line(ended.failure)
+                log.warning("on_final_failure failed", action="final_failure", **call, error=error)
 
     def take_returned(self) -> dict[str, list[Held]]:
         """Return runs that were ended through no fault of their own, by the reason to give."""
@@ -218,14 +250,18 @@ class ProcessPool:
 
     def recall(self) -> list[Held]:
         """Take back everything that has not started."""
-        return [self._runs.forget(key) for key in self._sift(self._runs.open.keys())[0]]
+        return self._runs.forget(self._sift(self._job_keys())[0])
 
     def overdue(self, now: float) -> list[Held]:
         """Take back what has waited here too long, so that another worker can do it."""
         running = self._running()
-        waiting = ((key, at) for key, (_, at) in self._runs.open.items() if key not in running)
+        waiting = (
+            (key, at)
+            for key, (_, at) in self._runs.open.items()
+            if key not in running and not is_call(key)
+        )
         keys = waited_too_long(waiting, now=now, give_back_after=GIVE_BACK_AFTER_SECONDS)
-        return [self._runs.forget(key) for key in self._sift(set(keys))[0]] if keys else []
+        return self._runs.forget(self._sift(set(keys))[0]) if keys else []
 
     def destroy_jobs(self) -> list[Held]:
         """Kill all that runs, drop all that waits, report nothing; return what was dropped."""
@@ -240,7 +276,10 @@ class ProcessPool:
             if slot.run_state.key or (taken_unseen and not slot.is_retired):
                 slot.dismiss(reason)
         self._unaccounted = UnaccountedRuns()
-        return [self._runs.forget(key) for key in list(self._runs.open)]
+        return self._runs.forget(list(self._runs.open))
+
+    def _job_keys(self) -> set[int]:
+        return {key for key in self._runs.open if not is_call(key)}
 
     def _end_of_jobs(self) -> None:
         """Let children leave: nothing more will come."""
@@ -266,10 +305,22 @@ class ProcessPool:
         waiting = [key for key in self._queue.drain() if key in self._runs.open]
         taken = [key for key in waiting if key in wanted]
         left = [key for key in waiting if key not in wanted]
-        for key in left:
+        self._put(left)
+        return taken, left
+
+    def _put(self, keys: Sequence[int]) -> None:
+        """Have these wait; calls of hooks go first, also while the pool stops."""
+        for key in filter(is_call, keys):
+            self._queue.put(key, self._runs.open[key][0])
+        self._queue.pump()
+        for key in filterfalse(is_call, keys):
             self._queue.put(key, self._runs.open[key][0])
         self._pump()
-        return taken, left
+
+    def _call_hooks(self) -> None:
+        """Have children call the app's hooks for runs that have failed for good."""
+        calls = self._runs.add_calls(now=monotonic())
+        self._put([*calls, *(key for key in self._queue.drain() if key in self._runs.open)])
 
     def _take_frames(self, slot: Slot, frames: Iterator[Frame]) -> None:
         runs, seconds = 0, 0.0
@@ -301,7 +352,22 @@ class ProcessPool:
                 self._runs.end(key, result=completed.result, log=completed.log, lasted=lasted)
             case Mark.FAILED:
                 failed = read_logged_failure(body)
-                self._runs.end(key, failure=failed.failure, log=failed.log, lasted=lasted)
+                self._runs.end(
+                    key,
+                    failure=failed.failure,
+                    log=failed.log,
+                    lasted=lasted,
+                    is_told=failed.is_told,
+                )
+            case Mark.CALLED:
+                self._runs.end(key, result=b"", log=body.decode(), lasted=lasted)
+            case Mark.ASK:
+                asked = read_run_ask(body)
+                if self._runs.ask(key, asked) and asked.number:
+                    self._askers[key, asked.number] = slot
+            case Mark.PARKED:
+                parked = read_logged_result(body)
+                self._runs.park(key, parked.result, "parked", parked.log, lasted)
             case Mark.PROGRESS:
                 last = read_last_progress(body)
                 self._runs.advance(key, last.done, last.total, last.note, begun=lasted[0])
@@ -309,7 +375,9 @@ class ProcessPool:
                 self._supervisor.told(slot, mark)
 
     def _announce_output(self) -> None:
-        if self._runs.reports or self._runs.advances:
+        if self._runs.calls:
+            self._call_hooks()
+        if self._runs.reports or self._runs.advances or self._runs.asks or self._runs.ended_calls:
             self._announce()
         if len(self._runs.open) == self._queue.unsent:
             self._is_idle.set()
@@ -330,11 +398,20 @@ class ProcessPool:
         if self._ticks % 2:
             for slot in self._supervisor.slots:
                 self._notice_progress(slot)
+        self._flush_answers()
         if self._unaccounted:
             self._look_for_unaccounted(now)
         self._supervisor.tick(now)
         self._pump()
         self._announce_output()
+
+    def _flush_answers(self) -> None:
+        """Send on answers that did not fit, and forget askers whose runs are over."""
+        if self._askers:
+            for slot in self._supervisor.slots:
+                slot.flush_answers()
+            open_runs = self._runs.open
+            self._askers = {it: slot for it, slot in self._askers.items() if it[0] in open_runs}
 
     def _push(self, now: float) -> None:
         running = self._running()

@@ -2,18 +2,23 @@
 
 Each job that is given gets a key, which is never used again: what a child says about a key that
 is gone concerns nobody. A run leaves by its report, or because it is given back. Decides when
-a run must be stopped and what its outcome is worth then. Pure: `now` is always an argument.
+a run must be stopped and what its outcome is worth then, and whether the app's hooks have to be
+called for it, which is a run of its own that nobody hears of. Pure: `now` is always an argument.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from shunter.handler.final_failure import is_final_failure
 from shunter.model.job import ErrorKind, Failure
 from shunter.model.report import Advance, Held, Report
+from shunter.model.retry import Retry
 from shunter.model.worker import Handler
 from shunter.wire.messages import Assignment
+from shunter.worker.asks import RunAsk, RunAsked
 from shunter.worker.pool.escalation import Escalation, Push
+from shunter.worker.pool.hook_calls import CALL_MARK, EndedCall, HookCall, hook_call, is_call
 
 _UNKNOWN = Handler("")
 
@@ -21,7 +26,10 @@ _UNKNOWN = Handler("")
 class Runs:
     """`open` holds, in the order in which they came, the job of each run and when it came."""
 
-    def __init__(self, handlers: Sequence[Handler], *, grace: float) -> None:
+    def __init__(
+        self, handlers: Sequence[Handler], *, grace: float, has_hooks: bool = False
+    ) -> None:
+        self._has_hooks = has_hooks
         self._handlers = {handler.type: handler for handler in handlers}
         self._grace = grace
         self._last_key = 0
@@ -29,7 +37,10 @@ class Runs:
         self.stopping: dict[int, Escalation] = {}
         self.reports: list[Report] = []
         self.advances: list[Advance] = []
+        self.asks: list[RunAsked] = []
         self._failed: list[tuple[Assignment, Failure]] = []
+        self.calls: list[HookCall] = []
+        self.ended_calls: list[EndedCall] = []
 
     def add(self, job: Assignment, *, now: float) -> int:
         """Take a job on and return the key of its run."""
@@ -37,21 +48,64 @@ class Runs:
         self.open[self._last_key] = (job, now)
         return self._last_key
 
+    def add_calls(self, *, now: float) -> list[int]:
+        """Take on the calls of hooks that are to be made, and return their keys."""
+        calls, self.calls = self.calls, []
+        first = self._last_key + 1
+        self._last_key += len(calls)
+        keys = [CALL_MARK | number for number in range(first, first + len(calls))]
+        self.open.update((key, (call, now)) for key, call in zip(keys, calls, strict=True))
+        return keys
+
     def held(self) -> list[Held]:
         """Return the jobs of all open runs."""
-        return [Held(job.job_id, job.attempt) for job, _ in self.open.values()]
+        runs = self.open.items()
+        return [Held(job.job_id, job.attempt) for key, (job, _) in runs if not is_call(key)]
 
-    def forget(self, key: int) -> Held:
-        """Drop a run without a report."""
-        job, _ = self.open.pop(key)
-        self.stopping.pop(key, None)
-        return Held(job.job_id, job.attempt)
+    def forget(self, keys: Iterable[int]) -> list[Held]:
+        """Drop runs without a report, and return their jobs; calls of hooks end here too."""
+        dropped = []
+        for key in keys:
+            if is_call(key):
+                self.end(key, failure=Failure(ErrorKind.LOST, "the worker dropped it"))
+                continue
+            job, _ = self.open.pop(key)
+            self.stopping.pop(key, None)
+            dropped.append(Held(job.job_id, job.attempt))
+        return dropped
 
     def take_output(self) -> tuple[list[Report], list[Advance]]:
         """Return what has been reported since the last time."""
         output = self.reports, self.advances
         self.reports, self.advances = [], []
         return output
+
+    def ask(self, key: int, asked: RunAsk) -> bool:
+        """A run wants something of its journal; False if it is no longer open."""
+        if (entry := self.open.get(key)) is not None:
+            self.asks.append(RunAsked(key, entry[0], asked))
+        return entry is not None
+
+    def take_asks(self) -> list[RunAsked]:
+        """Return what runs have asked since the last time."""
+        asks, self.asks = self.asks, []
+        return asks
+
+    def park(
+        self, key: int, park: bytes, text: str, log: str, lasted: tuple[float, float] | None
+    ) -> None:
+        """Report a run that is to go on later; one that is being stopped has been stopped."""
+        if key in self.stopping:
+            self.end(key, failure=Failure(ErrorKind.EXCEPTION, text), log=log, lasted=lasted)
+            return
+        if (entry := self.open.pop(key, None)) is not None:
+            job, given_at = entry
+            begun, ran = lasted or (None, None)
+            waited = None if begun is None else max(0.0, begun - given_at)
+            failure = Failure(ErrorKind.PARKED, text)
+            self.reports.append(
+                Report(job.job_id, job.attempt, park, failure, log, None, waited, ran)
+            )
 
     def take_failed(self) -> list[tuple[Assignment, Failure]]:
         """Return which runs have failed since the last time, but for those that were cancelled."""
@@ -64,7 +118,7 @@ class Runs:
         keys = {
             key
             for key, (job, _) in self.open.items()
-            if (job.job_id, job.attempt) in wanted and key not in self.stopping
+            if (job.job_id, job.attempt) in wanted and key not in self.stopping and not is_call(key)
         }
         for key in keys:
             self._stop(key, ErrorKind.CANCELLED, "cancelled on request")
@@ -110,7 +164,7 @@ class Runs:
         begun: float | None = None,
     ) -> None:
         """A run, which began then, has come this far."""
-        if entry := self.open.get(key):
+        if (entry := self.open.get(key)) and not is_call(key):
             job, given_at = entry
             waited = None if begun is None else begun - given_at
             self.advances.append(Advance(job.job_id, job.attempt, done, total, note, waited))
@@ -123,10 +177,12 @@ class Runs:
         failure: Failure | None = None,
         log: str = "",
         lasted: tuple[float, float] | None = None,
+        is_told: bool = False,
     ) -> None:
         """Report how a run ended, unless it is no longer open.
 
         `lasted` is when it began, by the clock by which it was added, and for how long it ran.
+        `is_told` says that its child has called the app's hooks for this failure.
         """
         escalation = self.stopping.pop(key, None)
         entry = self.open.pop(key, None)
@@ -137,9 +193,15 @@ class Runs:
         waited = None if begun is None else max(0.0, begun - given_at)
         if escalation is not None and (failure is not None or not escalation.accepts_result()):
             result, failure = None, escalation.failure(failure)
+        if isinstance(job, HookCall):
+            self.ended_calls.append(EndedCall(job, log, failure))
+            return
         retry = self._handlers.get(job.type, _UNKNOWN).retry if failure else None
         if failure is not None and failure.kind is not ErrorKind.CANCELLED:
             self._failed.append((job, failure))
+            is_cancel = escalation is not None and escalation.kind is ErrorKind.CANCELLED
+            if self._has_hooks and not is_told and not is_cancel:
+                self._call_if_final(job, failure, retry)
         self.reports.append(
             Report(job.job_id, job.attempt, result, failure, log, retry, waited, ran)
         )
@@ -158,6 +220,17 @@ class Runs:
         is_killed = escalation is not None and escalation.ended_by == Push.SIGKILL
         failure = Failure(ErrorKind.LOST, "" if is_killed else cause, traceback)
         self.end(key, failure=failure, log=log, lasted=lasted)
+
+    def _call_if_final(self, job: Assignment, failure: Failure, retry: Retry | None) -> None:
+        if is_final_failure(
+            failure,
+            job.retry,
+            retry,
+            job.failures,
+            is_last_loss=job.is_last_loss,
+            at_most_once=job.at_most_once,
+        ):
+            self.calls.append(hook_call(job, failure))
 
     def _stop(self, key: int, kind: ErrorKind, reason: str) -> None:
         self.stopping[key] = Escalation(kind, reason, grace=self._grace)

@@ -12,7 +12,6 @@ import asyncio
 import contextlib
 import contextvars
 import socket
-import threading
 from collections.abc import Coroutine, Mapping
 from functools import partial
 from time import monotonic
@@ -20,21 +19,25 @@ from types import CoroutineType, FrameType
 from typing import Any
 
 from shunter.app import App
-from shunter.context import enter_context
+from shunter.context import Terminated, enter_context
 from shunter.errors import AppError
 from shunter.handler.arounds import awaited_through, call_through
 from shunter.handler.final_failure import tell_of_failure, tell_of_failure_here
 from shunter.model.job import ErrorKind, Failure
+from shunter.model.park import Park, encode_park
 from shunter.wire.messages import Assignment
 from shunter.worker.failures import failure_of
+from shunter.worker.journal_methods import park_in
 from shunter.worker.pool import frames
 from shunter.worker.pool.child_lane import WORD_MARK, Word
 from shunter.worker.pool.child_queue import KEY, MESSAGE_BYTES, read_beside, read_job
 from shunter.worker.pool.coroutines import driven
 from shunter.worker.pool.executor import Call, Executor
+from shunter.worker.pool.hook_calls import CALL_MARK, HookCall, read_call
 from shunter.worker.pool.interrupts import Interrupts
 from shunter.worker.pool.leftovers import end_leftovers, leave_twin
 from shunter.worker.pool.loop_watch import BlockingStep, LoopWatch, run_of
+from shunter.worker.pool.parent_line import ParentLine
 from shunter.worker.pool.run_output import RunOutput, output_of_run
 from shunter.worker.pool.run_state import SharedRunState
 from shunter.worker.pool.run_threads import RunThreads
@@ -48,6 +51,7 @@ LOOK_SECONDS = 0.1
 _WEIGH_EVERY_SECONDS = 0.25
 _READ_AT_ONCE = 128
 _ANCILLARY_BYTES = socket.CMSG_SPACE(4)
+_FLAGS = int(socket.MSG_CMSG_CLOEXEC | socket.MSG_DONTWAIT)  # as enumerations they cost a call
 
 _Alone = tuple[int, Assignment, bytes]
 
@@ -60,14 +64,14 @@ class SharedChild:
         app: App,
         executor: Executor,
         lane: socket.socket,
-        stream: socket.socket,
+        line: ParentLine,
         run_state: SharedRunState,
         interrupts: Interrupts,
         *,
         log_limit: int,
         max_megabytes: int | None,
     ) -> None:
-        self._app, self._executor, self._lane, self._stream = app, executor, lane, stream
+        self._app, self._executor, self._lane, self._line = app, executor, lane, line
         self._run_state, self._interrupts = run_state, interrupts
         self._log_limit, self._max_megabytes = log_limit, max_megabytes
         handlers = app.handlers()
@@ -78,7 +82,6 @@ class SharedChild:
         self._runs: dict[int, SharedRun] = {}
         self._noted: set[SharedRun] = set()
         self._out: list[bytes] = []
-        self._sending = threading.Lock()
         self._looking: asyncio.TimerHandle | None = None
         self._weigh_at = 0.0
         self._message = bytearray(MESSAGE_BYTES)
@@ -105,12 +108,10 @@ class SharedChild:
 
     def _read(self) -> None:
         message = self._message
-        view = memoryview(message)
+        view, buffers = memoryview(message), (message,)
         for _ in range(_READ_AT_ONCE):
             try:
-                size, ancillary, _, _ = self._lane.recvmsg_into(
-                    [message], _ANCILLARY_BYTES, socket.MSG_CMSG_CLOEXEC | socket.MSG_DONTWAIT
-                )
+                size, ancillary, _, _ = self._lane.recvmsg_into(buffers, _ANCILLARY_BYTES, _FLAGS)
             except BlockingIOError:
                 return
             if size == 0:
@@ -120,12 +121,13 @@ class SharedChild:
             if key & WORD_MARK:
                 self._hear(key ^ WORD_MARK, Word(message[KEY.size]))
                 continue
-            job = read_job(view[KEY.size : size])
-            payload = read_beside(ancillary[0][2]) if ancillary else job.payload
+            job = (read_job if key < CALL_MARK else read_call)(view[KEY.size : size])
+            if ancillary:
+                job = read_beside(ancillary[0][2], job)
             if self._most.get(job.type, 1) == 1:
-                self._leave_loop((key, job, payload))
+                self._leave_loop((key, job, job.payload))
                 return
-            self._begin(key, job, payload)
+            self._begin(key, job, job.payload)
 
     def _leave_loop(self, alone: _Alone | None) -> None:
         self._loop.remove_reader(self._lane.fileno())
@@ -150,15 +152,21 @@ class SharedChild:
     def _begin(self, key: int, job: Assignment, payload: bytes) -> None:
         begun, seal = monotonic(), RunSeal(self._app, job.job_id, job.type)
         output = RunOutput(self._log_limit)
-        run = SharedRun(key, job, seal, output, begun=begun, on_progress=self._noted.add)
+        run = SharedRun(
+            key, job, seal, output, self._line, begun=begun, on_progress=self._noted.add
+        )
+        if not self._runs:
+            self._watch.is_busy.set()
         self._runs[key] = run
-        self._watch.is_busy.set()
         if self._looking is None:
             self._looking = self._loop.call_later(LOOK_SECONDS, self._look)
         if job.timeout is not None or job.type in self._timed:
             self._say(frames.started(key, begun))
         variables = contextvars.copy_context()
         variables.run(_enter, run)
+        if isinstance(job, HookCall):
+            self._begin_call(run, job, variables)
+            return
         call = variables.run(self._executor.prepared, job, payload, run, seal)
         if isinstance(call, Failure):
             failing = self._fail(run, call, AppError(call.message))
@@ -183,19 +191,51 @@ class SharedChild:
         except BaseException as error:
             if not self._executor.is_original:
                 leave_twin(error)
+            if (park := park_in(error)) is not None:
+                self._finish(run, park)
+                return
             failure = run.seal.failure(failure_of(error, run.job.retry, function.retry))
             await self._fail(run, failure, error)
             return
         if not self._executor.is_original:
             leave_twin()
-        self._finish(run, self._executor.result_of_run(run.job, value, run.seal))
+        outcome = self._executor.result_of_run(run.job, value, run.seal)
+        if run.has_journal:
+            outcome = await asyncio.to_thread(self._executor.with_journal, run.journal, outcome)
+        self._finish(run, outcome)
 
     async def _fail(self, run: SharedRun, failure: Failure, error: BaseException) -> None:
         """Finish a run that has failed; before, call the app's hooks if that was its last try."""
-        if self._executor.is_told(failure, run.job, run):
+        if is_told := self._executor.is_told(failure, run.job, run):
             hooks, values = self._app.final_failure_hooks, self._executor.values(run)
             await tell_of_failure_here(hooks, error, values)
-        self._finish(run, failure)
+        self._finish(run, failure, is_told=is_told)
+
+    def _begin_call(self, run: SharedRun, call: HookCall, variables: contextvars.Context) -> None:
+        """Call the app's hooks for a run that could not: on the loop, or in a thread as it was."""
+        if self._app.find(call.type).is_async:
+            calling = self._call_in_task(run, call)
+            run.task = self._loop.create_task(calling, context=variables)
+        else:
+            self._start_thread(run, partial(variables.run, self._call_in_thread, run, call))
+
+    async def _call_in_task(self, run: SharedRun, call: HookCall) -> None:
+        run.has_begun = True
+        hooks, values = self._app.final_failure_hooks, self._executor.values(run)
+        await driven(tell_of_failure_here(hooks, call.error, values), run.take_word)
+        self._finish(run, None)
+
+    def _call_in_thread(self, run: SharedRun, call: HookCall) -> None:
+        assert self._threads is not None
+        hooks, values = self._app.final_failure_hooks, self._executor.values(run)
+        # Terminated may come late, and must not get past here.
+        with contextlib.suppress(Terminated):
+            try:
+                tell_of_failure(hooks, call.error, values, self._on_loop)
+            finally:
+                self._threads.ended()
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits for this
+            self._loop.call_soon_threadsafe(self._finish, run, None)
 
     def _start_thread(self, run: SharedRun, work: partial[None]) -> None:
         if self._threads is None:
@@ -205,7 +245,8 @@ class SharedChild:
     def _run_in_thread(self, run: SharedRun, call: Call) -> None:
         assert self._threads is not None
         function, args, kwargs = call
-        outcome: bytes | Failure
+        outcome: bytes | Failure | Park
+        is_told = False
         # Two levels: Terminated may come in the inner `finally` too, and must not get past here.
         try:
             try:
@@ -221,22 +262,33 @@ class SharedChild:
         except BaseException as error:
             if not self._executor.is_original:
                 leave_twin(error)
-            outcome = run.seal.failure(failure_of(error, run.job.retry, function.retry))
-            if self._executor.is_told(outcome, run.job, run):
+            outcome = park_in(error) or run.seal.failure(
+                failure_of(error, run.job.retry, function.retry)
+            )
+            is_told = not isinstance(outcome, Park) and self._executor.is_told(
+                outcome, run.job, run
+            )
+            if is_told:
                 hooks, values = self._app.final_failure_hooks, self._executor.values(run)
                 tell_of_failure(hooks, error, values, self._on_loop)
         else:
             if not self._executor.is_original:
                 leave_twin()
             outcome = self._executor.result_of_run(run.job, value, run.seal)
+            if run.has_journal:
+                outcome = self._executor.with_journal(run.journal, outcome)
         with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits for this
-            self._loop.call_soon_threadsafe(self._finish, run, outcome)
+            finish = partial(self._finish, run, outcome, is_told=is_told)
+            self._loop.call_soon_threadsafe(finish)
 
     def _on_loop(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
         """Await something for a thread, on the loop on which setups live."""
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
 
-    def _finish(self, run: SharedRun, outcome: bytes | Failure) -> None:
+    def _finish(
+        self, run: SharedRun, outcome: bytes | Failure | Park | None, *, is_told: bool = False
+    ) -> None:
+        """Say how a run has ended; None stands for the end of a call of hooks."""
         run.has_ended = True
         if self._runs.pop(run.key, None) is None:
             return
@@ -249,8 +301,12 @@ class SharedChild:
             log = run.seal.log(log)
         if run.noted is not None:
             self._say(frames.progress(run.key, begun, *run.noted))
-        if isinstance(outcome, Failure):
-            self._say(frames.failed(run.key, begun, seconds, outcome, log))
+        if outcome is None:
+            self._say(frames.called(run.key, begun, log))
+        elif isinstance(outcome, Park):
+            self._say(frames.parked(run.key, begun, seconds, encode_park(outcome), log))
+        elif isinstance(outcome, Failure):
+            self._say(frames.failed(run.key, begun, seconds, outcome, log, is_told=is_told))
         else:
             self._say(frames.result(run.key, begun, seconds, outcome, log))
 
@@ -283,8 +339,8 @@ class SharedChild:
 
     def _send(self, data: bytes) -> None:
         # A broken pipe says that the parent has gone; the kernel is about to say so too.
-        with self._sending, contextlib.suppress(BrokenPipeError):
-            self._stream.sendall(data)
+        with contextlib.suppress(BrokenPipeError):
+            self._line.send(data)
 
     def _look(self) -> None:
         """Pass on progress, while there are runs."""

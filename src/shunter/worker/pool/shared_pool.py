@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable, Iterator, Sequence
-from itertools import islice
+from itertools import filterfalse, islice
 from time import monotonic
 
 from shunter.app import App
@@ -19,6 +19,7 @@ from shunter.worker.pool.child_lane import Word
 from shunter.worker.pool.child_loads import ChildLoads
 from shunter.worker.pool.escalation import Push, StopStep, is_held_up, step_of
 from shunter.worker.pool.frames import Frame, Mark, read_blocked_at
+from shunter.worker.pool.hook_calls import is_call
 from shunter.worker.pool.job_window import waited_too_long
 from shunter.worker.pool.process_pool import (
     GIVE_BACK_AFTER_SECONDS,
@@ -29,12 +30,15 @@ from shunter.worker.pool.process_pool import (
 from shunter.worker.pool.slot import BlockedLoop, Slot
 from shunter.worker.run_seal import RunSeal
 
-LEAD_SECONDS = 0.05
-"""So much work is sent ahead, as the next job takes so long to come."""
+LEAD_SECONDS = 0.1
+"""So much work is sent ahead, as the next job takes so long to come from a busy dispatcher: one
+turn that is under way, and one that takes the report."""
 
 AGES_LOOKED_AT = 8
 _RESULT = int(Mark.RESULT)
-_ENDS = {int(Mark.RESULT), int(Mark.RESULT_WITH_LOG), int(Mark.FAILED)}
+_ENDS = {
+    int(mark) for mark in (Mark.RESULT, Mark.RESULT_WITH_LOG, Mark.FAILED, Mark.PARKED, Mark.CALLED)
+}
 
 
 def new_pool(
@@ -100,12 +104,13 @@ class SharedPool(ProcessPool):
             for key in unread:
                 self._loads.ended(key)
             keys += unread
-        return [self._runs.forget(key) for key in keys if key in self._runs.open]
+        return self._runs.forget([key for key in keys if key in self._runs.open])
 
     def overdue(self, now: float) -> list[Held]:
-        waiting = ((key, self._runs.open[key][1]) for key in self._loads.waiting())
+        jobs = filterfalse(is_call, self._loads.waiting())
+        waiting = ((key, self._runs.open[key][1]) for key in jobs)
         keys = waited_too_long(waiting, now=now, give_back_after=GIVE_BACK_AFTER_SECONDS)
-        return [self._runs.forget(key) for key in self._loads.withdraw(keys)] if keys else []
+        return self._runs.forget(self._loads.withdraw(keys)) if keys else []
 
     # ---- to the children
 
@@ -116,7 +121,7 @@ class SharedPool(ProcessPool):
                 slot.dismiss(reason)
         self._begun.clear()
         self._said.clear()
-        return [self._runs.forget(key) for key in list(self._runs.open)]
+        return self._runs.forget(list(self._runs.open))
 
     def _end_of_jobs(self) -> None:
         super()._end_of_jobs()
@@ -139,6 +144,13 @@ class SharedPool(ProcessPool):
             self._pump_lane(slot)
             if slot.given >= self._settings.max_jobs_per_child:
                 self._shut(slot)
+
+    def _call_hooks(self) -> None:
+        calls = self._runs.add_calls(now=monotonic())
+        if self._is_stopping:
+            self._runs.forget(calls)
+        self._wait_again(calls)
+        self._pump()
 
     def _pump_lane(self, slot: Slot) -> None:
         assert slot.lane is not None
@@ -238,6 +250,7 @@ class SharedPool(ProcessPool):
                 self._check_blocked(slot, slot.blocked, now)
         self._runs.expire(begun, now=now)
         self._push(now)
+        self._flush_answers()
         self._supervisor.tick(now)
         self._pump()
         self._announce_output()
@@ -313,11 +326,13 @@ class SharedPool(ProcessPool):
         keys = [key for key in self._loads.closed(slot) if key in self._runs.open]
         begun = [key for key in keys if key not in unread]
         for key in begun:
-            if slot.killed_for_key not in (0, key):
-                reason = f"{cause}, with which it shared a process"
-                self._returned.setdefault(reason, []).append(self._runs.forget(key))
-            else:
+            if slot.killed_for_key in (0, key):
                 self._lose(slot, key, cause, company=len(begun) - 1)
+            elif is_call(key):
+                unread.add(key)
+            else:
+                reason = f"{cause}, with which it shared a process"
+                self._returned.setdefault(reason, []).extend(self._runs.forget([key]))
         self._wait_again([key for key in keys if key in unread])
         self._pump()
         self._announce_output()

@@ -7,16 +7,25 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
+from shunter.model.parents import Parents
 from shunter.wire.messages import Assignment
+from shunter.worker.journal_methods import JournalMethods, journal_of
+from shunter.worker.pool.parent_line import ParentLine
 from shunter.worker.pool.run_output import RunOutput
 from shunter.worker.run_seal import RunSeal
 
+if TYPE_CHECKING:
+    from shunter.worker.run_journal import RunJournal
 
-class SharedRun:
+
+class SharedRun(JournalMethods):
     """A run from its beginning to its end. It is the context that its handler gets."""
 
     __slots__ = (
+        "_journal",
+        "_line",
         "_on_progress",
         "begun",
         "has_begun",
@@ -37,12 +46,14 @@ class SharedRun:
         job: Assignment,
         seal: RunSeal,
         output: RunOutput,
+        line: ParentLine,
         *,
         begun: float,
         on_progress: Callable[[SharedRun], None],
     ) -> None:
         self.key, self.job, self.seal, self.output, self.begun = key, job, seal, output, begun
-        self._on_progress = on_progress
+        self._on_progress, self._line = on_progress, line
+        self._journal: RunJournal | None = None
         self.noted: tuple[float, float | None, bytes] | None = None
         self.task: asyncio.Task[None] | None = None
         self.has_begun = False
@@ -73,6 +84,21 @@ class SharedRun:
     @property
     def traceparent(self) -> str | None:
         return self.job.traceparent
+
+    @property
+    def has_journal(self) -> bool:
+        """True if the run has used its journal."""
+        return self._journal is not None
+
+    @property
+    def journal(self) -> RunJournal:
+        if self._journal is None:
+            self._journal = journal_of(self._line, self.key, self.job, self.seal)
+        return self._journal
+
+    @property
+    def parents(self) -> Parents:
+        return Parents(self.job.parents, self.seal.parent_result)
 
     def progress(self, done: float, total: float | None = None, note: str = "") -> None:
         if not self.has_ended:

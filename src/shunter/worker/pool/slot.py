@@ -92,6 +92,7 @@ class Slot:
         self.given = 0
         self.blocked: BlockedLoop | None = None
         self.killed_for_key = 0
+        self._unsent = bytearray()
 
     @property
     def stream_fd(self) -> int:
@@ -107,6 +108,21 @@ class Slot:
             data = b""
         self.has_ended = not data
         return self._reader.feed(data) if data else None
+
+    def answer(self, data: bytes) -> None:
+        """Send the child an answer; what does not fit goes by `flush_answers`."""
+        self._unsent += data
+        self.flush_answers()
+
+    def flush_answers(self) -> None:
+        """Send on what did not fit."""
+        try:
+            while self._unsent:
+                del self._unsent[: self._stream.send(self._unsent)]
+        except BlockingIOError:
+            pass
+        except OSError:  # it is gone
+            self._unsent.clear()
 
     def signal(self, number: signal.Signals) -> None:
         """Send a signal to the child itself."""

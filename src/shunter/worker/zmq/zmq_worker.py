@@ -14,9 +14,11 @@ from typing import TypeVar
 
 from shunter.app import App
 from shunter.key_file import KeyFile
+from shunter.model.journal import EntryKind
 from shunter.model.lease import LeaseTerms, WorkerLease
 from shunter.model.report import Advance, Held, Report
 from shunter.net.environment import REAL, Environment
+from shunter.wire.batching import batches
 from shunter.wire.messages import (
     Advances,
     Assignments,
@@ -24,8 +26,12 @@ from shunter.wire.messages import (
     CancelOrders,
     Farewell,
     Hello,
+    Keeps,
+    Kept,
     Kind,
     Pong,
+    Recall,
+    Recalled,
     Refusal,
     RefusalCode,
     Reports,
@@ -34,20 +40,24 @@ from shunter.wire.messages import (
     decode,
 )
 from shunter.wire.pingpong import BrokerWatch
+from shunter.worker.asks import JournalAnswer, RecallAsk, RunAsked
 from shunter.worker.host import HostSettings, WorkerHost
 from shunter.worker.pool.process_pool import ProcessPool
 from shunter.worker.pool.shared_pool import new_pool
 from shunter.worker.zmq.account import Account
 from shunter.worker.zmq.connection import Connection
 from shunter.worker.zmq.credits import Credits
+from shunter.worker.zmq.journal_relay import Answer, JournalRelay, JournalRequest
 from shunter.worker.zmq.origins import Origins
 from shunter.worker.zmq.outbox import Outbox, within_limit
 from shunter.worker.zmq.shown_secrets import ShownSecrets
 
-Of = TypeVar("Of", Advance, Held, Report)
+Of = TypeVar("Of", Advance, Held, Report, JournalRequest)
 """What is about one job."""
 
 FAREWELL_SECONDS = 2.0
+
+NOTHING_KEPT = JournalAnswer(recalled=Recalled(0))
 
 
 class ZmqWorkerSettings(HostSettings, frozen=True, kw_only=True):
@@ -88,6 +98,8 @@ class ZmqWorker(WorkerHost):
         self._outbox = Outbox()
         self._origins = Origins()
         self._secrets = ShownSecrets()
+        self._relay = JournalRelay()
+        self._begun: set[str] = set()
         self._credits = Credits(
             len(settings.dispatchers),
             heartbeat=settings.lease.heartbeat,
@@ -122,6 +134,9 @@ class ZmqWorker(WorkerHost):
         self._share_out(now)
         for batch, reports in self._outbox.stale(now=now):
             self._send_reports(self._home_of(reports[0].job_id), batch, reports)
+        if len(self._relay):
+            self._relay.repeat(now=now, is_open=self._pool.open_keys())
+            self._send_asks()
         if overdue := self._pool.overdue(now):
             self._give_back(overdue, "waited too long in its worker behind other jobs")
 
@@ -167,6 +182,8 @@ class ZmqWorker(WorkerHost):
         self._outbox.clear()
         self._origins.clear()
         self._secrets.clear()
+        self._relay.clear()
+        self._begun.clear()
         self._lease.restart(now=self._environment.lease_clock())
         for connection in self._connections:
             connection.close()
@@ -263,6 +280,52 @@ class ZmqWorker(WorkerHost):
             for batch, part in self._outbox.add(sendable, now=self._environment.monotonic()):
                 self._send_reports(connection, batch, part)
 
+    # ---- journals
+
+    def _ask_journals(self, asks: Sequence[RunAsked]) -> None:
+        for run in asks:
+            job, ask = run.job, run.asked.ask
+            is_first = job.attempt == 1 and job.job_id not in self._begun
+            if isinstance(ask, RecallAsk) and ask.kind is EntryKind.STEP and is_first:
+                self._pool.answer(run.key, run.asked.number, NOTHING_KEPT)
+            else:
+                self._relay.ask(run)
+        self._send_asks()
+
+    def _send_asks(self) -> None:
+        """Send what is asked of journals, one message to each dispatcher for all that is kept."""
+        ready, self._relay.ready = self._relay.ready, []
+        for key, place, answer in ready:
+            self._pool.answer(key, place, answer)
+        now = self._environment.monotonic()
+        for connection, requests in self._by_home(self._relay.take_unsent()):
+            for request in requests:
+                if (ask := request.recall) is not None:
+                    number = self._relay.sent([request], now=now)
+                    secret = self._secrets.of([request])[0]
+                    recall = Recall(
+                        number,
+                        request.job_id,
+                        request.attempt,
+                        secret,
+                        ask.kind,
+                        ask.after,
+                        ask.name,
+                        ask.count,
+                        ask.start,
+                    )
+                    connection.send(Kind.RECALL, recall)
+            keeping = [request for request in requests if request.keeps]
+            for some in batches(keeping, lambda request: request.size):
+                keeps = tuple(keep for request in some for keep in request.keeps)
+                number = self._relay.sent(some, now=now)
+                connection.send(Kind.KEEP, Keeps(number, keeps, self._secrets.of(keeps)))
+
+    def _answer(self, answers: Iterable[Answer]) -> None:
+        for key, number, answer in answers:
+            self._pool.answer(key, number, answer)
+        self._send_asks()
+
     def _by_home(self, items: Sequence[Of]) -> list[tuple[Connection, Sequence[Of]]]:
         """Sort what is to be sent about jobs by the dispatchers that are to hear of it."""
         if not items or len(self._connections) == 1:
@@ -315,8 +378,15 @@ class ZmqWorker(WorkerHost):
                 reports = self._outbox.confirmed(decode(body, Taken).batches)
                 self._origins.confirmed(report.job_id for report in reports)
                 self._secrets.done_with(reports)
+                self._begun.difference_update(report.job_id for report in reports)
                 if self._credits.is_blocked:
                     self._share_out(self._environment.monotonic())
+            case Kind.KEEP:
+                kept = decode(body, Kept)
+                self._answer(self._relay.kept(kept.request, kept.is_kept))
+            case Kind.RECALL:
+                recalled = decode(body, Recalled)
+                self._answer(self._relay.recalled(recalled.request, recalled))
             case Kind.CANCEL:
                 self._pool.cancel(decode(body, CancelOrders).jobs)
             case Kind.PONG:
@@ -346,6 +416,7 @@ class ZmqWorker(WorkerHost):
         """Take jobs, unless they come too late: others may have them by now."""
         jobs, reason = assignments.jobs, ""
         self._secrets.took(jobs, assignments.secrets)
+        self._begun.update(assignments.begun)
         if self._is_leaving:
             reason = "its worker is resigning"
         elif self._lease.is_over(now=self._environment.lease_clock(), stores=[connection.store]):

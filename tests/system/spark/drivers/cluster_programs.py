@@ -83,15 +83,15 @@ class Running:
         self.total += row["n"]
         return {"n": row["n"], "key": self.key, "total": self.total}
 
-def run(target):
+def run(target, **options):
     flow = Flow("far")
     rows = flow.source(JsonLines(source))
-    rows.key_by("key").stateful(Running).sink(WriteParquet(target))
+    rows.key_by("key").stateful(Running, **options).sink(WriteParquet(target), **options)
     flow.run(on=session)
 
 session = spark_session(master, options={"spark.task.maxFailures": "8"})
 try:
-    run(unseen)
+    run(unseen, workers=1)  # Spark tries a task that is refused again and again
 except FlowError as error:
     print("refused:", error, flush=True)
 run(target)
@@ -105,12 +105,13 @@ def doubled(order):
 
 SUBMITTED = """
 import json
+import os
 from dataclasses import dataclass
 
 import msgspec
 from pyspark.sql import SparkSession
 
-import beside
+import ordered
 from shunter import Flow
 from shunter.flow.sinks import WriteJsonLines
 
@@ -131,7 +132,7 @@ class Totals:
         self.shop, self.euros = shop, 0
 
     def on_event(self, order):
-        self.euros += beside.doubled(order)
+        self.euros += ordered.doubled(order)
         return Total(self.shop, self.euros)
 
 
@@ -142,13 +143,13 @@ def order(number):
 flow = Flow("orders")
 orders = flow.source(range(10)).map(order)
 totals = orders.key_by("shop").stateful(Totals).map(lambda total: [total.shop, total.euros])
-totals.sink(WriteJsonLines("out.jsonl"), workers=1)
+totals.sink(WriteJsonLines(os.environ["ORDERS"]), workers=1)
 
 if __name__ == "__main__":
     report = flow.run()
     context = SparkSession.getActiveSession().sparkContext
     print(json.dumps({"master": context.master, "name": context.appName, "nodes": report.nodes,
-                      "conf": dict(context.getConf().getAll())}))
+                      "conf": dict(context.getConf().getAll())}), flush=True)
 """
 
 SHORT_OF_MEMORY = """

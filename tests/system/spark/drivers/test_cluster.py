@@ -6,8 +6,9 @@ hosts that share no folder. Drivers are processes of their own, so that the sess
 tests is left alone. Each test leaves at least one worker. Where one executor shows it all there is
 only one, as each is a Java process too.
 
-With SHUNTER_LONG=1 a stream's task is killed here too, as in `test_memory.py`, and workers die
-under two flows.
+Every day one driver shows it all, and that is submitted. With SHUNTER_LONG=1 there is one that is,
+and others that start their own Java; a stream's task is killed here too, as in `test_memory.py`,
+and workers die under two flows.
 """
 
 from __future__ import annotations
@@ -134,24 +135,37 @@ def busy_worker(driver: Driver, busy: Path) -> int:
 # ---- spark-submit
 
 
+def submitted(
+    cluster: LocalSparkCluster, python: Path, folder: Path, orders: Path, *words: str
+) -> Driver:
+    """Submit the program in a folder, which writes totals of orders, and may go on then."""
+    (folder / "ordered.py").write_text(BESIDE_SUBMITTED)
+    return Driver(
+        folder,
+        "--master", cluster.url, "--name", "mine", "--conf", "spark.ui.enabled=false",
+        "--conf", "spark.default.parallelism=3", "--conf", "spark.sql.shuffle.partitions=7",
+        "--conf", "spark.sql.adaptive.enabled=false", "program.py", *words,
+        program=spark_home() / "bin" / "spark-submit",
+        PYSPARK_PYTHON=str(python),
+        PYSPARK_DRIVER_PYTHON=sys.executable,
+        SPARK_LOCAL_IP="127.0.0.1",
+        ORDERS=str(orders),
+    )  # fmt: skip
+
+
+@pytest.mark.skipif(CAN_HIDE and not IS_LONG, reason="make soak; every day by the last but one")
 def test_a_program_that_is_submitted_has_its_master_its_settings_and_its_code_in_executors(
     cluster: LocalSparkCluster, bare_python: Path, tmp_path: Path
 ) -> None:
-    (tmp_path / "beside.py").write_text(BESIDE_SUBMITTED)
+    orders = tmp_path / "orders.jsonl"
     (tmp_path / "program.py").write_text(SUBMITTED)
-    with Driver(
-        tmp_path,
-        "--master", cluster.url, "--name", "mine", "--conf", "spark.ui.enabled=false",
-        "--conf", "spark.default.parallelism=3", "--conf", "spark.sql.shuffle.partitions=7",
-        "--conf", "spark.sql.adaptive.enabled=false", "--conf", "spark.cores.max=1", "program.py",
-        program=spark_home() / "bin" / "spark-submit",
-        PYSPARK_PYTHON=str(bare_python),
-        PYSPARK_DRIVER_PYTHON=sys.executable,
-        SPARK_LOCAL_IP="127.0.0.1",
-    ) as driver:  # fmt: skip
-        said = json.loads(driver.end())
+    with submitted(cluster, bare_python, tmp_path, orders) as driver:
+        check_submitted(cluster, driver.end(), orders)
 
-    rows = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
+
+def check_submitted(cluster: LocalSparkCluster, printed: str, orders: Path) -> None:
+    said = json.loads(printed.splitlines()[0])
+    rows = [json.loads(line) for line in orders.read_text().splitlines()]
     assert len(rows) == 10
     assert dict(rows) == {"south": 2 * (0 + 2 + 4 + 6 + 8), "north": 2 * (1 + 3 + 5 + 7 + 9)}
     assert (said["master"], said["name"], said["nodes"]) == (cluster.url, "mine", 3)
@@ -222,20 +236,29 @@ def counting_in(folder: Path) -> str:
 def test_without_a_shared_folder_a_path_is_refused_and_a_store_outlives_the_death_of_a_worker(
     cluster: LocalSparkCluster, bare_python: Path, hidden: Path, s3_bucket: str, tmp_path: Path
 ) -> None:
-    """Then the command runs a flow by the same driver, whose files executors do not see either."""
+    """Then the command runs a flow by the same driver, whose files executors do not see either.
+
+    Unless the run is long, that driver was submitted, and what is promised to it is checked too.
+    """
     lines = [f'{{"n": {n}, "key": {n % 7}}}\n' for n in range(COUNT)]
     for part in range(4):
         body = "".join(lines[part * COUNT // 4 : (part + 1) * COUNT // 4]).encode()
         (Location.of(s3_bucket) / "in" / f"{part}.jsonl").write(body)
     target, busy = Location.of(s3_bucket) / "out", tmp_path / "busy"
-    (hidden / "program.py").write_text(FAR)
+    (hidden / "program.py").write_text(FAR if IS_LONG else SUBMITTED + FAR)
     write_shipped_flow(hidden, tmp_path / "out.jsonl")
-    places = (f"{s3_bucket}/in", target.url, str(hidden / "out"), str(busy))
-    words = ("program.py", cluster.url, *places)
-    with Driver(hidden, *words, PYSPARK_PYTHON=str(bare_python)) as driver:
+    words = (cluster.url, f"{s3_bucket}/in", target.url, str(hidden / "out"), str(busy))
+    orders = tmp_path / "orders.jsonl"
+    with (
+        Driver(hidden, "program.py", *words, PYSPARK_PYTHON=str(bare_python))
+        if IS_LONG
+        else submitted(cluster, bare_python, hidden, orders, *words)
+    ) as driver:
         cluster.kill_worker(busy_worker(driver, busy))
         said = driver.end()
 
+    if not IS_LONG:
+        check_submitted(cluster, said, orders)
     assert "does not see" in said
     assert "let the sink's path be a URL that all hosts reach" in said
     assert not (hidden / "out").exists()

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 import msgspec
 import zmq
 
-from shunter.errors import FlowError
+from shunter.errors import FlowError, FlowFailed
 from shunter.flow.graph.checks import check_no_frames
 from shunter.flow.graph.flow_graph import FlowGraph
 from shunter.flow.loading import absolute
@@ -212,7 +212,7 @@ class FlowRun:
                     loss = lost
                     self.restarts += 1
                     if self.restarts > MOST_RESTARTS:
-                        raise FlowError(f"{lost}, for the {self.restarts}th time") from lost
+                        raise FlowFailed(f"{lost}, for the {self.restarts}th time") from lost
         except BaseException:
             self._give_up()
             raise
@@ -425,7 +425,7 @@ class FlowRun:
         ]
         for what, data in news:
             if what == "failed":
-                raise FlowError(f"node {engine.node}: {data}")
+                raise FlowFailed(f"node {engine.node}: {data}")
         return news
 
     def _look(self, now: float, *, wait: bool = False) -> None:

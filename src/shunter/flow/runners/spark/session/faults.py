@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 import msgspec
 
-from shunter.errors import FlowError
+from shunter.errors import FlowError, FlowFailed
 from shunter.flow.runners.spark.session.memory_faults import PYTHON_REMEDY, memory_fault
 from shunter.flow.runtime.bad_events import users_traceback
 
@@ -62,26 +62,26 @@ def plain_faults() -> Iterator[None]:
         raise fault_in(pages) or memory_fault(pages) or _spark_failed(error) from error
 
 
-def fault_in(pages: str) -> FlowError | None:
-    """Return the FlowError that a task has raised, if that is what Spark tells about."""
+def fault_in(pages: str) -> FlowFailed | None:
+    """Return the fault that a task has raised, if that is what Spark tells about."""
     found = _MARKED.search(pages)
     if found is None:
         return None
     text, stage, place = msgspec.msgpack.decode(base64.b64decode(found[1]))
-    fault = FlowError(text)
+    fault = FlowFailed(text)
     fault.stage, fault.place = stage, place
     return fault
 
 
-def _spark_failed(error: Exception) -> FlowError:
+def _spark_failed(error: Exception) -> FlowFailed:
     if (missing := _MISSING.search(str(error))) is not None:
-        return FlowError(
+        return FlowFailed(
             f"Spark's Python processes have no module {missing[1]!r}; install it on every host, or "
             "let PYSPARK_PYTHON name a Python that has it, before the session is started"
         )
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     causes = [line.removeprefix(_CAUSE) for line in lines if line.startswith(_CAUSE)]
     said = [*lines[:1], *causes][-1] if lines else type(error).__name__
-    return FlowError(
+    return FlowFailed(
         f"Spark could not run the flow: {said}; nothing was published, so mend it and run it again"
     )

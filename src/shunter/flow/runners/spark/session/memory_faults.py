@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from shunter.errors import FlowError
+from shunter.errors import FlowFailed
 
 _EXECUTOR = re.compile(
     r"ExecutorLostFailure.*?Reason:.*?"
@@ -40,7 +40,7 @@ PYTHON_REMEDY = (
 """Added to a MemoryError of the user's functions."""
 
 
-def memory_fault(pages: str) -> FlowError | None:
+def memory_fault(pages: str) -> FlowFailed | None:
     """Return an error with what to set, if Spark tells of a want of memory; else None."""
     if (found := _EXECUTOR.search(pages)) is not None:
         return _executor_fault(found)
@@ -49,7 +49,7 @@ def memory_fault(pages: str) -> FlowError | None:
     return python_process_fault(pages)
 
 
-def certain_memory_fault(said: str) -> FlowError | None:
+def certain_memory_fault(said: str) -> FlowFailed | None:
     """Return the same for what one task says, if nothing but memory can have ended it."""
     if (found := _CERTAIN.search(said)) is not None:
         return _executor_fault(found)
@@ -58,9 +58,9 @@ def certain_memory_fault(said: str) -> FlowError | None:
     return None
 
 
-def _executor_fault(found: re.Match[str]) -> FlowError:
+def _executor_fault(found: re.Match[str]) -> FlowFailed:
     how = f"exit code {found['code']}" if found["code"] else found["why"].strip()
-    return FlowError(
+    return FlowFailed(
         f"an executor of Spark's died for want of memory ({how}); give it more with "
         "spark.executor.memory (Java) and spark.executor.memoryOverhead (Python beside it), or "
         "fewer tasks at once with spark.executor.cores, or let tasks be smaller with more nodes. "
@@ -68,19 +68,19 @@ def _executor_fault(found: re.Match[str]) -> FlowError:
     )
 
 
-def _java_fault(found: re.Match[str]) -> FlowError:
-    return FlowError(
+def _java_fault(found: re.Match[str]) -> FlowFailed:
+    return FlowFailed(
         f"a task of Spark's ran out of memory ({found['what'] or 'Java heap space'}); give "
         "executors more with spark.executor.memory, or spark.driver.memory where Spark runs "
         f"inside this process (local[*]). {_UNPUBLISHED}"
     )
 
 
-def python_process_fault(pages: str) -> FlowError | None:
+def python_process_fault(pages: str) -> FlowFailed | None:
     """Return an error with what to set, if a Python process of Spark's is gone."""
     if _WORKER.search(pages) is None:
         return None
-    return FlowError(
+    return FlowFailed(
         "a Python process of Spark's was killed or has crashed in one of the flow's functions. "
         "Mostly the system kills it for want of memory: let functions and states hold less, "
         "let fewer tasks run at once (--master 'local[1]', spark.executor.cores), or give it "

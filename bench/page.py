@@ -1,0 +1,184 @@
+"""What the page costs with a million jobs: each view, its weight, and twenty that are open.
+
+A store is filled with ended, failed and waiting jobs of twenty types, on SQLite or MongoDB, and a
+real dispatcher serves the page over it. Each view is asked for some times, a second apart, so that
+nothing is shown that was read before. Then jobs are done as fast as they can be, in rounds: with
+twenty pages open, which follow views by server-sent events, and without, in turns.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+import urllib.request
+from collections.abc import Coroutine
+from statistics import median
+from typing import Any
+
+import aiohttp
+import msgspec
+
+from bench.bench_app import echo
+from bench.stage import Dispatcher, Stage, conclude, say, sizes
+from shunter import AsyncClient
+from shunter.model.job import ErrorKind, Execution, Failure, Job, Status
+from shunter.store.registry import store_for
+from shunter.testing.mongod import LocalMongod
+
+VIEWS = {
+    "overview": "/",
+    "jobs": "/jobs",
+    "jobs that wait": "/jobs?status=waiting",
+    "jobs that failed": "/jobs?status=failed",
+    "jobs of a type": "/jobs?type=type-7",
+    "jobs of a rare type": "/jobs?type=rare",
+    "jobs by error": "/jobs?error=no+such+text",
+    "jobs until": "/jobs?until=2020-01-01",
+    "a job": "/jobs/job-17",
+    "flows": "/flows",
+    "schedules": "/schedules",
+    "limits": "/limits",
+    "workers": "/workers",
+    "dispatchers": "/dispatchers",
+}
+FIRST_PAGE = ("/", "/page/page.css", "/page/page.js", "/page/mark.svg")
+BATCH = 5000
+STATUSES = (Status.COMPLETED, Status.COMPLETED, Status.COMPLETED, Status.FAILED, Status.QUEUED)
+
+
+def made(number: int, now: float) -> Job:
+    """A job as it is found in an old store."""
+    status, created = STATUSES[number % 5], now - 86400 + number / 100
+    is_over = status.is_final
+    return Job(
+        id=f"job-{number}",
+        type=f"type-{number % 20}",
+        created=created,
+        updated=created,
+        payload=msgspec.msgpack.encode([number, "x" * 64]),
+        status=status,
+        attempt=int(is_over),
+        execution=Execution(worker_id="w", sent=created, started=created, ended=created + 1)
+        if is_over
+        else Execution(),
+        error=Failure(ErrorKind.EXCEPTION, f"disk {number % 9} is full")
+        if status is Status.FAILED
+        else None,
+    )
+
+
+async def fill(url: str, count: int) -> None:
+    store, now = store_for(url), time.time()
+    await store.open()
+    for start in range(0, count, BATCH):
+        await store.insert([made(number, now) for number in range(start, start + BATCH)])
+        if start % 50_000 == 0:
+            say("jobs in the store", start, count)
+    await store.close()
+
+
+def view_times(dispatcher: Dispatcher, times: int) -> dict[str, float]:
+    """Return the median milliseconds that each view takes."""
+    found: dict[str, list[float]] = {name: [] for name in VIEWS}
+    for number in range(times + 1):
+        for name, path in VIEWS.items():
+            say("views", number, times)
+            time.sleep(0.9 / len(VIEWS))
+            began = time.perf_counter()
+            with urllib.request.urlopen(dispatcher.address + path) as answer:
+                answer.read()
+            if number:  # the first time templates are compiled
+                found[name].append(time.perf_counter() - began)
+    return {name: round(1000 * median(spans), 1) for name, spans in found.items()}
+
+
+async def done_per_second(dispatcher: Dispatcher, jobs: int) -> float:
+    async with AsyncClient(dispatcher.frontend) as client:
+        began = time.perf_counter()
+        async for batch in client.submitting(echo, range(jobs)):
+            await asyncio.gather(*(job.result() for job in batch))
+        return jobs / (time.perf_counter() - began)
+
+
+async def follow(session: aiohttp.ClientSession, address: str) -> None:
+    """Be an open page."""
+    async with session.get(address) as answer:
+        async for _ in answer.content.iter_any():
+            pass
+
+
+async def with_pages(dispatcher: Dispatcher, jobs: int, pages: int) -> float:
+    names = ("overview", "jobs", "workers", "dispatchers")
+    timeout = aiohttp.ClientTimeout(total=None)
+    async with aiohttp.ClientSession(timeout=timeout) as session:
+        watching = [
+            asyncio.create_task(
+                follow(session, f"{dispatcher.address}/live?view={names[at % len(names)]}")
+            )
+            for at in range(pages)
+        ]
+        await asyncio.sleep(1.0)
+        found = await done_per_second(dispatcher, jobs)
+        for task in watching:
+            assert not task.done(), task
+            task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.gather(*watching)
+    return found
+
+
+def main() -> None:
+    chosen = sizes(__doc__ or "", jobs=1_000_000, times=7, done=20_000, rounds=5, pages=20)
+    figures: dict[str, dict[str, object]] = {}
+    for name in ("sqlite", "mongodb"):
+        with contextlib.ExitStack() as around:
+            stage = around.enter_context(Stage())
+            url = f"sqlite:///{stage.folder}/page.db"
+            if name == "mongodb":
+                url = around.enter_context(LocalMongod()).url("page")
+            asyncio.run(fill(url, chosen.jobs))
+            dispatcher = Dispatcher(stage, "page", url).ready()
+            dispatcher.start_worker()
+            views = view_times(dispatcher, chosen.times)
+            figures[name] = {"views_ms": views, "slowest_ms": max(views.values())}
+            if name == "sqlite":
+                figures[name] |= costs(dispatcher, chosen.done, chosen.rounds, chosen.pages)
+                figures[name]["first_page_bytes"] = weight(dispatcher)
+    conclude(jobs=chosen.jobs, pages=chosen.pages, **figures)
+
+
+def costs(dispatcher: Dispatcher, jobs: int, rounds: int, pages: int) -> dict[str, object]:
+    """Return what a job costs with pages open, of without: processor time, and time that passes.
+
+    Where the machine does other things besides, only the first tells anything: rounds of jobs per
+    second then differ by more than the pages cost. Both are kept of each round.
+    """
+
+    def measured(work: Coroutine[Any, Any, float]) -> tuple[float, float]:
+        before = dispatcher.cpu_seconds()
+        per_second = asyncio.run(work)
+        return per_second, (dispatcher.cpu_seconds() - before) / jobs
+
+    asyncio.run(done_per_second(dispatcher, jobs // 2))
+    rates, prices = [], []
+    for number in range(rounds):
+        say("rounds", number, rounds)
+        alone = measured(done_per_second(dispatcher, jobs))
+        watched = measured(with_pages(dispatcher, jobs, pages))
+        rates.append(watched[0] / alone[0])
+        prices.append(watched[1] / alone[1])
+    return {"price": median(prices), "prices": prices, "part": median(rates), "parts": rates}
+
+
+def weight(dispatcher: Dispatcher) -> int:
+    """Return the bytes of all that is loaded to show the first page."""
+    total = 0
+    for path in FIRST_PAGE:
+        with urllib.request.urlopen(dispatcher.address + path) as answer:
+            total += len(answer.read())
+    return total
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,34 @@
+"""A night's work: extract, a flow over what was extracted, a report. Each is a job.
+
+    shunter up --app examples/nightly/app.py
+    python examples/nightly/run.py
+
+The flow run is a node like any other: `on="spark"` or `on="engines"` runs it there.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from shunter import App, Context
+from shunter.flow.jobs import flow_jobs
+
+HERE = Path(__file__).parent
+app = App()
+flow_jobs(app, folder=HERE)
+
+
+@app.job
+def extract(count: int) -> int:
+    """Write the night's events to where the flow reads them."""
+    lines = (json.dumps({"number": number}) for number in range(count))
+    (HERE / "events.jsonl").write_text("\n".join(lines) + "\n")
+    return count
+
+
+@app.job
+def report(ctx: Context) -> str:
+    """Say how much the flow has written."""
+    rows = (HERE / "squares.jsonl").read_text().splitlines()
+    return f"{len(rows)} squares, from {len(ctx.parents)} step"

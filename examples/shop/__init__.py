@@ -1,0 +1,1 @@
+"""A shop whose web application hands its work to Shunter."""

@@ -1,0 +1,126 @@
+"""`shunter workflow`: a run as a tree, as JSON or as a picture; cancelled, or done again."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from shunter.cli.options import (
+    CodecAppOption,
+    ConfigOption,
+    DispatcherOption,
+    JsonOption,
+    codec_of,
+)
+from shunter.model.job import Job
+from shunter.model.run_view import RunView
+from shunter.model.submission import Receipt
+from shunter.settings_sources import load_settings
+from shunter.shown_text import shown
+
+MOST_LINES = 500
+"""How many lines of the tree are printed; JSON has all of it."""
+
+
+def workflow(
+    run_id: Annotated[str, typer.Argument(metavar="RUN", help="The id of the run.")],
+    svg: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Draw it into this file.")
+    ] = None,
+    cancel: Annotated[bool, typer.Option("--cancel", help="Stop what has not ended.")] = False,
+    rerun: Annotated[bool, typer.Option("--rerun", help="Do it again, as new jobs.")] = False,
+    first: Annotated[
+        str | None,
+        typer.Option("--from", metavar="JOB", help="Cancel or rerun from this job on."),
+    ] = None,
+    app_spec: CodecAppOption = None,
+    dispatchers: DispatcherOption = None,
+    config_file: ConfigOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show a run of a workflow as a tree; draw it, cancel it, or do it again."""
+    from shunter.cli.inspecting import client_of
+    from shunter.cli.terminal import Terminal, json_line
+
+    console = Terminal()
+    loaded = load_settings(config_file, os.environ, {"client.dispatchers": dispatchers})
+    with client_of(loaded.settings, codec=codec_of(app_spec)) as client:
+        receipts: list[Receipt] = []
+        new: list[str] = []
+        if cancel:
+            receipts = client.runs.cancel(run_id, first=first)
+        if rerun:
+            new = [job.id for job in client.runs.rerun(run_id, first=first)]
+        view = client.runs.show(run_id)
+    if svg is not None:
+        from shunter.cli.workflow_picture import run_as_svg
+
+        svg.write_text(run_as_svg(view))
+    if as_json:
+        console.print_json(json_line(run_as_dict(view) | {"rerun": new}))
+        return
+    for line in islice(tree_lines(view, now=time.time()), MOST_LINES):
+        console.print(line, highlight=False, soft_wrap=True)
+    if len(view.jobs) > MOST_LINES:
+        console.print(f"… {len(view.jobs):,} jobs in all; --json has them")
+    if new:
+        console.print(f"{len(new):,} jobs are done again")
+    for receipt in receipts:
+        if receipt.reason:
+            console.print(receipt.reason)
+
+
+def tree_lines(view: RunView, *, now: float) -> Iterator[str]:
+    """Tell a run as a tree, with how long each job took, or has taken."""
+    counted = ", ".join(f"{count:,} {status.word}" for status, count in view.counts.items())
+    yield f"run {view.id} of {shown(view.workflow or 'no workflow')}: {counted}"
+    for branch, job, was_shown in view.tree():
+        if was_shown:
+            yield f"{branch}{shown(job.type)} {job.id} (see above)"
+        else:
+            status = f"{job.status.word}{_times(job, now)}{_why(job)}"
+            yield f"{branch}{shown(job.type)} {job.id}  {status}"
+
+
+def run_as_dict(view: RunView) -> dict[str, Any]:
+    """Return a run as JSON has it."""
+    edges = [
+        {"child": edge.child, "parent": edge.parent, "outcome": edge.outcome.value}
+        for edge in view.edges
+    ]
+    jobs = [
+        {
+            "id": job.id,
+            "type": job.type,
+            "status": job.status.word,
+            "when": job.when,
+            "created": job.created,
+            "started": job.execution.started,
+            "ended": job.execution.ended,
+            "error": None if job.error is None else job.error.message,
+            "rerun_of": job.rerun_of,
+        }
+        for job in view.jobs.values()
+    ]
+    return {"run": view.id, "workflow": view.workflow, "jobs": jobs, "edges": edges}
+
+
+def _times(job: Job, now: float) -> str:
+    run = job.execution
+    began = run.given_at if run.started is None else run.started
+    if began is None:
+        return ""
+    return f", {max(0.0, (run.ended or now) - began):.2f} s"
+
+
+def _why(job: Job) -> str:
+    if job.error is None or not job.status.is_final:
+        return ""
+    text = shown(" ".join(job.error.message.split()))
+    return f": {text if len(text) <= 100 else text[:99] + '…'}"

@@ -1,0 +1,127 @@
+"""A workflow as it is put together: jobs that wait for jobs, sent as a whole when the block ends.
+
+Ids are made here, so a job may be named by those that wait for it before anything is stored, and
+a submission that is repeated remains one. Nothing is sent if the block raises.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Any, Generic, Protocol, TypeVar
+
+from msgspec.structs import replace
+
+from shunter.app import JobFunction, payload_of
+from shunter.errors import AppError
+from shunter.model.submission import Submission
+
+
+class HasId(Protocol):
+    """A job that was submitted, or is about to be."""
+
+    @property
+    def id(self) -> str: ...
+
+
+H = TypeVar("H", bound=HasId)
+
+JobType = str | JobFunction[..., Any]
+Parents = HasId | str | Iterable[HasId | str]
+MakeWish = Callable[[JobType, bytes, dict[str, Any]], Submission]
+
+
+class RunPlan(Generic[H]):
+    """The jobs of one run: `id` is the run's, `jobs` are handles in the order of the calls.
+
+    `wish` makes a submission of a job, its payload and options; `handle` a handle of that.
+    """
+
+    def __init__(
+        self,
+        workflow: str,
+        run_id: str,
+        *,
+        wish: MakeWish,
+        handle: Callable[[Submission, JobType], H],
+    ) -> None:
+        self.workflow, self.id = workflow, run_id
+        self.jobs: list[H] = []
+        self.wishes: list[Submission] = []
+        self._wish, self._handle = wish, handle
+        self._options: dict[str, Any] = {}
+
+    def with_options(self, **options: Any) -> RunPlan[H]:
+        """Return this run with other options for the jobs that it is given: priority, retry, ..."""
+        view: RunPlan[H] = RunPlan.__new__(RunPlan)
+        view.__dict__ = {**self.__dict__, "_options": {**self._options, **options}}
+        return view
+
+    def job(
+        self,
+        job: JobType,
+        /,
+        *args: Any,
+        after: Parents = (),
+        when: str | None = None,
+        **kwargs: Any,
+    ) -> H:
+        """Add a job that runs once those it comes `after` have ended, and return its handle.
+
+        `after` takes jobs of this run, other handles, or ids of jobs that were submitted before;
+        `when` is all_ok, all_done or any_failed.
+        """
+        parents = ids_of(after)
+        wish = self._wish(job, payload_of(*args, **kwargs), self._options)
+        wish = replace(wish, workflow=self.workflow, run=self.id, after=parents or None, when=when)
+        handle = self._handle(wish, job)
+        self.wishes.append(wish)
+        self.jobs.append(handle)
+        return handle
+
+
+def ids_of(after: Parents) -> tuple[str, ...]:
+    """Return the ids of jobs that are named by themselves, by an id, or in a list."""
+    if isinstance(after, str):
+        return (after,)
+    if isinstance(name := getattr(after, "id", None), str):
+        return (name,)
+    if not isinstance(after, Iterable):
+        raise AppError(f"after: found {after!r}; give jobs, ids of jobs, or a list of these")
+    return tuple(parent for one in after for parent in ids_of(one))
+
+
+def add_batch(
+    run: RunPlan[H], calls: Iterable[Sequence[Any]], then: Sequence[Any] | JobType, when: str | None
+) -> H:
+    """Add a job for each call, and one that comes after all of them; return that one."""
+    parts = [run.job(job, *args) for job, *args in calls]
+    if isinstance(then, str | JobFunction):
+        then = (then,)
+    last, *args = list(then)
+    return run.job(last, *args, after=parts, when=when)
+
+
+class AsyncWorkflow(RunPlan[H]):
+    """A run that is sent when an `async with` block ends."""
+
+    commit: Callable[[RunPlan[H]], Awaitable[None]]
+
+    async def __aenter__(self) -> AsyncWorkflow[H]:
+        return self
+
+    async def __aexit__(self, kind: object, *_: object) -> None:
+        if kind is None and self.wishes:
+            await self.commit(self)
+
+
+class Workflow(RunPlan[H]):
+    """A run that is sent when a `with` block ends."""
+
+    commit: Callable[[RunPlan[H]], None]
+
+    def __enter__(self) -> Workflow[H]:
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        if kind is None and self.wishes:
+            self.commit(self)

@@ -1,0 +1,142 @@
+"""One run of a workflow, as it is looked at: its jobs, and who waits for whom. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from functools import cached_property
+
+from msgspec.structs import replace
+
+from shunter.errors import JobNotFound, JobRefused
+from shunter.model.job import Job, Status
+from shunter.model.submission import Submission
+from shunter.model.workflow import JobEdge
+
+
+class RunView:
+    """A run: its jobs in the order of their submission, and the edges to them."""
+
+    def __init__(self, run_id: str, jobs: Iterable[Job], edges: Iterable[JobEdge]) -> None:
+        self.id = run_id
+        self.jobs = {job.id: job for job in jobs}
+        self.edges = list(edges)
+
+    @property
+    def workflow(self) -> str | None:
+        """The name of the workflow that it is a run of."""
+        return next((job.workflow for job in self.jobs.values() if job.workflow), None)
+
+    @property
+    def counts(self) -> Counter[Status]:
+        """How many jobs of it stand where."""
+        return Counter(job.status for job in self.jobs.values())
+
+    @property
+    def open_jobs(self) -> list[str]:
+        """The ids of those that have not ended."""
+        return [job.id for job in self.jobs.values() if not job.status.is_final]
+
+    @cached_property
+    def parents(self) -> dict[str, list[str]]:
+        """By job, whom it waits for, jobs of other runs included."""
+        found: dict[str, list[str]] = {}
+        for edge in self.edges:
+            found.setdefault(edge.child, []).append(edge.parent)
+        return found
+
+    @cached_property
+    def children(self) -> dict[str, list[str]]:
+        """By job, who waits for it."""
+        found: dict[str, list[str]] = {}
+        for edge in self.edges:
+            found.setdefault(edge.parent, []).append(edge.child)
+        return found
+
+    def depths(self) -> dict[str, int]:
+        """Return how many jobs stand before each one at most; parents of other runs don't count."""
+        depths: dict[str, int] = {}
+        waits = {
+            name: sum(it in self.jobs for it in self.parents.get(name, ())) for name in self.jobs
+        }
+        free = [name for name, count in waits.items() if not count]
+        for name in free:
+            depths.setdefault(name, 0)
+            for child in self.children.get(name, ()):
+                if child in waits:
+                    depths[child] = max(depths.get(child, 0), depths[name] + 1)
+                    waits[child] -= 1
+                    if not waits[child]:
+                        free.append(child)
+        return depths
+
+    def _own_parents(self, name: str) -> list[str]:
+        return [parent for parent in self.parents.get(name, ()) if parent in self.jobs]
+
+    def tree(self) -> Iterator[tuple[str, Job, bool]]:
+        """Yield the jobs as a tree: the branch before each, and whether it was shown before.
+
+        A job with several parents is shown at the first of them, and only named at the others.
+        """
+        shown: set[str] = set()
+        roots = [
+            it for it in self.jobs if not any(p in self.jobs for p in self.parents.get(it, ()))
+        ]
+        todo = [("", "", it) for it in reversed(roots)]
+        while todo:
+            branch, trunk, name = todo.pop()
+            was_shown = name in shown
+            shown.add(name)
+            yield branch, self.jobs[name], was_shown
+            if was_shown:
+                continue
+            below = [it for it in self.children.get(name, ()) if it in self.jobs]
+            for at, child in reversed(list(enumerate(below))):
+                is_last = at == len(below) - 1
+                mark, more = ("└─ ", "   ") if is_last else ("├─ ", "│  ")
+                todo.append((trunk + mark, trunk + more, child))
+
+    def chosen(self, first: str | None = None) -> list[str]:
+        """Return the jobs of the run, or one of them and all that wait for it, in their order."""
+        if first is None:
+            return list(self.jobs)
+        if first not in self.jobs:
+            raise JobNotFound(first)
+        found, todo = {first}, [first]
+        while todo:
+            for child in self.children.get(todo.pop(), ()):
+                if child in self.jobs and child not in found:
+                    found.add(child)
+                    todo.append(child)
+        return [name for name in self.jobs if name in found]
+
+    def rerun(
+        self, first: str | None, resubmitted: Callable[[Job], Submission]
+    ) -> list[Submission]:
+        """Return what to submit so that the run, or all from one job on, is done again.
+
+        `resubmitted` makes a submission of an ended job, under a new id. Jobs wait for the new
+        ones of their parents, and for the old ones of those that are not done again. A job that
+        was rerun already is left out: the newer one is.
+        """
+        superseded = {job.rerun_of for job in self.jobs.values() if job.rerun_of}
+        names = [name for name in self.chosen(first) if name not in superseded or name == first]
+        for name in names:
+            if not self.jobs[name].status.is_final:
+                raise JobRefused(
+                    name,
+                    "rerun_of",
+                    f"it is {self.jobs[name].status.word}; wait until it has ended, or cancel it",
+                )
+        wishes = {name: resubmitted(self.jobs[name]) for name in names}
+        return [
+            replace(
+                wish,
+                after=tuple(
+                    wishes[it].id if it in wishes else it for it in self.parents.get(name, ())
+                )
+                or None,
+                when=self.jobs[name].when if self.parents.get(name) else None,
+            )
+            for name, wish in wishes.items()
+        ]

@@ -1,0 +1,169 @@
+"""Which jobs wait for which, and what becomes of one when those have ended. Pure.
+
+A job that waits for others is parked: it takes no slot and no lease. What it waits for are edges,
+rows of their own, so that neither ten thousand parents nor as many dependents make a record
+grow. A parent that others wait for says so in its record (`Job.dependents`); once it has ended,
+any dispatcher writes its outcome into its edges and then decides on the dependents, each by what
+all of its edges say. Outcomes are never taken back, so deciding twice is harmless.
+Rules: docs/spec/workflows.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Set
+from enum import StrEnum
+
+from msgspec import Struct
+
+from shunter.errors import JobRefused, UniqueKeyTaken
+from shunter.model.job import ErrorKind, Failure, Job, Status, When
+from shunter.model.scope import EVERYTHING, JobScope
+from shunter.model.uniqueness import answer_to
+
+
+class ParentOutcome(StrEnum):
+    """How a parent has ended, as its edges say it: one letter in the store."""
+
+    PENDING = ""
+    COMPLETED = "c"
+    FAILED = "f"
+    CANCELLED = "x"
+    UNNEEDED = "n"
+
+
+class JobEdge(Struct, frozen=True):
+    """`child` waits, or has waited, for `parent`."""
+
+    child: str
+    parent: str
+    outcome: ParentOutcome = ParentOutcome.PENDING
+
+
+class JobGraph(Struct, frozen=True, kw_only=True):
+    """Jobs that are stored together or not at all, with all that they wait for.
+
+    A child of an edge is one of the `jobs`, or was stored before and is parked; a parent is
+    one of the `jobs` or was stored before, and is in the `scope` of whoever submits it.
+    """
+
+    jobs: tuple[Job, ...]
+    edges: tuple[JobEdge, ...] = ()
+    scope: JobScope = EVERYTHING
+
+    @property
+    def parents(self) -> set[str]:
+        """All jobs that others of the graph wait for."""
+        return {edge.parent for edge in self.edges}
+
+    @property
+    def outside(self) -> list[str]:
+        """The parents and children that were stored before."""
+        own = {job.id for job in self.jobs}
+        ends = dict.fromkeys(end for edge in self.edges for end in (edge.parent, edge.child))
+        return [end for end in ends if end not in own]
+
+    def refusal(self, stored: Mapping[str, Job]) -> JobRefused | None:
+        """Return why it can't be stored, where these are the jobs outside that are there."""
+        own = {job.id for job in self.jobs}
+        for edge in self.edges:
+            if edge.parent not in own and not self.scope.shows(stored.get(edge.parent)):
+                return unknown_parent(edge.child, edge.parent)
+            if edge.child not in own and not is_parked(stored.get(edge.child)):
+                fact = f"job {edge.child} is not parked, and can't wait for anything more"
+                return JobRefused(edge.parent, "after", fact)
+        return None
+
+
+def unknown_parent(child: str, parent: str) -> JobRefused:
+    """Return the refusal of a job that is to wait for one that nobody knows."""
+    return JobRefused(
+        child,
+        "after",
+        f"there is no job {parent[:64]}, or it is purged; name jobs of the same submission, or "
+        "ids of jobs that were accepted",
+    )
+
+
+def answer_to_graph(graph: JobGraph, stored: Mapping[str, Job]) -> list[Job] | JobRefused:
+    """Return what is said to a graph of which these jobs are there already, with payloads."""
+    answers: list[Job] = []
+    for job in graph.jobs:
+        earlier = stored.get(job.id)
+        if earlier is None:
+            first = next(iter(stored))
+            return UniqueKeyTaken(first, "id", first)
+        answer = answer_to(job, earlier)
+        if not isinstance(answer, Job):
+            return (
+                answer if isinstance(answer, JobRefused) else UniqueKeyTaken(job.id, "id", job.id)
+            )
+        answers.append(answer)
+    return answers
+
+
+def outcome_of(parent: Job) -> ParentOutcome:
+    """Return what the edges of a parent are to say."""
+    if not parent.status.is_final:
+        return ParentOutcome.PENDING
+    if parent.error is not None and parent.error.kind is ErrorKind.UNNEEDED:
+        return ParentOutcome.UNNEEDED
+    return ParentOutcome(parent.status.value)
+
+
+_BAD = frozenset({ParentOutcome.FAILED, ParentOutcome.CANCELLED})
+
+
+class Decision(StrEnum):
+    """What is to become of a parked job."""
+
+    WAIT = "wait"
+    RUN = "run"
+    CANCEL = "cancel"
+    SKIP = "skip"
+
+
+def decision_on(when: When, outcomes: Set[ParentOutcome]) -> Decision:
+    """Decide on a parked job, of whose edges these are the outcomes.
+
+    `all_ok` and `any_failed` are decided by the first parent that failed or was cancelled. What
+    waits for a parent that was not needed is not needed either, unless another one failed: so it
+    never matters which of them ended first.
+    """
+    is_pending = ParentOutcome.PENDING in outcomes
+    is_bad = not _BAD.isdisjoint(outcomes)
+    match when:
+        case When.ANY_FAILED:
+            return Decision.RUN if is_bad else Decision.WAIT if is_pending else Decision.SKIP
+        case When.ALL_DONE:
+            return Decision.WAIT if is_pending else Decision.RUN
+        case When.ALL_OK:
+            if is_bad:
+                return Decision.CANCEL
+            if is_pending:
+                return Decision.WAIT
+            return Decision.SKIP if ParentOutcome.UNNEEDED in outcomes else Decision.RUN
+
+
+def waits_in_vain(job: Job, parent: str | None) -> Failure:
+    """Return why a dependent is cancelled: a parent of it did not complete."""
+    name = "a parent of it" if parent is None else f"its parent {parent}"
+    return Failure(
+        ErrorKind.CANCELLED,
+        f"{name} did not complete, and it runs only when all have (when {job.when}); "
+        "rerun the parent with its dependents",
+    )
+
+
+def not_needed(job: Job) -> Failure:
+    """Return why a dependent is not needed any more."""
+    fact = (
+        "none of its parents failed"
+        if job.when is When.ANY_FAILED
+        else "a parent of it was not needed"
+    )
+    return Failure(ErrorKind.UNNEEDED, f"not needed: {fact} (when {job.when})")
+
+
+def is_parked(job: Job | None) -> bool:
+    """True if a job is there and waits for something."""
+    return job is not None and job.status is Status.WAITING

@@ -1,0 +1,35 @@
+"""What else stands on the page of a job: each panel is made by a part of its own.
+
+A panel has a title and a template, and reads what it shows. Put new ones into PANELS, in the order
+in which they are to be seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+
+from shunter.model.job import Job
+from shunter.page.system_look import SystemLook
+from shunter.page.view import Data, PageRequest
+
+
+@dataclass(frozen=True)
+class Panel:
+    """`read` returns what the template `panels/NAME.html` shows; None leaves the panel out."""
+
+    name: str
+    title: str
+    read: Callable[[SystemLook, PageRequest, Job], Awaitable[Data | None]]
+
+
+PANELS: Sequence[Panel] = ()
+
+
+async def read_panels(look: SystemLook, asked: PageRequest, job: Job) -> list[tuple[Panel, Data]]:
+    """Return the panels that have something to say of a job."""
+    return [
+        (panel, data)
+        for panel in PANELS
+        if (data := await panel.read(look, asked, job)) is not None
+    ]

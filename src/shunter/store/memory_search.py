@@ -1,0 +1,83 @@
+"""Searches in memory: by the plainest means, as the reference for the other stores."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from msgspec.structs import replace
+
+from shunter.model.job import Job, Status
+from shunter.model.queueing import UNDER_WAY, rank
+from shunter.store.search import JobSearch, JobsSeen, QueueDepth
+
+
+def search(jobs: Iterable[Job], seqs: Mapping[str, int], wanted: JobSearch) -> JobsSeen:
+    """List jobs; each line that a search may go along has a position for every job in it."""
+    line = sorted(
+        (it for it in jobs if _is_in_line(it, wanted)), key=lambda it: _at(it, seqs, wanted)
+    )
+    if wanted.after is not None:
+        line = [job for job in line if _is_behind(_at(job, seqs, wanted), wanted)]
+    found: list[Job] = []
+    for looked_at, job in enumerate(line, 1):
+        if wanted.holds(job):
+            found.append(replace(job, result=None))
+        is_full = len(found) == wanted.limit or (looked_at == wanted.most and not wanted.is_keyed)
+        if is_full and (looked_at < len(line) or len(found) == wanted.limit):
+            return JobsSeen(jobs=found, next=_text(job, seqs, wanted), until=job.created)
+    return JobsSeen(jobs=found)
+
+
+def depths(jobs: Iterable[Job], most: int) -> list[QueueDepth]:
+    """Count what has not ended, by type."""
+    by_type: dict[str, list[Job]] = {}
+    for job in jobs:
+        if not job.status.is_final:
+            by_type.setdefault(job.type, []).append(job)
+    return [_depth(kind, by_type[kind], most) for kind in sorted(by_type)]
+
+
+def _depth(kind: str, jobs: list[Job], most: int) -> QueueDepth:
+    queued = [job for job in jobs if job.status is Status.QUEUED]
+    waiting = [job for job in queued if job.wait_until is None]
+    return QueueDepth(
+        type=kind,
+        waiting=min(most, len(waiting)),
+        delayed=min(most, len(queued) - len(waiting)),
+        running=min(most, sum(job.status in UNDER_WAY for job in jobs)),
+        oldest=min(waiting, key=rank).created if waiting else None,
+    )
+
+
+def _is_in_line(job: Job, wanted: JobSearch) -> bool:
+    """True if a search looks at a job: an index has led to it."""
+    if wanted.is_keyed:
+        return JobSearch(key=wanted.key, key_prefix=wanted.key_prefix).holds(job)
+    return JobSearch(status=wanted.status, is_delayed=wanted.is_delayed).holds(job)
+
+
+def _at(job: Job, seqs: Mapping[str, int], wanted: JobSearch) -> tuple[Any, ...]:
+    seq = seqs[job.id]
+    if wanted.is_keyed:
+        return (tuple(-ord(letter) for letter in job.unique_key or ""),)
+    if wanted.status is not Status.QUEUED:
+        return (-seq,)
+    return (job.wait_until if wanted.is_delayed else rank(job)), seq
+
+
+def _text(job: Job, seqs: Mapping[str, int], wanted: JobSearch) -> str:
+    if wanted.is_keyed:
+        return job.unique_key or ""
+    at = _at(job, seqs, wanted)
+    return str(-at[0]) if len(at) == 1 else f"{at[0]} {at[1]}"
+
+
+def _is_behind(at: tuple[Any, ...], wanted: JobSearch) -> bool:
+    assert wanted.after is not None
+    if wanted.is_keyed:
+        return at > (tuple(-ord(letter) for letter in wanted.after),)
+    first, _, second = wanted.after.partition(" ")
+    if not second:
+        return bool(at > (-int(first),))
+    return bool(at > (float(first) if wanted.is_delayed else int(first), int(second)))

@@ -1,0 +1,123 @@
+"""Workflows as JSON: a graph to be stored, and a run that is shown. Spec: docs/spec/http.md."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any
+
+from msgspec import Meta
+from msgspec.structs import replace
+
+from shunter.model.job import Job
+from shunter.model.submission import Receipt, Submission
+from shunter.model.workflow import JobEdge
+from shunter.wire.checking import Document, Name, Text, checked
+from shunter.wire.documents import JobDocument, JobRequest, Limit, job_document, submission_from
+from shunter.wire.tagging import BadDocument
+
+MAX_GRAPH_JOBS = 10_000
+
+
+class WorkflowRequest(Document, frozen=True, kw_only=True):
+    """Jobs that are stored together or not at all.
+
+    A job names those that it waits for in `after`: ids of jobs of this graph, or of jobs that were
+    submitted before. `run` is made up where it is not named.
+    """
+
+    jobs: Annotated[
+        tuple[JobRequest, ...],
+        Meta(
+            min_length=1,
+            max_length=MAX_GRAPH_JOBS,
+            description=f"a list of 1 to {MAX_GRAPH_JOBS:,} jobs",
+        ),
+    ]
+    workflow: Text | None = None
+    run: Text | None = None
+
+
+class RerunRunRequest(Document, frozen=True, kw_only=True):
+    """From which job on a run is to be done again; all of it, if none is named."""
+
+    first: Name | None = None
+
+
+class RunQuery(Document, frozen=True, kw_only=True):
+    """Which jobs of the run to show, newest first; `before` is the last one already seen."""
+
+    before: Name | None = None
+    limit: Limit = 500
+
+
+class CancelRunQuery(Document, frozen=True, kw_only=True):
+    """From which job on a run is to be cancelled; all of it, if none is named."""
+
+    first: Name | None = None
+
+
+class EdgeDocument(Document, frozen=True, kw_only=True):
+    """`child` waits for `parent`; `outcome` is the letter of how that ended, empty until then."""
+
+    child: str
+    parent: str
+    outcome: str
+
+
+class RunDocument(Document, frozen=True, kw_only=True):
+    """Jobs of a run, newest first, and the edges to them; `next` is the `before` of more."""
+
+    run: str
+    workflow: str | None
+    jobs: tuple[JobDocument, ...]
+    edges: tuple[EdgeDocument, ...]
+    next: str | None = None
+
+
+class CancelledJob(Document, frozen=True, kw_only=True):
+    """What became of the cancel of one job; `reason` says why it can't be."""
+
+    id: str
+    reason: str
+
+
+class CancelledRun(Document, frozen=True, kw_only=True):
+    """Which jobs of a run were cancelled, or are about to be."""
+
+    run: str
+    jobs: tuple[CancelledJob, ...]
+
+
+def graph_of_document(document: Any, new_id: Callable[[], str]) -> list[Submission]:
+    """Read a graph, with ids for all of its jobs and for the run."""
+    wish = checked(document, WorkflowRequest)
+    run = wish.run or new_id()
+    jobs = []
+    for at, job in enumerate(wish.jobs):
+        if job.workflow is not None or job.run is not None:
+            raise BadDocument(f"jobs[{at}].run", "found in a job; send it beside jobs, for all")
+        made = submission_from(job, new_id=new_id())
+        jobs.append(replace(made, workflow=wish.workflow, run=run))
+    return jobs
+
+
+def run_document(
+    run: str, jobs: Sequence[Job], edges: Sequence[JobEdge], following: str | None = None
+) -> RunDocument:
+    """Write a page of a run."""
+    return RunDocument(
+        run=run,
+        workflow=next((job.workflow for job in jobs if job.workflow), None),
+        jobs=tuple(job_document(job, in_full=False) for job in jobs),
+        edges=tuple(
+            EdgeDocument(child=edge.child, parent=edge.parent, outcome=edge.outcome.value)
+            for edge in edges
+        ),
+        next=following,
+    )
+
+
+def cancelled_run(run: str, receipts: Sequence[Receipt]) -> CancelledRun:
+    """Write what became of the jobs of a run that was cancelled."""
+    jobs = (CancelledJob(id=receipt.job_id, reason=receipt.reason) for receipt in receipts)
+    return CancelledRun(run=run, jobs=tuple(jobs))

@@ -1,0 +1,153 @@
+"""Searches for people: pages of jobs that cost the same however many there are, and depths."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from conformance.store.given import NOW, claim, ended, failure, job, jobs, running
+from shunter.model import lifecycle
+from shunter.model.job import Status
+from shunter.model.presence import Presence
+from shunter.model.queueing import rank
+from shunter.store.search import JobSearch, QueueDepth
+
+DAY = 86400.0
+
+
+def all_of(run, store, **wanted):
+    """The ids on all pages of a search, and how many pages there were."""
+    pages, after = [], None
+    while len(pages) < 50:
+        seen = run(store.search(JobSearch(after=after, **wanted)))
+        pages.append([it.id for it in seen.jobs])
+        after = seen.next
+        if after is None:
+            break
+    return [name for page in pages for name in page], len(pages)
+
+
+def failed(run, store, name, message, **changes):
+    started = run(running(store, name, **changes))
+    over = lifecycle.failed(started, started.attempt, failure(message), now=NOW, jitter=0.0)
+    assert run(store.replace([over])) == [True]
+
+
+def test_a_search_goes_through_all_jobs_newest_first(run, store):
+    given = jobs(25)
+    run(store.insert(given))
+
+    assert all_of(run, store, limit=10) == ([it.id for it in reversed(given)], 3)
+
+
+def test_a_search_for_what_is_rare_stops_and_says_how_far_it_looked(run, store):
+    run(store.insert([job("rare", type="rare")]))
+    run(store.insert(jobs(30)))
+
+    seen = run(store.search(JobSearch(type="rare", most=10)))
+
+    assert seen.jobs == []
+    assert seen.next is not None
+    assert seen.until == pytest.approx(NOW + 0.02)
+    assert all_of(run, store, type="rare", most=10)[0] == ["rare"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "found"),
+    [
+        ({"text": "NO ROUTE"}, ["lost"]),
+        ({"text": "exception: no"}, ["lost"]),
+        ({"text": "100% [x]"}, ["odd"]),
+        ({"status": Status.FAILED}, ["odd", "lost"]),
+        ({"status": Status.COMPLETED}, ["done"]),
+        ({"status": Status.IN_PROGRESS}, ["busy"]),
+        ({"worker_id": "w-2"}, ["busy", "odd"]),
+        ({"type": "type-of-odd"}, ["odd"]),
+        ({"workflow": "nightly"}, ["done"]),
+        ({"status": Status.COMPLETED, "text": "route"}, []),
+    ],
+)
+def test_a_search_finds_by_what_is_said_of_jobs(run, store, asked, found):
+    run(ended(store, "done", workflow="nightly"))
+    failed(run, store, "lost", "No route to host")
+    failed(run, store, "odd", "100% [x] .* \\", on="w-2")
+    run(running(store, "busy", on="w-2"))
+
+    assert all_of(run, store, **asked)[0] == found
+
+
+def test_the_queue_is_listed_in_its_order_over_all_types(run, store):
+    late, early = job("late", created=NOW + 2), job("early", type="b", created=NOW)
+    urgent = job("urgent", type="c", created=NOW + 3, priority=1)
+    run(store.insert([late, early, urgent]))
+    run(store.insert([job("later", wait_until=NOW + DAY), job("soon", wait_until=NOW + 60)]))
+
+    in_order = [it.id for it in sorted([late, early, urgent], key=rank)]
+    assert all_of(run, store, status=Status.QUEUED) == (in_order, 1)
+    assert all_of(run, store, status=Status.QUEUED, limit=1)[0] == in_order
+    assert all_of(run, store, status=Status.QUEUED, type="b")[0] == ["early"]
+    delayed = {"status": Status.QUEUED, "is_delayed": True}
+    assert all_of(run, store, **delayed) == (["soon", "later"], 1)
+    assert all_of(run, store, **delayed, limit=1)[0] == ["soon", "later"]
+
+
+def test_jobs_are_found_by_their_unique_key_and_by_how_it_begins(run, store):
+    run(store.insert([job(f"tick-{n}", unique_key=f"schedule/backup/{n}") for n in range(5)]))
+    run(store.insert([job("other", unique_key="schedule/backup2/1"), job("none")]))
+
+    assert all_of(run, store, key="schedule/backup/3") == (["tick-3"], 1)
+    newest_first = [f"tick-{n}" for n in (4, 3, 2, 1, 0)]
+    assert all_of(run, store, key_prefix="schedule/backup/")[0] == newest_first
+    assert all_of(run, store, key_prefix="schedule/backup/", limit=2)[0] == newest_first
+
+
+def test_jobs_of_another_namespace_are_as_good_as_not_there(run, store):
+    run(store.insert([job("ours", namespace="a", unique_key="k"), job("theirs", namespace="b")]))
+    run(store.insert([job("nobodys")]))
+
+    assert all_of(run, store, namespace="a")[0] == ["ours"]
+    assert all_of(run, store, namespace="")[0] == ["nobodys"]
+    assert all_of(run, store, namespace="b", key="k")[0] == []
+    assert all_of(run, store, namespace="a", status=Status.QUEUED)[0] == ["ours"]
+
+
+def test_a_search_begins_and_ends_at_a_time(run, store):
+    now = time.time()
+    given = [job(f"job-{n}", created=now - 100 + n, updated=now) for n in range(10)]
+    run(store.insert(given))
+
+    assert all_of(run, store, created_until=now - 97)[0] == ["job-2", "job-1", "job-0"]
+    assert all_of(run, store, created_from=now - 92)[0] == ["job-9", "job-8"]
+
+
+def test_depths_count_what_has_not_ended_and_no_further_than_asked(run, store):
+    run(ended(store, "done"))
+    run(running(store, "busy"))
+    run(store.insert([job("claimed", type="c")]))
+    run(store.claim(claim("c")))
+    run(store.insert(jobs(12)))
+    run(store.insert([job("later", type="late", wait_until=NOW + 60)]))
+
+    assert run(store.depths(most=10)) == [
+        QueueDepth(type="c", running=1),
+        QueueDepth(type="late", delayed=1),
+        QueueDepth(type="sum", waiting=10, oldest=NOW),
+        QueueDepth(type="type-of-busy", running=1),
+    ]
+
+
+def test_jobs_in_lanes_are_part_of_the_queue(run, store):
+    run(store.insert([job("a", lane="x"), job("b", lane="y", created=NOW + 1)]))
+    run(store.insert([job("c", created=NOW + 2)]))
+
+    assert all_of(run, store, status=Status.QUEUED, limit=2)[0] == ["a", "b", "c"]
+    assert run(store.depths(most=100)) == [QueueDepth(type="sum", waiting=3, oldest=NOW)]
+
+
+def test_who_was_here_is_read_without_being_here_oneself(run, store):
+    here = [Presence(dispatcher_id=it, clock=NOW, host="h", uptime=1.0) for it in ("d-2", "d-1")]
+    for presence in here:
+        run(store.meet(presence))
+
+    assert run(store.presences()) == here[::-1]

@@ -1,0 +1,42 @@
+"""What the page shows: jobs that work, fail, wait and say nasty things, and a flow."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+from shunter import App, Context
+from shunter.flow.jobs import flow_jobs
+
+app = App(version="1.4.2")
+
+
+@app.job
+def add(a: int, b: int) -> int:
+    return a + b
+
+
+@app.job
+def echo(value: object = None) -> object:
+    print(value)
+    return value
+
+
+@app.job
+def fail(message: str) -> None:
+    raise RuntimeError(message)
+
+
+@app.job
+def hold(ctx: Context, folder: str, seconds: float = 60.0) -> str:
+    """Run until a file says so."""
+    until, gate, step = time.monotonic() + seconds, Path(folder) / "go", 0
+    while not gate.exists() and time.monotonic() < until:
+        step += 1
+        ctx.progress(step, 1000, note="holding")
+        time.sleep(0.1)
+    return "held"
+
+
+flow_jobs(app, Path(os.environ["SHUNTER_WITNESS"]).parent / "flows")

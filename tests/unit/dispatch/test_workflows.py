@@ -1,0 +1,359 @@
+"""Workflows in a sandbox: order and conditions, refusals, reruns, and what handlers see."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from long_runs import IS_LONG
+from shunter import App, Context, Retry
+from shunter.app import payload_of
+from shunter.dispatch import dependents, graph_intake, sweep
+from shunter.errors import JobRefused
+from shunter.model.job import Status, When
+from shunter.model.submission import Receipt, Submission
+from shunter.testing import Sandbox
+from shunter.testing.finish import finish
+
+app = App()
+ran: list[str] = []
+
+
+@app.job
+def work(name: str, fails: bool = False) -> str:
+    ran.append(name)
+    if fails:
+        raise ValueError(f"{name} can't")
+    return name.upper()
+
+
+@app.job
+def gather(ctx: Context) -> dict[str, Any]:
+    return {parent.status.word: parent.result for parent in ctx.parents.values()}
+
+
+@pytest.fixture
+def sandbox():
+    ran.clear()
+    with Sandbox(app) as sandbox:
+        yield sandbox
+
+
+def submitted(sandbox, *wishes: Submission) -> list[Receipt]:
+    receipts: list[Receipt] = []
+    sandbox.dispatcher.submit(wishes, receipts.extend)
+    finish(sandbox.dispatcher.turn())
+    return receipts
+
+
+def wish(name: str, *after: str, when: str | None = None, fails: bool = False, **more: Any):
+    return Submission(
+        name, "work", payload_of(name, fails=fails), after=after or None, when=when, **more
+    )
+
+
+# ---- a plain model
+
+
+@st.composite
+def graphs(draw):
+    """Jobs by number: whom each waits for, on which condition, and whether it fails."""
+    jobs = []
+    for number in range(draw(st.integers(1, 50))):
+        few = st.lists(st.integers(0, number - 1), max_size=4, unique=True)
+        after = draw(few) if number else []
+        when = draw(st.sampled_from(list(When))) if after else None
+        jobs.append((after, when, draw(st.integers(0, 4)) == 0))
+    return jobs
+
+
+def expected(jobs):
+    """How each job ends, by the plainest reading of the rules."""
+    ends: list[str] = []
+    for after, when, fails in jobs:
+        parents = [ends[at] for at in after]
+        is_bad = any(end in ("failed", "cancelled") for end in parents)
+        if when is When.ANY_FAILED and not is_bad:
+            end = "unneeded"
+        elif when is When.ALL_OK and is_bad:
+            end = "cancelled"
+        elif when is When.ALL_OK and "unneeded" in parents:
+            end = "unneeded"
+        else:
+            end = "failed" if fails else "completed"
+        ends.append(end)
+    return ends
+
+
+@settings(max_examples=300 if IS_LONG else 25, deadline=None)
+@given(graphs())
+def test_any_graph_ends_as_the_plain_model_says_and_in_order(jobs):
+    ran.clear()
+    with Sandbox(app) as sandbox:
+        wishes = [
+            wish(f"j{at}", *(f"j{it}" for it in after), when=when, fails=fails)
+            for at, (after, when, fails) in enumerate(jobs)
+        ]
+        assert not any(receipt.reason for receipt in submitted(sandbox, *wishes))
+        sandbox.run()
+
+        records = [sandbox.job(f"j{at}") for at in range(len(jobs))]
+        assert [_end(record) for record in records] == expected(jobs)
+        assert sorted(ran) == sorted(set(ran)), "a job ran twice"
+        assert not any(record.dependents for record in records)
+        for at, (after, when, _) in enumerate(jobs):
+            if f"j{at}" in ran and when is not When.ANY_FAILED:
+                before = [ran.index(f"j{it}") for it in after if f"j{it}" in ran]
+                assert all(place < ran.index(f"j{at}") for place in before)
+
+
+def _end(record) -> str:
+    if record.error is not None and record.error.kind == "unneeded":
+        return "unneeded"
+    return record.status.word
+
+
+# ---- what a user does
+
+
+def test_a_workflow_is_stored_when_the_block_ends_and_not_if_it_raises(sandbox):
+    run = sandbox.workflow("etl")
+    run.job("work", "never")
+    run.__exit__(KeyError, None, None)
+    sandbox.run()
+    assert ran == []
+
+    with sandbox.workflow("etl") as run:
+        first = run.job("work", "first")
+        second = run.with_options(priority=3).job(work, "second", after=first)
+        assert ran == []
+
+    assert second.result() == "SECOND"
+    assert ran == ["first", "second"]
+    record = sandbox.job(second.id)
+    assert (record.workflow, record.run, record.priority) == ("etl", run.id, 3)
+
+
+def test_a_handler_sees_how_its_parents_ended(sandbox):
+    with sandbox.workflow("etl") as run:
+        good = run.job("work", "good")
+        bad = run.job("work", "bad", True)
+        seen = run.job("gather", after=[good, bad], when="all_done")
+
+    assert seen.result() == {"completed": "GOOD", "failed": None}
+
+
+def test_a_batch_is_the_short_form(sandbox):
+    last = sandbox.batch([("work", "a"), ("work", "b")], then=gather, when="all_done")
+
+    assert last.result() == {"completed": "B"} or last.result() == {"completed": "A"}
+    assert sorted(ran) == ["a", "b"]
+
+
+def test_a_dependent_waits_for_jobs_that_run_or_have_ended(sandbox):
+    done = sandbox.submit("work", "done")
+    done.result()
+    waiting = sandbox.with_options(delay=60).submit("work", "waiting")
+
+    with sandbox.workflow("late") as run:
+        last = run.job("work", "last", after=[done.id, waiting])
+    sandbox.run()
+    assert last.status is Status.WAITING
+
+    sandbox.advance(60)
+    assert last.result() == "LAST"
+
+
+def test_retries_of_a_parent_wake_nobody(sandbox):
+    retry = {"limit": 2, "delay": 10.0, "jitter": 0.0}
+
+    with sandbox.workflow("r") as run:
+        bad = run.with_options(retry=Retry(**retry)).job("work", "bad", True)
+        after = run.job("work", "cleanup", after=bad, when="any_failed")
+    sandbox.run()
+
+    assert after.status is Status.WAITING
+    sandbox.settle()
+    assert ran == ["bad", "bad", "bad", "cleanup"]
+
+
+def test_a_cancelled_parent_cancels_what_waits_for_it_with_that_as_the_reason(sandbox):
+    with sandbox.workflow("c") as run:
+        first = run.with_options(delay=60).job("work", "first")
+        second = run.job("work", "second", after=first)
+        third = run.job("work", "third", after=second)
+        alarm = run.job("work", "alarm", after=third, when="any_failed")
+    sandbox.run()
+
+    sandbox.cancel(first.id)
+    sandbox.run()
+
+    assert [it.status for it in (second, third)] == [Status.CANCELLED] * 2
+    assert first.id in sandbox.job(second.id).error.message
+    assert alarm.result() == "ALARM"
+
+
+def test_a_parked_job_can_be_cancelled_by_itself(sandbox):
+    with sandbox.workflow("c") as run:
+        first = run.with_options(delay=60).job("work", "first")
+        second = run.job("work", "second", after=first)
+
+    sandbox.cancel(second.id)
+    sandbox.advance(61)
+
+    assert (first.status, second.status) == (Status.COMPLETED, Status.CANCELLED)
+    assert ran == ["first"]
+
+
+def test_a_woken_job_keeps_its_delay_and_its_time_to_be_placed(sandbox):
+    with sandbox.workflow("d") as run:
+        first = run.job("work", "first")
+        second = run.with_options(delay=30.0, expires_in=5.0).job("work", "second", after=first)
+    sandbox.run()
+
+    record = sandbox.job(second.id)
+    assert record.status is Status.QUEUED
+    assert record.place_by == record.wait_until + 5.0
+    sandbox.advance(31)
+    assert second.result() == "SECOND"
+
+
+def test_a_parked_job_occupies_no_slot_and_nothing_looks_at_it(sandbox):
+    with sandbox.workflow("w") as run:
+        first = run.with_options(delay=3600).job("work", "first")
+        for number in range(200):
+            run.job("work", f"n{number}", after=first)
+    sandbox.run()
+    turns = sandbox.dispatcher.turns
+
+    sandbox.advance(600)
+
+    assert sandbox.dispatcher.turns - turns < 20
+    assert sandbox.dispatcher.state.running == {}
+
+
+@pytest.fixture
+def small_pages(monkeypatch):
+    monkeypatch.setattr(dependents, "EDGES_AT_ONCE", 7)
+    monkeypatch.setattr(dependents, "PARENTS_AT_ONCE", 5)
+
+
+def test_a_parent_with_more_dependents_than_a_page_tells_all_of_them(sandbox, small_pages):
+    wishes = [wish("top"), *(wish(f"n{number:04}", "top") for number in range(30))]
+    assert not any(it.reason for it in submitted(sandbox, *wishes))
+
+    sandbox.run()
+
+    assert len(ran) == 31
+    assert not sandbox.job("top").dependents
+
+
+def test_more_parents_than_a_page_wake_their_child_once(sandbox, small_pages):
+    parents = [f"p{number:04}" for number in range(30)]
+    submitted(sandbox, *(wish(name) for name in parents), wish("last", *parents))
+
+    sandbox.run()
+
+    assert ran.count("last") == 1
+    assert ran[-1] == "last"
+
+
+# ---- a dispatcher that died half-way
+
+
+def test_what_a_dead_dispatcher_left_untold_is_told_by_another(sandbox):
+    submitted(sandbox, wish("top"), wish("kid", "top"))
+    while sandbox.job("top").status is not Status.COMPLETED:
+        if sandbox.dispatcher.has_work:
+            finish(sandbox.dispatcher.turn())
+        else:
+            sandbox.worker.work()
+    queue = sandbox.dispatcher.state.dependents
+    queue._due.clear()  # its memory is gone
+    assert not queue.has_work
+
+    finish(sweep.tell_dependents(sandbox.dispatcher))
+    sandbox.run()
+
+    assert ran == ["top", "kid"]
+
+
+@pytest.mark.parametrize("steps", range(5))
+def test_telling_is_taken_up_wherever_it_was_left(sandbox, steps):
+    submitted(sandbox, wish("top"), wish("kid", "top"), wish("other", "kid", "top"))
+    queue = sandbox.dispatcher.state.dependents
+    for _ in range(100):
+        if queue.has_work:
+            for _ in range(steps):
+                finish(sandbox.dispatcher.turn())
+            queue._due.clear()
+            queue._tellings.clear()
+            queue._page = queue._planned = None
+            break
+        finish(sandbox.dispatcher.turn())
+        sandbox.worker.work()
+
+    sandbox.run()
+
+    assert ran == ["top", "kid", "other"]
+
+
+# ---- refusals
+
+
+def refused(sandbox, *wishes) -> Receipt:
+    receipts = submitted(sandbox, *wishes)
+    assert all(receipt.reason for receipt in receipts), "a part was accepted"
+    assert finish(sandbox.store.get([it.id for it in wishes])) == [None] * len(wishes)
+    return min(receipts, key=lambda receipt: "because of another" in receipt.reason)
+
+
+@pytest.mark.parametrize(
+    ("wishes", "job_id", "field", "words"),
+    [
+        ([wish("a", "b"), wish("b", "a")], "a", "after", "wait for each other: a after b after a"),
+        ([wish("a", "a")], "a", "after", "wait for each other"),
+        ([wish("a"), wish("b", "gone")], "b", "after", "there is no job gone"),
+        ([wish("a"), wish("b", "a", when="sometimes")], "b", "when", "all_ok, all_done"),
+        ([wish("a"), wish("b", when="all_done")], "b", "when", "name the jobs"),
+        ([wish("a"), wish("b", "a"), wish("b", "a")], "b", "id", "twice"),
+        ([wish("a", unique_key="k"), wish("b", "a")], "a", "unique_key", "leave it out"),
+        ([wish("a"), wish("b", "no name")], "b", "after", "ids"),
+        ([wish("a", priority=5000), wish("b", "a")], "a", "priority", "1000"),
+    ],
+)
+def test_a_bad_graph_is_refused_as_a_whole_and_names_the_job(sandbox, wishes, job_id, field, words):
+    receipt = refused(sandbox, *wishes)
+
+    assert (receipt.job_id, receipt.field) == (job_id, field)
+    assert words in receipt.reason
+
+
+@pytest.mark.parametrize("bound", ["MAX_NODES", "MAX_EDGES"])
+def test_a_graph_that_is_too_large_is_refused(sandbox, monkeypatch, bound):
+    monkeypatch.setattr(graph_intake, bound, 3)
+    parents = [wish(f"n{number}") for number in range(4)]
+
+    receipt = refused(sandbox, wish("last", *(it.id for it in parents)), *parents)
+
+    assert "at most 3 are accepted" in receipt.reason
+
+
+def test_a_repeated_graph_is_answered_and_runs_once(sandbox):
+    graph = [wish("a"), wish("b", "a")]
+    submitted(sandbox, *graph)
+    sandbox.run()
+
+    assert not any(receipt.reason for receipt in submitted(sandbox, *graph))
+    sandbox.run()
+    assert ran == ["a", "b"]
+
+
+def test_after_takes_jobs_ids_and_lists_and_nothing_else(sandbox):
+    with pytest.raises(Exception, match="give jobs, ids of jobs"), sandbox.workflow("x") as run:
+        run.job("work", "a", after=7)
+    with pytest.raises(JobRefused, match="there is no job nowhere"), sandbox.workflow("x") as run:
+        run.job("work", "a", after=["nowhere"])
