@@ -32,7 +32,7 @@ ATTEMPT_SECONDS = 5.0
 """How long one try may take, so that a dead connection does not use up all the patience."""
 
 LEAST_SECONDS = 1.0
-"""How long one try may take even where no patience is left."""
+"""How long one try may take even if no patience is left."""
 
 DUPLICATE_KEY = 11000
 
@@ -55,7 +55,10 @@ _REMEDIES = {
 
 
 class Patience:
-    """Does things on a database, again while errors pass, until `seconds` are over."""
+    """Does things on a database, again while errors pass, until `seconds` are over.
+
+    With 0 seconds everything is tried once, and that try is not cut short: a busy server is well.
+    """
 
     def __init__(self, name: str, seconds: float) -> None:
         self._name, self._seconds = name, seconds
@@ -68,14 +71,18 @@ class Patience:
         pause = 0.01
         while True:
             try:
-                left = max(deadline - monotonic(), LEAST_SECONDS)
-                with pymongo.timeout(None if attempt is None else min(attempt, left)):
+                with pymongo.timeout(self._allowed(attempt, deadline - monotonic())):
                     return await action()
             except PyMongoError as error:
                 if not is_passing(error) or monotonic() + pause >= deadline:
                     raise explained(error, self._name, self._seconds) from error
             await asyncio.sleep(pause)
             pause = min(2 * pause, 0.25)
+
+    def _allowed(self, attempt: float | None, left: float) -> float | None:
+        if attempt is None or not self._seconds:
+            return attempt
+        return min(attempt, max(left, LEAST_SECONDS))
 
 
 def is_passing(error: PyMongoError) -> bool:
