@@ -16,9 +16,13 @@ from typing import Any, Protocol
 from conformance.mongo.losing import Losses
 from conformance.mongo.server import new_database, shared_server
 from shunter.store.mongo import MongoStore
+from shunter.store.mongo.faults import ATTEMPT_SECONDS
 from shunter.store.port import Store
 from shunter.store.sqlite import SQLiteStore
 from shunter.store.sqlite.file_monitor import FileChanged
+
+CUT_OFF_SECONDS = 0.2
+"""How long a server that can't be reached is waited for."""
 
 
 class Loss(Protocol):
@@ -114,9 +118,11 @@ class MongoDatabase:
 
     def __init__(self, directory: Path) -> None:
         self._url = new_database()
+        self._stores: list[MongoStore] = []
 
     def store(self) -> Store:
-        return MongoStore(self._url, patience=0.0)
+        self._stores.append(MongoStore(self._url, patience=0.0))
+        return self._stores[-1]
 
     def lose(self, store: Store, *, at: int, is_done: bool) -> Loss:
         assert isinstance(store, MongoStore)
@@ -128,8 +134,13 @@ class MongoDatabase:
                     "count", "distinct", "bulkWrite"]  # fmt: skip
         fault = {"failCommands": commands, "appName": "shunter", "closeConnection": True}
         order = {"configureFailPoint": "failCommand", "mode": "alwaysOn", "data": fault}
+        used = [it._connection.patiently for it in self._stores if it._connection is not None]
+        for patiently in used:
+            patiently.attempt_seconds = CUT_OFF_SECONDS
         shared_server().command("admin", order)
         yield
+        for patiently in used:
+            patiently.attempt_seconds = ATTEMPT_SECONDS
         shared_server().command("admin", {"configureFailPoint": "failCommand", "mode": "off"})
 
 

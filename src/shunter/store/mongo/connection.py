@@ -7,6 +7,7 @@ queue: there a read of what is newest saves a lost race, and the write behind it
 
 from __future__ import annotations
 
+from math import inf
 from typing import Any, Self
 
 from pymongo import AsyncMongoClient, ReadPreference
@@ -82,9 +83,9 @@ class MongoConnection:
         try:
             await connection.patiently(connection._check_server)
             await connection.patiently(connection._check_schema)
-            await connection.patiently(connection._ensure_indexes, attempt=None)
-            await connection.patiently(connection._migrate, attempt=None)
-            await connection.patiently(connection._ensure_wakes, attempt=None)
+            await connection.patiently(connection._ensure_indexes, attempt=inf)
+            await connection.patiently(connection._migrate, attempt=inf)
+            await connection.patiently(connection._ensure_wakes, attempt=inf)
         except BaseException:
             await connection.close()
             raise

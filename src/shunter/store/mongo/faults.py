@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from math import inf
 from time import monotonic
 from typing import Any, TypeVar
 
@@ -58,15 +59,18 @@ class Patience:
     """Does things on a database, again while errors pass, until `seconds` are over.
 
     With 0 seconds everything is tried once, and that try is not cut short: a busy server is well.
+    `attempt_seconds` is how long one try may take, if an action says nothing else.
     """
 
     def __init__(self, name: str, seconds: float) -> None:
         self._name, self._seconds = name, seconds
+        self.attempt_seconds = ATTEMPT_SECONDS
 
     async def __call__(
-        self, action: Callable[[], Awaitable[T]], *, attempt: float | None = ATTEMPT_SECONDS
+        self, action: Callable[[], Awaitable[T]], *, attempt: float | None = None
     ) -> T:
-        """Do it. `attempt` limits one try; None lets it take as long as it wants."""
+        """Do it. `attempt` limits one try; with `inf` it may take as long as it wants."""
+        attempt = self.attempt_seconds if attempt is None else attempt
         deadline = monotonic() + self._seconds
         pause = 0.01
         while True:
@@ -79,10 +83,10 @@ class Patience:
             await asyncio.sleep(pause)
             pause = min(2 * pause, 0.25)
 
-    def _allowed(self, attempt: float | None, left: float) -> float | None:
-        if attempt is None or not self._seconds:
-            return attempt
-        return min(attempt, max(left, LEAST_SECONDS))
+    def _allowed(self, attempt: float, left: float) -> float | None:
+        if attempt == inf:
+            return None
+        return min(attempt, max(left, LEAST_SECONDS)) if self._seconds else attempt
 
 
 def is_passing(error: PyMongoError) -> bool:
