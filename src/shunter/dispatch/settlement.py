@@ -67,10 +67,10 @@ class Settlement:
     def effects(self, committed: Committed) -> list[Effect]:
         """Bring the state up to date, and return what is to be done, in order.
 
-        Heartbeats are answered and reports confirmed before jobs follow from them: a calculator
-        takes no job before its last report is confirmed. Then goes what has the longest way
-        before it. Receipts go before results, since a receipt may say that a job is another one,
-        long ended.
+        Heartbeats are answered before jobs follow from them, and so are reports confirmed to
+        whom jobs are sent: a calculator takes no job before its last report is confirmed. Then
+        goes what somebody waits for, that with the longest way before it first. Receipts go
+        before results, since a receipt may say that a job is another one, long ended.
         """
         state, plan = self._state, self._plan
         for change, was_written in zip(plan.changes.values(), committed.replaced, strict=True):
@@ -96,16 +96,18 @@ class Settlement:
         if state.dependents.has_work:
             state.dependents.settle(self._lost_races)
         state.dependents.offer(self._ended)
+        confirmations = self._confirmations()
         return [
             *plan.refusals,
             *self._again,
             *self._callbacks,
             *(AnswerHeartbeat(*pong) for pong in plan.pongs),
-            *self._confirmations(),
+            *(it for it in confirmations if it.worker_id in self._started),
             *self._jobs_sent(),
             *self._answers,
             *self._stopped(),
             *self._outcomes(),
+            *(it for it in confirmations if it.worker_id not in self._started),
             *self._cancels_answered(),
             *self._parks(committed),
             *journal_answers(plan, committed.entered, self._lost_races),
@@ -221,17 +223,19 @@ class Settlement:
 
     # ---- the effects
 
-    def _confirmations(self) -> Iterator[Effect]:
+    def _confirmations(self) -> list[ConfirmReports]:
         """Confirm reports, except to workers of which one must be decided again."""
         undecided = {
             reported.worker_id
             for reported in self._plan.arrivals.reported
             if reported.report.job_id in self._lost_races
         }
-        for worker_id, batches in self._plan.arrivals.batches.items():
-            member = self._state.members.get(worker_id)
-            if member is not None and worker_id not in undecided:
-                yield ConfirmReports(member.link, worker_id, batches)
+        members = self._state.members
+        return [
+            ConfirmReports(members[worker_id].link, worker_id, batches)
+            for worker_id, batches in self._plan.arrivals.batches.items()
+            if worker_id in members and worker_id not in undecided
+        ]
 
     def _jobs_sent(self) -> Iterator[Effect]:
         for worker_id, jobs in self._started.items():

@@ -87,9 +87,8 @@ class FileMonitor:
 
     def look(self) -> None:
         """Raise a StoreError unless all is as it was, or has grown."""
-        for name, known in list(self._seen.items()):
-            found = seen_at(name)
-            if found == known:
+        for name, known in tuple(self._seen.items()):
+            if (found := seen_at(name)) == known:
                 continue
             if found is None or not found.is_same_as(known):
                 raise FileChanged(self._change(name, is_gone=found is None))
