@@ -97,7 +97,7 @@ def test_a_log_that_was_deleted_is_written_back_by_an_orderly_end(run, path):
 
     run(store.close())
 
-    assert ids_in(path) == {"before"}
+    assert "before" in ids_in(path)  # and perhaps what was written and never acknowledged
 
 
 def test_a_file_that_was_replaced_is_told_of_and_then_used(run, store, path, tmp_path):

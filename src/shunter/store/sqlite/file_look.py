@@ -16,6 +16,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 _AT_FDCWD = -100
+_AT_EMPTY_PATH = 0x1000
 _TYPE_INODE_AND_SIZE = 0x1 | 0x100 | 0x200
 _ANSWER_BYTES = 256
 _OFFSET = 32
@@ -49,6 +50,12 @@ def _by_statx(name: str) -> SeenFile | None:
     return SeenFile(*_read_answer(_answer.bytes, _OFFSET))
 
 
+def _size_by_statx(descriptor: int) -> int:
+    if _statx(descriptor, b"", _AT_EMPTY_PATH, _TYPE_INODE_AND_SIZE, _answer.address) != 0:
+        return -1
+    return int(_read_answer(_answer.bytes, _OFFSET)[1])
+
+
 def _by_stat(name: str) -> SeenFile | None:
     try:
         found = os.stat(name)
@@ -56,6 +63,10 @@ def _by_stat(name: str) -> SeenFile | None:
         return None
     device = found.st_dev
     return SeenFile(found.st_ino, found.st_size, os.major(device), os.minor(device))
+
+
+def _size_by_stat(descriptor: int) -> int:
+    return os.fstat(descriptor).st_size
 
 
 def _has_statx() -> bool:
@@ -76,5 +87,5 @@ if _statx is not None:  # with types it takes two thirds of the time
         ctypes.c_void_p,
     )
 
-seen_at = _by_statx if _has_statx() else _by_stat
-"""Look where a path leads; None where it leads nowhere."""
+seen_at, size_of = (_by_statx, _size_by_statx) if _has_statx() else (_by_stat, _size_by_stat)
+"""Look where a path leads, None if nowhere; and how long the file behind a descriptor is."""

@@ -109,6 +109,10 @@ class ConnectionThread:
             return self._reopen()
         return self._connection
 
+    def _ready(self) -> sqlite3.Connection:
+        """Return the connection for the next group, or raise a StoreError."""
+        return self._checked()
+
     def _next(self) -> Asked | None:
         while True:
             try:
@@ -129,7 +133,7 @@ class ConnectionThread:
                 group.extend([more] if more else ())
             futures = [future for future, _ in group]
             try:
-                outcomes = self.perform(self._checked(), [operation for _, operation in group])
+                outcomes = self.perform(self._ready(), [operation for _, operation in group])
             except Exception as error:  # nobody may wait for ever, whatever went wrong
                 outcomes = [(None, error) for _ in futures]
             self._wake(futures, outcomes)

@@ -80,6 +80,7 @@ class SQLiteStore:
             self._inspector = None
         await self.reader.stop()
         await self.writer.stop()
+        self.monitor.let_go()
 
     async def _inspect(self) -> None:
         """Have the file read in the background; a short one is known to be whole by then."""

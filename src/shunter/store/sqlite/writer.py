@@ -29,6 +29,7 @@ class Writer(ConnectionThread):
     ) -> None:
         super().__init__(monitor, connect)
         self._was_told = False
+        self._is_sound = False
         self._busy_timeout = busy_timeout
         self.commits = 0
         self.operations = 0
@@ -56,9 +57,19 @@ class Writer(ConnectionThread):
         try:
             self._monitor.look()
         except StoreError as error:  # what was just written is perhaps nowhere
+            self._was_told = isinstance(error, FileChanged)
             generation = self._monitor.generation
             return [(None, Unacknowledged(error, result, generation)) for result in results]
+        self._is_sound = True
         return [(result, None) for result in results]
+
+    def _ready(self) -> sqlite3.Connection:
+        """Glance only, if all was well after the last commit: there will be a look after this."""
+        is_sound, self._is_sound = self._is_sound, False
+        if not is_sound or self._connection is None:
+            return self._checked()
+        self._monitor.glance()
+        return self._connection
 
     def _checked(self) -> sqlite3.Connection:
         """As for all; but a file that was replaced is opened, after that was told once."""
