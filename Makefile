@@ -18,8 +18,8 @@ export PYTHONDONTWRITEBYTECODE :=
 run: $(READY)  ## the main job: a dispatcher, two workers, a few thousand jobs
 	@.venv/bin/python examples/primes/run.py
 
-test: $(READY) $(CLASSES) $(COMPILED)  ## all tests, five files at a time, for many wait; Spark's in a row
-	@.venv/bin/python -m pytest -n 5 --dist loadfile --no-loadscope-reorder
+test: $(READY) $(CLASSES) $(COMPILED)  ## all tests, nine files at a time, for most wait; in which order: tests/running_order.py
+	@.venv/bin/python -m pytest -n 9 --dist loadfile --no-loadscope-reorder
 
 test-quick: $(READY) $(COMPILED)  ## those without Spark, servers and kills, in about a minute
 	@.venv/bin/python -m pytest -n 4 --dist loadfile $(QUICK)

@@ -63,9 +63,9 @@ def free_port() -> int:
     It is none that the system gives to others meanwhile, or that tests beside this one take: each
     of pytest's processes has a stretch of its own, below those of the system.
     """
-    lane = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % 8
+    lane = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % 12
     while True:
-        port = 10_240 + 2_800 * lane + random.randrange(2_800)
+        port = 10_240 + 1_870 * lane + random.randrange(1_870)
         if port in _given_out:
             continue
         with socket.socket() as probe, contextlib.suppress(OSError):
@@ -78,6 +78,13 @@ def is_watchdog(pid: int) -> bool:
     """True if this process is a worker's watchdog, not a child that does jobs."""
     with contextlib.suppress(OSError):
         return b"watchdog.py" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    return False
+
+
+def is_alive(pid: int) -> bool:
+    """True if there is such a process, and it has not just ended."""
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     return False
 
 
