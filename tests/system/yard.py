@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 
 from shunter.client import Client
 from system import fork_server
+from system.witness import whole_lines
 
 PATIENCE = 40.0
 """How long a test waits for what must happen; the machine may be busy with other things."""
@@ -145,7 +146,7 @@ class Process:
     def logged(self, **fields: Any) -> list[dict[str, Any]]:
         """Return its log lines that have these fields."""
         found = []
-        for line in self.said().splitlines():
+        for line in whole_lines(self.errors):
             if line.startswith("{"):
                 entry = json.loads(line)
                 if all(entry.get(key) == value for key, value in fields.items()):
