@@ -18,10 +18,10 @@ export PYTHONDONTWRITEBYTECODE :=
 run: $(READY)  ## the main job: a dispatcher, two workers, a few thousand jobs
 	@.venv/bin/python examples/primes/run.py
 
-test: $(READY) $(CLASSES) $(COMPILED)  ## all tests, five files at a time, for many wait; Spark's in a row
-	@.venv/bin/python -m pytest -n 5 --dist loadfile --no-loadscope-reorder
+test: $(READY) $(CLASSES) $(COMPILED)  ## all tests, eight files at a time, for most wait; in which order: tests/running_order.py
+	@.venv/bin/python -m pytest -n 8 --dist loadfile --no-loadscope-reorder
 
-test-quick: $(READY) $(COMPILED)  ## those without Spark, servers and kills, in about a minute
+test-quick: $(READY) $(COMPILED)  ## those without Spark, servers and kills, within a minute
 	@.venv/bin/python -m pytest -n 4 --dist loadfile $(QUICK)
 
 # PySpark 4.1 itself leaves sockets open, which 4.3 does not.

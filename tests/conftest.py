@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import gc
-from pathlib import Path
+import os
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
-from xdist.scheduler.loadfile import LoadFileScheduling
 
 from long_runs import IS_LONG
+from running_order import STANDS_BACK, SideBySide, begins_with_busy, place_of
 
 settings.register_profile(
     "patient",
@@ -20,25 +20,17 @@ settings.register_profile(
 )
 settings.load_profile("patient")
 
-TESTS = Path(__file__).parent
-ON_ONE_SESSION = TESTS / "system" / "spark"
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> SideBySide:
+    return SideBySide(config, log)
 
 
-class Together(LoadFileScheduling):
-    """The tests of a file run in one process, and so do all that share a Spark session."""
-
-    def _split_scope(self, nodeid: str) -> str:
-        folder = (TESTS.parent / nodeid.partition("::")[0]).parent
-        return str(folder if folder == ON_ONE_SESSION else super()._split_scope(nodeid))
-
-
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Together:
-    return Together(config, log)
-
-
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     """Collect tests without collecting garbage: a third of that time went into looking for it."""
     gc.disable()
+    worker = getattr(config, "workerinput", {}).get("workerid")
+    if worker and begins_with_busy(worker):
+        os.nice(STANDS_BACK)
 
 
 def pytest_collection_finish() -> None:
@@ -49,5 +41,4 @@ def pytest_collection_finish() -> None:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Let the longest begin."""
-    longest = ["spark/test_", "spark/drivers/test_cluster", "spark/", "system/"]
-    items.sort(key=lambda item: [each not in item.nodeid for each in longest])
+    items.sort(key=lambda item: place_of(item.nodeid))

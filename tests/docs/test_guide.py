@@ -80,11 +80,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     for module in modules:
         parts = [block.code for block in BLOCKS if block.module == module]
         (folder / f"{module}.py").write_text("\n\n".join(parts), encoding="utf-8")
-    sys.path.insert(0, str(folder))
-    yield folder
-    sys.path.remove(str(folder))
-    for module in modules:
-        sys.modules.pop(module, None)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(folder)
+        for module in modules:  # others have imported theirs of these names
+            patch.delitem(sys.modules, module, raising=False)
+        yield folder
+        for module in modules:
+            sys.modules.pop(module, None)
 
 
 @pytest.mark.parametrize("block", BLOCKS, ids=named)

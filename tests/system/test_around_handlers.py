@@ -9,6 +9,7 @@ import pytest
 
 from shunter.client import Client, SubmittedJob
 from shunter.errors import JobFailed
+from system.witness import whole_lines
 from system.yard import PATIENCE, QUICK_LEASE, Process, Station, Yard, until
 
 APP = f"{Path(__file__).parent / 'surrounded_app.py'}:app"
@@ -41,9 +42,7 @@ def shut(shared_yard: Yard) -> Iterator[Path]:
 
 def told(yard: Yard, *words: object) -> list[list[str]]:
     """Return what the witness heard that begins with these words."""
-    if not yard.witness.exists():
-        return []
-    lines = [line.split() for line in yard.witness.read_text().splitlines()]
+    lines = [line.split() for line in whole_lines(yard.witness)]
     return [line for line in lines if line[: len(words)] == [str(word) for word in words]]
 
 

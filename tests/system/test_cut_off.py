@@ -41,7 +41,7 @@ def test_a_worker_that_is_cut_off_stops_its_jobs_before_they_run_elsewhere(
     station = yard.dispatcher(zmq__backend=backend, zmq__insecure=True, **LEASE)
     yard.worker(station, backends=[backend], inside=far.inside)
     client = yard.client(station)
-    jobs = [client.submit("attempt_of", 3.0) for _ in range(2)]
+    jobs = [client.submit("attempt_of", 60.0, later=0.1) for _ in range(2)]
     until(lambda: under_way(yard, jobs))
 
     cable.cut()
@@ -93,7 +93,7 @@ def test_an_http_worker_that_is_cut_off_stops_its_jobs_before_they_run_elsewhere
         station, host=cable.there, via=via, inside=far.inside, worker__http__insecure=True
     )
     client = yard.client(station)
-    jobs = [client.submit("attempt_of", 9.0) for _ in range(2)]
+    jobs = [client.submit("attempt_of", 60.0, later=0.1) for _ in range(2)]
     until(lambda: under_way(yard, jobs))
 
     cable.cut()

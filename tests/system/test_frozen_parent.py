@@ -39,7 +39,7 @@ def test_no_two_runs_overlap_though_the_children_of_a_frozen_parent_run_on(
     start = yard.worker if protocol == "zmq" else yard.http_worker
     first = start(station)
     client = yard.client(station)
-    jobs = [client.submit("attempt_of", 12.0) for _ in range(2)]
+    jobs = [client.submit("attempt_of", 60.0, later=0.1) for _ in range(2)]
     until(lambda: set(runs_in(yard.witness)) == {job.id for job in jobs})
     children = children_of(first)
 

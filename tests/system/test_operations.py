@@ -124,7 +124,7 @@ def test_a_paused_type_waits_and_the_command_waits_for_what_runs(
     done = shared_yard.shunter("pause", "work", "--wait", station=station)
     assert done.returncode == 0, done.stderr
     assert "nothing runs" in done.stdout
-    assert running.result(0.5) == 1
+    assert running.result(PATIENCE) == 1
 
     held = client.submit("work", 2, 0.0)
     assert client.submit("add", 1, 1).result(PATIENCE) == 2
@@ -162,7 +162,7 @@ def test_a_drained_worker_finishes_what_it_has_and_gets_nothing_new(
 
     done = shared_yard.shunter("drain", worker.id, "--wait", station=station)
     assert done.returncode == 0, done.stderr
-    assert running.result(0.5) == 3
+    assert running.result(PATIENCE) == 3
 
     held = client.submit("add", 2, 2)
     listed = shared_yard.shunter("workers", station=station)

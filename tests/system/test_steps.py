@@ -13,6 +13,7 @@ import pytest
 from long_runs import IS_LONG
 from shunter.errors import JobRefused
 from shunter.model.job import Status
+from system.witness import whole_lines
 from system.yard import PATIENCE, Yard, until
 
 STEPS_APP = f"{Path(__file__).parent / 'steps_app.py'}:app"
@@ -27,7 +28,7 @@ LEASE = {
 
 def done_in(yard: Yard) -> Counter[tuple[str, str]]:
     """How often each step of each job was done, as the witness has it."""
-    lines = yard.witness.read_text().splitlines() if yard.witness.exists() else []
+    lines = whole_lines(yard.witness)
     return Counter((step, job_id) for step, job_id, _ in map(str.split, lines))
 
 

@@ -19,11 +19,16 @@ class Run(Struct):
     has_ended: bool = False
 
 
+def whole_lines(path: Path) -> list[str]:
+    """Read lines that others are just adding to: the last one may be half written."""
+    text = path.read_text(errors="replace") if path.exists() else ""
+    return text.split("\n")[:-1]
+
+
 def runs_in(witness: Path) -> dict[str, list[Run]]:
     """Read what happened, as runs by job in the order of their starts."""
     runs: dict[tuple[str, int, int], Run] = {}
-    text = witness.read_text() if witness.exists() else ""
-    for line in text.splitlines():
+    for line in whole_lines(witness):
         what, job_id, attempt, pid, at = line.split()
         key = (job_id, int(attempt), int(pid))
         run = runs.setdefault(key, Run(job_id, int(attempt), int(pid), float(at), float(at)))

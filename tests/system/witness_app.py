@@ -35,10 +35,13 @@ def work(number: int, seconds: float, context: Context) -> int:
 
 
 @app.job
-def attempt_of(seconds: float, context: Context, ballast: bytes = b"") -> int:
-    """Be busy, and return which attempt this was."""
+def attempt_of(
+    seconds: float, context: Context, ballast: bytes = b"", later: float | None = None
+) -> int:
+    """Be busy, in later attempts perhaps for another while, and return which attempt this was."""
     tell("start", context)
-    end = time.monotonic() + seconds
+    is_first = context.attempt == 1 or later is None
+    end = time.monotonic() + (seconds if is_first else later)
     while (left := end - time.monotonic()) > 0:
         time.sleep(min(0.02, left))
         tell("tick", context)

@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 
 from shunter.client import Client
 from system import fork_server
+from system.witness import whole_lines
 
 PATIENCE = 40.0
 """How long a test waits for what must happen; the machine may be busy with other things."""
@@ -63,9 +64,9 @@ def free_port() -> int:
     It is none that the system gives to others meanwhile, or that tests beside this one take: each
     of pytest's processes has a stretch of its own, below those of the system.
     """
-    lane = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % 8
+    lane = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % 12
     while True:
-        port = 10_240 + 2_800 * lane + random.randrange(2_800)
+        port = 10_240 + 1_870 * lane + random.randrange(1_870)
         if port in _given_out:
             continue
         with socket.socket() as probe, contextlib.suppress(OSError):
@@ -78,6 +79,13 @@ def is_watchdog(pid: int) -> bool:
     """True if this process is a worker's watchdog, not a child that does jobs."""
     with contextlib.suppress(OSError):
         return b"watchdog.py" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    return False
+
+
+def is_alive(pid: int) -> bool:
+    """True if there is such a process, and it has not just ended."""
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     return False
 
 
@@ -138,7 +146,7 @@ class Process:
     def logged(self, **fields: Any) -> list[dict[str, Any]]:
         """Return its log lines that have these fields."""
         found = []
-        for line in self.said().splitlines():
+        for line in whole_lines(self.errors):
             if line.startswith("{"):
                 entry = json.loads(line)
                 if all(entry.get(key) == value for key, value in fields.items()):

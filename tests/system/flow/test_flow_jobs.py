@@ -18,8 +18,14 @@ from shunter.flow.jobs import CHECKPOINTS
 from shunter.flow.terms import FLOW_JOB
 from shunter.model.job import Job, Status
 from system.flow.engines import COUNTING, is_complete, numbers_file, sums_in
-from system.yard import PATIENCE, QUICK_LEASE, Process, Station, Yard, until
+from system.yard import PATIENCE, Process, Station, Yard, until
 
+LEASE = {
+    "lease.heartbeat": 0.3,
+    "lease.worker_gives_up": 3.0,  # a busy machine may stand still for a while
+    "lease.kill_within": 0.5,
+    "lease.dispatcher_takes_over": 4.0,
+}
 ON = pytest.mark.parametrize("on", ["local", "engines"])
 
 FLAWED = """
@@ -46,8 +52,7 @@ class Place:
         self.flows.mkdir()
         self.data.mkdir()
         shutil.copy(COUNTING, self.flows / "counting.py")
-        lease = {key.replace(".", "__"): value for key, value in QUICK_LEASE.items()}
-        self.station: Station = yard.dispatcher(**lease)
+        self.station: Station = yard.dispatcher(**{k.replace(".", "__"): LEASE[k] for k in LEASE})
         self.client: Client = yard.client(self.station)
         self._workers = 0
 
@@ -55,7 +60,7 @@ class Place:
         self._workers += 1
         name = f"flows-{self._workers}"
         settings = {"worker.dispatchers": [self.station.backend], "worker.max_jobs": 1}
-        config = self.yard.config(name, {**settings, **QUICK_LEASE})
+        config = self.yard.config(name, {**settings, **LEASE})
         words = ("worker", "--flows", str(self.flows), "--config", str(config))
         return self.yard.process(words, name, children=1)
 
@@ -152,8 +157,8 @@ def test_progress_is_told_while_it_runs_and_a_cancel_ends_it_with_nothing_publis
 
     assert place.yard.shunter("cancel", job_id, station=place.station).returncode == 0
 
-    until(lambda: place.job(job_id).status is Status.CANCELLED, within=10)
-    until(lambda: not any(map(is_alive, engines)), within=10)
+    until(lambda: place.job(job_id).status is Status.CANCELLED)
+    until(lambda: not any(map(is_alive, engines)))
     assert not list(place.data.glob("sums*.jsonl"))
     assert worker.is_alive
 
@@ -170,7 +175,7 @@ def test_a_flow_whose_worker_is_killed_goes_on_elsewhere_from_its_checkpoint(
     offspring = psutil.Process(worker.pid).children(recursive=True)
 
     worker.kill()
-    until(lambda: not any(map(is_alive, offspring)), within=5)
+    until(lambda: not any(map(is_alive, offspring)))
     place.worker()
     stages = place.result(job_id)
 
@@ -206,7 +211,7 @@ def test_a_cancelled_flow_goes_on_when_it_is_submitted_with_its_checkpoints(
     job_id = place.submit(every=0.3)
     until(lambda: place.checkpoints(job_id), what="a checkpoint")
     place.client.cancel([job_id])
-    until(lambda: place.job(job_id).status is Status.CANCELLED, within=10)
+    until(lambda: place.job(job_id).status is Status.CANCELLED)
 
     stages = place.result(place.submit(checkpoints=job_id))
 

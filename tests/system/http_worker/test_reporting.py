@@ -199,5 +199,5 @@ def test_it_registers_again_when_it_is_not_called_for_a_while(
     start_worker(dispatcher)
     dispatcher.health_check(lease=3.0)
 
-    until(lambda: len(dispatcher.registrations) >= 2, within=10.0)
+    until(lambda: len(dispatcher.registrations) >= 2)
     assert dispatcher.registrations[0] == dispatcher.registrations[-1]

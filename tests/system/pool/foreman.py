@@ -16,7 +16,7 @@ from shunter.wire.messages import Assignment
 from shunter.worker.pool.process_pool import PoolSettings, ProcessPool
 
 APP = f"{Path(__file__).parent / 'pool_app.py'}:app"
-PATIENCE = 15.0
+PATIENCE = 40.0
 
 
 class Foreman:

@@ -19,6 +19,7 @@ from shunter.worker.pool import hook_calls
 from shunter.worker.pool.process_pool import PoolSettings
 from shunter.worker.pool.shared_pool import new_pool
 from system.pool.foreman import Foreman
+from system.witness import whole_lines
 
 HERE = Path(__file__).parent
 
@@ -35,7 +36,7 @@ class HookForeman(Foreman):
 
     @property
     def said(self) -> list[str]:
-        return self._witness.read_text().splitlines() if self._witness.exists() else []
+        return whole_lines(self._witness)
 
     def lose(self, **fields: Any) -> Held:
         """Give a job whose process dies."""

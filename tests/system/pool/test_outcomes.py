@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import time
 
 import pytest
 
@@ -202,12 +201,10 @@ def test_progress_is_seen_while_the_handler_runs_and_the_last_of_it_always(drive
 
 def test_a_child_that_is_stuck_holds_up_nobody(drive: Drive) -> None:
     async def scenario(foreman: Foreman) -> None:
-        foreman.assign("nap", 5)
+        foreman.assign("nap", 60)
         jobs = [foreman.assign("add", n, 1) for n in range(500)]
-        began = time.monotonic()
 
         assert [await foreman.result(job) for job in jobs] == list(range(1, 501))
-        assert time.monotonic() - began < 3
         assert foreman.pool.running() == 1
 
     drive(scenario, slots=2)

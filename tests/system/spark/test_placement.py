@@ -130,7 +130,7 @@ def test_a_run_that_should_stop_leaves_no_engine_on_spark(
 
     tracker = spark.sparkContext.statusTracker()
     until(lambda: not tracker.getActiveJobsIds(), what="no job is left")
-    until(lambda: all(not e.numRunningTasks() for e in executors_of(spark)), within=5)
+    until(lambda: all(not e.numRunningTasks() for e in executors_of(spark)))
     assert not list(tmp_path.glob("sums*.jsonl"))
 
 
@@ -177,4 +177,4 @@ def test_engines_are_gone_when_their_driver_is_killed(tmp_path: Path) -> None:
         driver.kill()
         driver.wait()
 
-    until(lambda: are_gone(offspring), within=10)
+    until(lambda: are_gone(offspring))

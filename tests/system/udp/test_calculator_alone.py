@@ -334,7 +334,7 @@ def test_kill_9_leaves_no_children(dispatcher: FakeDispatcher, start: Start, yar
 
     process.kill()
 
-    until(lambda: not any(_is_alive(child) for child in family), within=5.0)
+    until(lambda: not any(_is_alive(child) for child in family))
 
 
 def _is_alive(process: psutil.Process) -> bool:

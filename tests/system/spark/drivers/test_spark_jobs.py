@@ -132,7 +132,7 @@ def test_a_cancel_ends_sparks_tasks_and_publishes_nothing(place: SparkPlace) -> 
     assert place.yard.shunter("cancel", job_id, station=place.station).returncode == 0
     until(lambda: place.job(job_id).status is Status.CANCELLED, within=15)
 
-    until(lambda: stands_still(data / "alive"), within=5, what="the end of the tasks")
+    until(lambda: stands_still(data / "alive"), within=PATIENCE, what="the end of the tasks")
     assert place.java() == java  # the child is there, and its session is for the next job
     assert not list(data.glob("sums*.jsonl"))
 
@@ -151,7 +151,7 @@ def test_a_driver_that_is_killed_takes_spark_along_and_the_stream_goes_on_from_i
 
     java.parent().kill()
 
-    until(lambda: are_gone(everything), within=5, what=f"the end of {everything}")
+    until(lambda: are_gone(everything), within=PATIENCE, what=f"the end of {everything}")
     signs = len((data / "alive").read_text())
     place.client.job_handle(job_id).result(PATIENCE)
     assert is_complete(sums_in(data), 10_000)
