@@ -6,6 +6,7 @@ is a number, the smallest that will do is looked for.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterator, Sequence
 
 from msgspec.structs import replace
@@ -99,7 +100,7 @@ def _readied(situation: Situation, kind: ReasonKind) -> Candidate:
                 kind=ChangeKind.SIGNAL,
                 text=f"send it the signal {signal!r}",
                 target=signal,
-                command=f"shunter signal {job.id} {signal}",
+                command=f"shunter signal {job.id} {shlex.quote(signal)}",
             ), after
         case ChangeKind.JOBS:
             return SmallestChange(

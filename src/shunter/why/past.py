@@ -22,7 +22,7 @@ def explain_ended(job: Job, awaited_until: float | None = None) -> Explanation:
     text = f"it {_outcome(job)} {span_text(took)} after it was created"
     if spans:
         longest = max(spans, key=lambda it: it.seconds)
-        text += f", most of which it {longest.text}: {span_text(longest.seconds)}"
+        text += f"; for {span_text(longest.seconds)} of that it {longest.text}"
     return Explanation(
         job_id=job.id,
         type=job.type,
@@ -106,14 +106,17 @@ def _parked_until(job: Job, awaited_until: float | None) -> float | None:
 def _texts(job: Job) -> dict[SpanKind, str]:
     runs = [it for it in job.history if it.attempt != job.attempt or not job.status.is_final]
     outcomes = ", ".join(dict.fromkeys(it.outcome for it in runs))
-    earlier = f"was spent on runs that did not complete it ({outcomes})" if outcomes else ""
+    earlier = f"ran without completing ({outcomes})" if outcomes else ""
+    is_with_worker = job.status is Status.IN_PROGRESS and job.execution.started is None
     return {
         SpanKind.DELAYED: "waited for its time",
         SpanKind.PARKED: "waited for other jobs" if job.when else "was parked",
         SpanKind.QUEUED: "was in the queue",
         SpanKind.EARLIER_RUNS: earlier or "ran before it was parked last",
         SpanKind.BETWEEN_RUNS: "waited to be tried again",
-        SpanKind.SENT: "was on its way to its handler",
+        SpanKind.SENT: "is with its worker, which has not said since when it runs"
+        if is_with_worker
+        else "was on its way to its handler",
         SpanKind.HANDLER: "ran in its handler",
     }
 

@@ -113,7 +113,7 @@ async def read_situation(
         awaited=[it for it in await store.get(pending[:SHOWN]) if it is not None],
         pending=len(pending),
         is_pending_cut=is_pending_cut,
-        run_mean=None if lately is None else lately.runs.mean,
+        run_mean=_run_mean(None if lately is None else lately.runs.mean, running, job, now),
         scope=scope,
     )
     return situation, facts
@@ -124,6 +124,15 @@ def _lane(job: Job, record: LimitsRecord | None) -> str | None:
     if record is None or (job.status is Status.QUEUED and job.wait_until is None):
         return job.lane
     return record.limits.lane(job.keys)
+
+
+def _run_mean(lately: float | None, running: Sequence[Job], job: Job, now: float) -> float | None:
+    """How long runs of a type take: as they did in the last hour, or as they have by now."""
+    given = [it.execution.given_at for it in running if it.type == job.type]
+    lasted = [now - at for at in given if at is not None]
+    if lately is None or not lasted:
+        return lately
+    return max(lately, sum(lasted) / len(lasted))
 
 
 def _does(worker: Worker, job_type: str) -> bool:

@@ -25,8 +25,8 @@ class Facts(Struct, frozen=True, kw_only=True):
     `ahead` counts jobs of its type, or lane, that go before it; `is_ahead_cut` if there are more.
     `running` are jobs of the workers that do its type, `holders` those with places under its
     limits, `gone` workers that did its type. `awaited` are some of the `pending` jobs that it waits
-    for. `run_mean` is how long runs of its type took lately. Jobs that `scope` hides are counted,
-    and not shown.
+    for. `run_mean` is how long runs of its type took lately, or have lasted so far. Jobs that
+    `scope` hides are counted, and not shown.
     """
 
     ahead: int = 0
@@ -153,8 +153,8 @@ def _paused(situation: Situation, facts: Facts) -> Reason:
     job_type = situation.job.type
     found = [it for it in facts.pauses if (it.target, it.name) == (PauseTarget.TYPE, job_type)]
     since = found[0].at if found and found[0].at else None
-    by = f" by {found[0].by}" if found and found[0].by else ""
-    ago = "" if since is None else f" since {span_text(situation.now - since)}"
+    by = f", by {found[0].by}" if found and found[0].by and facts.scope.sees_all else ""
+    ago = "" if since is None else f", for {span_text(situation.now - since)} now"
     text = f"the type {job_type} is paused{ago}{by}"
     return Reason(kind=ReasonKind.PAUSED, text=text, since=since)
 
@@ -189,7 +189,7 @@ def _full(situation: Situation, facts: Facts) -> Reason:
     names = {worker.id for worker in serving}
     there = [job for job in facts.running if job.execution.worker_id in names]
     holders, more = _shown(there, held, facts)
-    rivals = ", ".join(sorted(situation.rivals)[:5])
+    rivals = ", ".join(sorted(situation.rivals)[:5]) if facts.scope.sees_all else ""
     also = f"; jobs of other types wait for them too: {rivals}" if rivals else ""
     return Reason(
         kind=ReasonKind.FULL,

@@ -37,7 +37,7 @@ def test_a_job_that_ran_once_was_queued_sent_and_in_its_handler() -> None:
     said = explain_ended(a_job())
     assert said.standing is JobStanding.ENDED
     assert said.text == (
-        "it completed 15 s after it was created, most of which it was in the queue: 10 s"
+        "it completed 15 s after it was created; for 10 s of that it was in the queue"
     )
 
 
