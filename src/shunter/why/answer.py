@@ -4,11 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from shunter.model.explanation import Explanation, JobStanding, Reason, ReasonKind
+from msgspec.structs import replace
+
+from shunter.model.explanation import (
+    ChangeKind,
+    Explanation,
+    JobStanding,
+    Reason,
+    ReasonKind,
+    SmallestChange,
+)
 from shunter.why.changes import smallest_change
-from shunter.why.obstacles import Hindrance, kept_by
+from shunter.why.obstacles import kept_by
 from shunter.why.situation import Situation
-from shunter.why.wording import Facts, reason_of
+from shunter.why.wording import Facts, reason_of, span_text
+
+SOON_SECONDS = 5.0
+"""How long a job may wait for which there is room, while dispatchers take notice of it."""
 
 _PASSING = frozenset(
     {
@@ -28,16 +40,16 @@ def explain_waiting(situation: Situation, facts: Facts) -> Explanation:
     """Say why a job that has not been started is not."""
     kept = kept_by(situation)
     if kept is None or not kept.kinds:
-        return _explanation(situation, JobStanding.STARTING, _nothing(kept))
+        return _explanation(situation, JobStanding.STARTING, _nothing(situation))
     reasons = tuple(reason_of(kind, kept.situation, facts) for kind in kept.kinds)
     is_stuck = any(kind.is_stuck for kind in kept.kinds)
     change = smallest_change(kept.situation, kept.kinds)
     return _explanation(
         situation,
         JobStanding.STUCK if is_stuck else JobStanding.WAITING,
-        _sentence(reasons),
+        reasons[0].text,
         reasons=reasons,
-        change=change,
+        change=_with_next_question(change, reasons),
         starts_in=_estimate(kept.situation, kept.kinds, facts),
     )
 
@@ -57,14 +69,25 @@ def _explanation(
     )
 
 
-def _nothing(kept: Hindrance | None) -> str:
-    if kept is None:
+def _with_next_question(
+    change: SmallestChange | None, reasons: Sequence[Reason]
+) -> SmallestChange | None:
+    """Where a job waits for others, say how to ask why the first of those does not run."""
+    if change is None or change.kind is not ChangeKind.JOBS or not reasons[0].holders:
+        return change
+    idle = [it for it in reasons[0].holders if not it.worker_id] or reasons[0].holders
+    return replace(change, command=f"shunter why {idle[0].job_id}")
+
+
+def _nothing(situation: Situation) -> str:
+    """Say that nothing keeps it; and if it waits all the same, where else to look."""
+    waited = situation.now - situation.job.updated
+    if waited < SOON_SECONDS:
         return "nothing keeps it: a dispatcher starts it within a second"
-    return "nothing that the store knows of keeps it; look at the dispatchers' logs"
-
-
-def _sentence(reasons: Sequence[Reason]) -> str:
-    return reasons[0].text
+    return (
+        f"nothing that the store knows of keeps it, and it has waited {span_text(waited)}; look "
+        "whether its workers still speak (`shunter workers`), and at the dispatchers' logs"
+    )
 
 
 def _estimate(situation: Situation, kinds: Sequence[ReasonKind], facts: Facts) -> float | None:

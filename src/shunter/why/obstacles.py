@@ -109,22 +109,21 @@ OBSTACLES = (
 class Hindrance(Struct, frozen=True):
     """What keeps a job: all of `kinds`, in a situation in which nothing else can start.
 
-    None where it starts anyway. `is_known` is False where it would not start without them either.
+    None of them where it would not start without any of them either.
     """
 
     situation: Situation
     kinds: tuple[ReasonKind, ...]
-    is_known: bool = True
 
 
 def kept_by(situation: Situation) -> Hindrance | None:
-    """Return what keeps the job."""
+    """Return what keeps the job; None if it starts anyway."""
     left = settled(situation)
     if left is None:
         return None
     there = [it for it in OBSTACLES if it.kind(left) is not None]
     if not starts(without(left, there)):
-        return Hindrance(left, (), is_known=False)
+        return Hindrance(left, ())
     needed, is_less = list(there), True
     while is_less:  # what one of them gives away may have been all that made another one needed
         is_less = False

@@ -55,13 +55,14 @@ async def why(
     (job,) = await store.get([job_id])
     if job is None or not scope.shows(job):
         return None
-    return await explain(store, replace(job, result=None), now=now, scope=scope)
+    return await explain(store, job, now=now, scope=scope)
 
 
 async def explain(
     store: Store, job: Job, *, now: float, scope: JobScope = EVERYTHING
 ) -> Explanation:
     """Say it of a job that was read a moment ago."""
+    job = replace(job, payload=None, result=None)
     if job.status.is_final:
         return explain_ended(job, await _awaited_until(store, job))
     if job.status is Status.IN_PROGRESS:
