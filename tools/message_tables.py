@@ -15,6 +15,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 import msgspec
 from msgspec import NODEFAULT, Struct
 
+from shunter.model.explanation import Explanation, Holder, LifeSpan, Reason, SmallestChange
 from shunter.model.job import Callback, Failure
 from shunter.model.job_limits import JobLimits, Limit, Rate
 from shunter.model.limits_record import LaneCount, LimitsChange, TypeLimits
@@ -54,6 +55,7 @@ CLIENT_MESSAGES: tuple[tuple[Kind, type[Struct], Kind, type[Struct]], ...] = (
     (Kind.CANCEL, messages.Cancel, Kind.ACCEPTED, messages.Accepted),
     (Kind.SIGNAL, messages.Signals, Kind.ACCEPTED, messages.Accepted),
     (Kind.JOURNAL, messages.JournalAsked, Kind.JOURNAL, messages.JournalShown),
+    (Kind.WHY, messages.WhyAsked, Kind.WHY, messages.WhyShown),
     (Kind.PAUSE, messages.PauseOrder, Kind.ACCEPTED, messages.Accepted),
     (Kind.PAUSES, messages.Asked, Kind.PAUSES, messages.PausesListed),
     (Kind.FETCH, messages.Fetch, Kind.FETCH, messages.Fetched),
@@ -94,6 +96,11 @@ MAPS = (
     LimitsChange,
     TypeLimits,
     LaneCount,
+    Explanation,
+    Reason,
+    SmallestChange,
+    Holder,
+    LifeSpan,
 )
 
 

@@ -20,13 +20,12 @@ PROJECT = Path(__file__).parents[2]
 SOURCE = PROJECT / "src" / "shunter"
 
 LAYERS = {
-    "errors": (),
     "model": ("errors", "model"),
     "settings": ("errors", "model", "store.registry"),
     "settings_sources": ("errors", "model", "settings"),
     "wire": ("errors", "model", "wire"),
     "net": ("errors", "model", "wire", "net"),
-    **dict.fromkeys(("refusal_log", "shown_text"), ()),
+    **dict.fromkeys(("errors", "refusal_log", "shown_text"), ()),
     "tracing": ("app", "wire.messages"),  # for annotations
     "private_folder": ("errors",),
     "secret_file": ("errors", "model", "settings", "key_file", "wire"),
@@ -73,13 +72,14 @@ LAYERS = {
     "flow.loading": ("errors", "flow.graph"),
     "reporting": ("errors", "codec", "flow", "rerun", "reporting"),
     "dispatch": ("errors", "model", "store.port", "dispatch"),
+    "why": ("errors", "model", "store.port", "store.search", "store.memory", "dispatch", "why"),
     "gateway": (
         "errors", "model", "settings", "secret_file", "key_file", "wire", "net", "refusal_log",
-        "store.port", "store.registry", "store.key_records", "dispatch", "gateway",
+        "store.port", "store.registry", "store.key_records", "dispatch", "why", "gateway",
     ),
     "page": (
         "errors", "model", "wire", "net", "shown_text", "store.port", "store.search", "dispatch",
-        "gateway", "flow.job_progress", "flow.runtime.progress", "flow.terms", "page",
+        "why", "gateway", "flow.job_progress", "flow.runtime.progress", "flow.terms", "page",
     ),
     "worker": (
         "errors", "model", "settings", "key_file", "wire", "net", "refusal_log", "context", "codec",
@@ -97,10 +97,10 @@ LAYERS = {
     "django": ("app", "client", "context", "errors", "model", "payload"),
     "pytest_plugin": ("app", "errors", "flow.runners", "testing", "__init__"),
     "cli": (
-        "errors", "model", "settings", "settings_sources", "secret_file", "key_file",
-        "private_folder", "wire", "net", "shown_text", "store",
-        "context", "codec", "payload", "app", "flow", "reporting", "dispatch", "gateway", "page",
-        "worker", "client", "testing", "cli", "__init__",
+        "errors", "model", "settings", "settings_sources", "secret_file", "key_file", "wire", "net",
+        "private_folder", "shown_text", "store", "context", "codec", "payload", "app", "flow",
+        "reporting", "dispatch", "why", "gateway", "page", "worker", "client", "testing", "cli",
+        "__init__",
     ),
     "__init__": (
         "errors", "model", "context", "codec", "aes_codec", "payload", "app", "flow", "client",
@@ -132,6 +132,7 @@ FORBIDDEN = {
     "model": IMPURE,
     "wire": IMPURE,
     **{f"dispatch.{name}": IMPURE for name in PURE_DISPATCH},
+    "why": IMPURE - {"asyncio"},  # one of them reads the store
     **{f"page.{name}": IMPURE - {"urllib"} for name in PURE_PAGE},
     "flow.graph": IMPURE - {"importlib", "uuid"},  # sketches when first used; UUIDs as keys
     "flow.runtime": IMPURE - {"uuid"},  # it reads UUIDs and makes none

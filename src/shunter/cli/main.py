@@ -5,7 +5,7 @@ server and three databases to be read from disk.
 
 Exit codes: 0 all went well; 1 a job or the run of a flow failed, a job was cancelled, or something
 needed is missing; 2 the command, a setting, an app or a flow is wrong; 3 no dispatcher answers;
-4 the wait was over before the job.
+4 the wait was over before the job, or it waits; 5 it waits for somebody to do something.
 """
 
 from __future__ import annotations
@@ -354,6 +354,24 @@ def job(
     raise typer.Exit(
         inspecting.job(loaded.settings, job_id, as_json=as_json, codec=codec_of(app_spec))
     )
+
+
+@app.command()
+def why(
+    job_id: Annotated[str, typer.Argument(metavar="ID", help="The job's id.")],
+    dispatchers: DispatcherOption = None,
+    config_file: ConfigOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Say why a job does not run, and what would start it; or where its time went.
+
+    Exits with 0 if it runs, is about to or has ended, with 4 if it waits for what passes by itself,
+    and with 5 if it waits until somebody does something.
+    """
+    from shunter.cli import explaining
+
+    loaded = load_settings(config_file, os.environ, {"client.dispatchers": dispatchers})
+    raise typer.Exit(explaining.why(loaded.settings, job_id, as_json=as_json))
 
 
 @app.command()

@@ -20,7 +20,6 @@ from shunter.app import JobFunction, payload_of
 from shunter.client.addresses import checked_addresses
 from shunter.client.handle import AsyncJob, raise_refusal
 from shunter.client.input_checks import (
-    checked_change,
     checked_drain,
     checked_ids,
     checked_names,
@@ -37,6 +36,7 @@ from shunter.client.opening import (
 )
 from shunter.client.options import JobOptions
 from shunter.client.pending_outcomes import PendingOutcomes
+from shunter.client.questions import ask_why, change_limits
 from shunter.client.runs import AsyncWorkflowRuns
 from shunter.client.schedules import AsyncSchedules
 from shunter.client.session import DispatcherSession, OpenSession, Session
@@ -47,13 +47,13 @@ from shunter.context import current_context
 from shunter.errors import (
     JobNotFound,
     JobRefused,
-    LimitsRefused,
     PauseRefused,
     ResultTimeout,
     UniqueKeyTaken,
 )
 from shunter.key_file import read_caller_key
 from shunter.model.document import NIL
+from shunter.model.explanation import Explanation
 from shunter.model.identity import timed_id
 from shunter.model.job import Job
 from shunter.model.journal import JournalEntry
@@ -78,7 +78,6 @@ from shunter.wire.messages import (
     LimitsShown,
     PauseOrder,
     PausesListed,
-    SetLimits,
     Standing,
     Submit,
     WorkersListed,
@@ -506,6 +505,10 @@ class AsyncClient:
             raise JobNotFound(job_id)
         return found[0]
 
+    async def why(self, job_id: str) -> Explanation:
+        """Return why a job does not run, who runs it, or where the time of an ended one went."""
+        return await ask_why(self._session.ask, job_id)
+
     async def jobs(self, **query: Any) -> list[Job]:
         """List jobs, newest first, by status, type, worker_id, namespace, before, limit or job_ids.
 
@@ -589,10 +592,4 @@ class AsyncClient:
         What is left out stays as it is, and 0 takes a limit away; `is_default=True` goes back to
         what the app declares.
         """
-        job_type = checked_type(job)
-        wanted = checked_change(job_type, change)
-        answer = await self._session.ask(Kind.SET_LIMITS, lambda n: SetLimits(n, job_type, wanted))
-        assert isinstance(answer, LimitsShown)
-        if answer.reason:
-            raise LimitsRefused(job_type, answer.field, answer.reason)
-        return answer.types[0]
+        return await change_limits(self._session.ask, job, change)

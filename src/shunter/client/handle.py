@@ -18,6 +18,7 @@ from shunter.errors import (
     NotPlaced,
     ResultTimeout,
 )
+from shunter.model.explanation import Explanation
 from shunter.model.job import ErrorKind, Job, Status
 from shunter.model.submission import Receipt
 from shunter.wire.messages import Outcome
@@ -42,6 +43,8 @@ class _Client(Protocol):
     def wants(self, job: AsyncJob[Any]) -> None: ...
 
     async def job(self, job_id: str) -> Job: ...
+
+    async def why(self, job_id: str) -> Explanation: ...
 
     async def cancel(self, job_ids: Sequence[str]) -> list[Receipt]: ...
 
@@ -113,6 +116,10 @@ class AsyncJob(Generic[R_co]):
     async def status(self) -> Status:
         """Ask the dispatcher how far the job is."""
         return (await self._client.job(self.id)).status
+
+    async def why(self) -> Explanation:
+        """Ask why the job does not run, who runs it, or where its time went."""
+        return await self._client.why(self.id)
 
     async def cancel(self) -> None:
         """Ask for the job to be stopped, or raise JobRefused where it can't be."""

@@ -47,6 +47,7 @@ from shunter.wire.messages import (
     RefusalCode,
     SchedulesListed,
     Standing,
+    WhyShown,
     WorkersListed,
     decode,
 )
@@ -62,6 +63,7 @@ Answer = (
     | SchedulesListed
     | LimitsShown
     | JournalShown
+    | WhyShown
 )
 
 _ANSWERS: dict[Kind, type[Answer]] = {
@@ -73,6 +75,7 @@ _ANSWERS: dict[Kind, type[Answer]] = {
     Kind.PAUSES: PausesListed,
     Kind.SCHEDULES: SchedulesListed,
     Kind.JOURNAL: JournalShown,
+    Kind.WHY: WhyShown,
     Kind.LIMITS: LimitsShown,
     Kind.SET_LIMITS: LimitsShown,
 }

@@ -26,6 +26,7 @@ from shunter.client.schedules import AsyncSchedules, Schedules
 from shunter.client.submit_options import SubmitOptions
 from shunter.client.workflow import RunPlan, Workflow
 from shunter.codec import Codec
+from shunter.model.explanation import Explanation
 from shunter.model.job import Job, Status
 from shunter.model.journal import EntryKind, JournalEntry
 from shunter.model.limits_record import TypeLimits
@@ -72,6 +73,10 @@ class SubmittedJob(Generic[R_co]):
     def status(self) -> Status:
         """Ask the dispatcher how far the job is."""
         return self._client._do(self._job.status())
+
+    def why(self) -> Explanation:
+        """Ask why the job does not run, who runs it, or where its time went."""
+        return self._client._do(self._job.why())
 
     def cancel(self) -> None:
         """Ask for the job to be stopped, or raise JobRefused where it can't be."""
@@ -304,6 +309,10 @@ class Client:
     def job(self, job_id: str) -> Job:
         """Return a job's whole record."""
         return self._do(self._async.job(job_id))
+
+    def why(self, job_id: str) -> Explanation:
+        """Return why a job does not run, who runs it, or where the time of an ended one went."""
+        return self._do(self._async.why(job_id))
 
     def jobs(self, **query: Any) -> list[Job]:
         """List jobs, newest first, as the asynchronous client does."""

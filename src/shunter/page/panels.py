@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from shunter.model.job import Job
 from shunter.page.system_look import SystemLook
 from shunter.page.view import Data, PageRequest
+from shunter.page.why_panel import read_why
 
 
 @dataclass(frozen=True)
@@ -23,7 +24,7 @@ class Panel:
     read: Callable[[SystemLook, PageRequest, Job], Awaitable[Data | None]]
 
 
-PANELS: Sequence[Panel] = ()
+PANELS: Sequence[Panel] = (Panel("why", "Why", read_why),)
 
 
 async def read_panels(look: SystemLook, asked: PageRequest, job: Job) -> list[tuple[Panel, Data]]:

@@ -54,7 +54,7 @@ from shunter.store import memory_search
 from shunter.store.memory_edges import MemoryEdges
 from shunter.store.memory_journals import MemoryJournals
 from shunter.store.port import Backlog, Batch, Claim, Committed, JobQuery
-from shunter.store.search import JobSearch, JobsSeen, QueueDepth
+from shunter.store.search import JobSearch, JobsSeen, QueueDepth, QueueLook
 
 _PLACES: dict[str, Callable[[Job], str | None]] = {
     "_places": place,
@@ -208,7 +208,7 @@ class MemoryStore:
 
     def _sort(self, job_id: str, limits: JobLimits) -> None:
         job = self._jobs[job_id]
-        self._keep(replace(job, lane=limits.lane(job.keys)))
+        self._write(replace(job, lane=limits.lane(job.keys)))
 
     def _places_of(self, job_type: str) -> tuple[list[str], list[str]]:
         """The names of the places of a type that are taken."""
@@ -284,6 +284,10 @@ class MemoryStore:
     async def depths(self, *, most: int) -> list[QueueDepth]:
         self._check_open()
         return memory_search.depths(self._jobs.values(), most)
+
+    async def queue_look(self, job: Job, *, most: int, deep: int) -> QueueLook:
+        self._check_open()
+        return memory_search.queue_look(self._jobs.values(), self._seq, job, most, deep)
 
     async def presences(self) -> list[Presence]:
         self._check_open()
@@ -543,10 +547,6 @@ class MemoryStore:
         return True
 
     def _write(self, job: Job) -> None:
-        """Store the job as it is after a step."""
-        self._keep(job)
-
-    def _keep(self, job: Job) -> None:
         """Store the job, and keep the queue of its type to those that may be claimed."""
         before = self._jobs.get(job.id)
         turn = (rank(job), self._seq[job.id], job.id)

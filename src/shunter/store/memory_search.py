@@ -8,8 +8,8 @@ from typing import Any
 from msgspec.structs import replace
 
 from shunter.model.job import Job, Status
-from shunter.model.queueing import UNDER_WAY, rank
-from shunter.store.search import JobSearch, JobsSeen, QueueDepth
+from shunter.model.queueing import UNDER_WAY, is_ready, limit_place, rank, total_place
+from shunter.store.search import LANE_DEEP, JobSearch, JobsSeen, QueueDepth, QueueLook
 
 
 def search(jobs: Iterable[Job], seqs: Mapping[str, int], wanted: JobSearch) -> JobsSeen:
@@ -36,6 +36,36 @@ def depths(jobs: Iterable[Job], most: int) -> list[QueueDepth]:
         if not job.status.is_final:
             by_type.setdefault(job.type, []).append(job)
     return [_depth(kind, by_type[kind], most) for kind in sorted(by_type)]
+
+
+def queue_look(
+    jobs: Iterable[Job], seqs: Mapping[str, int], job: Job, most: int, deep: int
+) -> QueueLook:
+    """Look at what is around a job."""
+    mine = (rank(job), seqs.get(job.id, 0))
+    lane = job.lane
+    of_type = [replace(it, result=None) for it in jobs if it.type == job.type and it.id != job.id]
+    waiting = sorted((rank(it), seqs[it.id], it.id) for it in of_type if is_ready(it))
+    by_id = {it.id: it for it in of_type}
+    lanes: dict[str | None, list[tuple[int, int, Job]]] = {}
+    for place, seq, name in waiting:
+        lanes.setdefault(by_id[name].lane, []).append((place, seq, by_id[name]))
+    before = [it for place, seq, it in lanes.get(lane, []) if (place, seq) < mine]
+    others = sorted(found[:LANE_DEEP] for it, found in lanes.items() if it not in (None, lane))
+    held: dict[str, int] = {}
+    for it in of_type:
+        if limit_place(it) is not None:
+            held[it.lane or ""] = held.get(it.lane or "", 0) + 1
+    placed = [it for it in of_type if limit_place(it) is not None or total_place(it) is not None]
+    placed.sort(key=lambda it: (it.lane != lane, seqs[it.id]))
+    return QueueLook(
+        ahead=min(most, len(before)),
+        before=before[:deep],
+        heads=[it for found in others[:deep] for *_, it in found] if lane is not None else [],
+        held=held,
+        total_held=sum(total_place(it) is not None for it in of_type),
+        holders=placed[:deep],
+    )
 
 
 def _depth(kind: str, jobs: list[Job], most: int) -> QueueDepth:

@@ -21,6 +21,10 @@ MOST_TYPES = 200
 """Of how many types the queues are looked into."""
 
 
+LANE_DEEP = 4
+"""How many jobs of each other lane a look at the queue sees."""
+
+
 class JobSearch(Struct, frozen=True, kw_only=True):
     """Which jobs to look for.
 
@@ -99,6 +103,24 @@ class QueueDepth(Struct, frozen=True, kw_only=True):
     oldest: float | None = None
 
 
+class QueueLook(Struct, frozen=True, kw_only=True):
+    """What a claim would see around one job that has not ended.
+
+    `ahead` is how many jobs wait before it in the queue of its type, or in its lane; `before` are
+    the first of them, and `heads` the first LANE_DEEP ones of other lanes, of those whose very
+    first was to go first. `held` is how many places are
+    taken of each lane, `total_held` of the type, and `holders` are some of the jobs that have them,
+    those of its own lane first. All without payloads and results.
+    """
+
+    ahead: int = 0
+    before: list[Job] = []
+    heads: list[Job] = []
+    held: dict[str, int] = {}
+    total_held: int = 0
+    holders: list[Job] = []
+
+
 class SearchableStore(Protocol):
     """What a store answers to people."""
 
@@ -107,6 +129,12 @@ class SearchableStore(Protocol):
 
     async def depths(self, *, most: int) -> list[QueueDepth]:
         """Count jobs that have not ended by type, each queue no further than `most`."""
+
+    async def queue_look(self, job: Job, *, most: int, deep: int) -> QueueLook:
+        """Look at what is around a job: count up to `most`, and list up to `deep` jobs or lanes.
+
+        It need not be in the queue: then all that wait in its lane would go before it by rank.
+        """
 
     async def presences(self) -> list[Presence]:
         """Return the dispatchers that were here in the last day, by their ids."""

@@ -13,6 +13,7 @@ import msgspec
 from msgspec import Struct
 
 from shunter.errors import ProtocolError
+from shunter.model.explanation import Explanation
 from shunter.model.job import Failure, Job, Status
 from shunter.model.journal import EntryKind, JournalEntry, Keep, Signal
 from shunter.model.limits_record import LimitsChange, TypeLimits
@@ -58,6 +59,7 @@ class Kind(StrEnum):
     RECALL = "RECALL"
     SIGNAL = "SIGNAL"
     JOURNAL = "JOURNAL"
+    WHY = "WHY"
     ERROR = "ERROR"
     BUSY = "BUSY"
     OFFER = "OFFER"
@@ -334,6 +336,20 @@ class JournalShown(Message, frozen=True):
     status: Status | None
     entries: tuple[JournalEntry, ...] = ()
     is_more: bool = False
+
+
+class WhyAsked(Message, frozen=True):
+    """WHY: why a job does not run, who runs it, or where its time went."""
+
+    request: int
+    job_id: str
+
+
+class WhyShown(Message, frozen=True):
+    """WHY's answer; None if there is no such job."""
+
+    request: int
+    explanation: Explanation | None
 
 
 class PauseOrder(Message, frozen=True):

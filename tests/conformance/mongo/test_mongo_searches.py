@@ -29,6 +29,7 @@ SEARCHES = {
 @pytest.fixture
 def full(run, store):
     run(store.insert(jobs(2000, "queued")))
+    run(store.insert([job(f"laned-{n}", lane=f"tenant={n % 9}") for n in range(2000)]))
     run(store.insert([job(f"late-{n}", wait_until=NOW + n) for n in range(2000)]))
     names = (f"key-{n}" for n in itertools.count())
     run(store.insert([job(f"keyed-{n}", unique_key=next(names)) for n in range(2000)]))
@@ -44,6 +45,10 @@ def test_no_search_looks_at_more_than_it_may(run, full):
         for name, wanted in SEARCHES.items():
             run(full.search(wanted))
             _check(run, database, name)
+        for lane in (None, "tenant=7"):
+            last = job("last", created=NOW + 1e6, lane=lane)
+            assert run(full.queue_look(last, most=LOOKED_AT, deep=20)).ahead == LOOKED_AT
+            _check(run, database, "around a job")
         run(full.depths(most=LOOKED_AT))
         _check(run, database, "depths")
     finally:

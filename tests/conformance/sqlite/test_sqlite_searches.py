@@ -11,6 +11,7 @@ from conformance.store.given import NOW, ended, job, jobs, running
 from shunter.model.job import Status
 from shunter.store.search import JobSearch
 from shunter.store.sqlite import SQLiteStore, searching
+from shunter.store.sqlite.queue_look import queue_look
 
 FEW, MANY, LOOKED_AT = 3000, 12_000, 500
 
@@ -32,7 +33,15 @@ SEARCHES = {
 }
 
 
+AROUND = {
+    "around a job": job("last", created=NOW + 1e6),
+    "around a job in a lane": job("last", created=NOW + 1e6, lane="tenant=1"),
+}
+
+
 def do(connection, name):
+    if name in AROUND:
+        return queue_look(connection, AROUND[name], LOOKED_AT, 20)
     if name == "depths":
         return searching.depths(connection, LOOKED_AT)
     return searching.search(connection, SEARCHES[name])
@@ -57,6 +66,7 @@ def stores(tmp_path_factory):
 async def fill(store, count):
     third = count // 3
     await store.insert(jobs(third, "queued"))
+    await store.insert([job(f"laned-{n}", lane=f"tenant={n % 2}") for n in range(third)])
     await store.insert([job(f"late-{n}", wait_until=NOW + n) for n in range(third)])
     names = (f"key-{n}" for n in itertools.count())
     await store.insert([job(f"keyed-{n}", unique_key=next(names)) for n in range(third)])
@@ -64,7 +74,7 @@ async def fill(store, count):
     await running(store, "busy")
 
 
-@pytest.mark.parametrize("name", [*SEARCHES, "depths"])
+@pytest.mark.parametrize("name", [*SEARCHES, *AROUND, "depths"])
 def test_four_times_the_jobs_cost_no_more(stores, name):
     run, (few, many) = stores
 
@@ -88,7 +98,7 @@ def test_four_times_the_jobs_cost_no_more(stores, name):
     assert steps(many) <= 1.3 * steps(few) + 20
 
 
-@pytest.mark.parametrize("name", [*SEARCHES, "depths"])
+@pytest.mark.parametrize("name", [*SEARCHES, *AROUND, "depths"])
 def test_each_statement_is_led_by_an_index(stores, name):
     run, (few, _) = stores
 

@@ -38,6 +38,8 @@ from shunter.wire.messages import (
     Kind,
     Message,
     Submit,
+    WhyAsked,
+    WhyShown,
     decode,
     encode,
 )
@@ -136,6 +138,29 @@ def scene() -> Scene:
 
 def answer(asked: Coroutine[Any, Any, tuple[Kind, Message, bool]]) -> Any:
     return finish(asked)[1]
+
+
+def test_why_is_said_of_what_is_in_scope_alone(scene: Scene) -> None:
+    said = scene.called(scene.routes.why, "mine")
+
+    assert (said["job_id"], said["standing"]) == ("mine", "ended")
+    for name in ("theirs", "nobodys"):
+        with pytest.raises(HttpRefusal) as refused:
+            scene.called(scene.routes.why, name)
+        assert refused.value.status == 404
+
+
+def test_why_is_asked_over_zeromq_too(scene: Scene) -> None:
+    async def asked(name: str, scope: JobScope) -> WhyShown:
+        questions = scene.frontend._questions
+        kind, shown, _ = await questions._why(encode(WhyAsked(1, name)), scope)
+        assert (kind, isinstance(shown, WhyShown)) == (Kind.WHY, True)
+        return decode(encode(shown), WhyShown)
+
+    assert asyncio.run(asked("waits", MINE)).explanation is None
+    said = asyncio.run(asked("waits", EVERYTHING)).explanation
+    assert said is not None
+    assert [it.kind for it in said.reasons] == ["unserved"]
 
 
 def test_a_fetch_finds_what_is_in_scope(scene: Scene) -> None:

@@ -23,6 +23,7 @@ ACCESS: dict[str, Opening] = {
     "submit": (Action.SUBMIT,),
     "browse": (Action.SEE_JOBS,),
     "show": (Action.SEE_JOBS,),
+    "why": (Action.SEE_JOBS,),
     "cancel": (Action.CANCEL,),
     "rerun": (Action.SUBMIT,),
     "signal": (Action.SUBMIT,),

@@ -91,6 +91,7 @@ def http_app(
         "browse": jobs.browse,
         "report": jobs.report,
         "show": jobs.show,
+        "why": jobs.why,
         "cancel": jobs.cancel,
         "rerun": jobs.rerun,
         "signal": signals.signal,

@@ -38,6 +38,7 @@ from shunter.net.web.refusals import (
     refusal_of,
 )
 from shunter.store.port import JobQuery
+from shunter.why.reading import why
 from shunter.wire.checking import parsed
 from shunter.wire.documents import (
     JobPage,
@@ -129,6 +130,15 @@ class JobRoutes:
     async def show(self, request: Request) -> Response:
         """GET of one."""
         return await self.written(await self._orders.job(_job_id(request), job_scope(request)))
+
+    async def why(self, request: Request) -> Response:
+        """GET of why one does not run."""
+        job_id, dispatcher = _job_id(request), self._dispatcher
+        scope, now = job_scope(request), dispatcher.now()
+        said = await why(dispatcher.store, job_id, now=now, scope=scope)
+        if said is None:
+            raise not_found(job_id)
+        return JsonAnswer(said)
 
     async def cancel(self, request: Request) -> Response:
         """DELETE: stop the job, or begin to."""

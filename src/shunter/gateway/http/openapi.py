@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from shunter.gateway.http.access import ACCESS
+from shunter.model.explanation import Explanation
 from shunter.net.web.refusals import ErrorDocument
 from shunter.wire.audit_documents import AuditPage, AuditQuery
 from shunter.wire.documents import (
@@ -126,6 +127,15 @@ OPERATIONS = (
         body=SignalRequest,
         answers={200: JobDocument},
         refusals=(*_CHANGING, 404, 409, 503),
+        needs_ready=True,
+    ),
+    Operation(
+        id="why",
+        method="GET",
+        path="/dispatcher/jobs/{id}/why",
+        summary="Why a job does not run, who runs it, or where the time of an ended one went.",
+        answers={200: Explanation},
+        refusals=(404, 503),
         needs_ready=True,
     ),
     Operation(

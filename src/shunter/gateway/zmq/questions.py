@@ -27,6 +27,7 @@ from shunter.model.scope import JobScope
 from shunter.model.worker import Worker
 from shunter.model.workflow import JobEdge
 from shunter.store.port import JobQuery, Store
+from shunter.why.reading import why
 from shunter.wire.batching import BATCH_BYTES
 from shunter.wire.fair_queue import FairQueue, QueueBounds
 from shunter.wire.messages import (
@@ -46,6 +47,8 @@ from shunter.wire.messages import (
     SchedulesAsked,
     SetLimits,
     Standing,
+    WhyAsked,
+    WhyShown,
     WorkersListed,
     decode,
     request_of,
@@ -93,6 +96,7 @@ class Questions:
             Kind.LIST: self._list,
             Kind.WORKERS: self._workers,
             Kind.JOURNAL: self._journal,
+            Kind.WHY: self._why,
             Kind.STATUS: self._status,
             Kind.PAUSES: self._pauses,
             Kind.SCHEDULES: self._schedules,
@@ -195,6 +199,12 @@ class Questions:
     async def _journal(self, body: bytes, scope: JobScope) -> Answer:
         shown = await shown_journal(self._dispatcher.store, decode(body, JournalAsked), scope)
         return Kind.JOURNAL, shown, False
+
+    async def _why(self, body: bytes, scope: JobScope) -> Answer:
+        asked = decode(body, WhyAsked)
+        store, now = self._dispatcher.store, self._dispatcher.now()
+        said = await why(store, asked.job_id, now=now, scope=scope)
+        return Kind.WHY, WhyShown(asked.request, said), False
 
     async def _workers(self, body: bytes, _: JobScope) -> Answer:
         asked = decode(body, Asked)

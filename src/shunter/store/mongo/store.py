@@ -40,9 +40,10 @@ from shunter.store.mongo.connection import MongoConnection, public_name
 from shunter.store.mongo.front import Contention
 from shunter.store.mongo.listing import WorkerListing
 from shunter.store.mongo.presences import meet, presences
+from shunter.store.mongo.queue_look import queue_look
 from shunter.store.mongo.workers import remove_workers, swap_workers
 from shunter.store.port import Backlog, Batch, Claim, Committed, JobQuery
-from shunter.store.search import JobSearch, JobsSeen, QueueDepth
+from shunter.store.search import JobSearch, JobsSeen, QueueDepth, QueueLook
 
 MOST_FAILED = 8
 """How many failed batches are kept; a dispatcher has one, and offers it until it is written."""
@@ -140,6 +141,10 @@ class MongoStore:
     async def depths(self, *, most: int) -> list[QueueDepth]:
         async with self._use() as it:
             return await searching.depths(it, most)
+
+    async def queue_look(self, job: Job, *, most: int, deep: int) -> QueueLook:
+        async with self._use() as it:
+            return await queue_look(it, job, most, deep)
 
     async def presences(self) -> list[Presence]:
         async with self._use() as it:

@@ -25,7 +25,7 @@ from shunter.model.record import Record, RecordKind
 from shunter.model.worker import Worker
 from shunter.model.workflow import JobEdge, ParentOutcome
 from shunter.store.port import Backlog, Batch, Claim, Committed, JobQuery
-from shunter.store.search import JobSearch, JobsSeen, QueueDepth
+from shunter.store.search import JobSearch, JobsSeen, QueueDepth, QueueLook
 from shunter.store.sqlite import (
     edges,
     journal_rows,
@@ -40,6 +40,7 @@ from shunter.store.sqlite.connection import connect, explained, migrate, migrati
 from shunter.store.sqlite.file_monitor import FileMonitor, Unacknowledged
 from shunter.store.sqlite.inspector import FIRST_SECONDS, Inspector
 from shunter.store.sqlite.lane import ConnectionThread, Operation, T
+from shunter.store.sqlite.queue_look import queue_look
 from shunter.store.sqlite.rows import as_json, delivered, inserted, registered, replaced
 from shunter.store.sqlite.watch import CommitWatch
 from shunter.store.sqlite.writer import Writer
@@ -171,6 +172,9 @@ class SQLiteStore:
 
     async def depths(self, *, most: int) -> list[QueueDepth]:
         return await self._read(lambda connection: searching.depths(connection, most))
+
+    async def queue_look(self, job: Job, *, most: int, deep: int) -> QueueLook:
+        return await self._read(lambda connection: queue_look(connection, job, most, deep))
 
     async def presences(self) -> list[Presence]:
         return await self._read(searching.presences)

@@ -22,7 +22,7 @@ from shunter.model.worker import Worker
 from shunter.model.workflow import JobEdge, ParentOutcome
 from shunter.store.memory import MemoryStore
 from shunter.store.port import Backlog, Batch, Claim, Committed, JobQuery
-from shunter.store.search import JobSearch, JobsSeen, QueueDepth
+from shunter.store.search import JobSearch, JobsSeen, QueueDepth, QueueLook
 from shunter.testing.simulation.processes import Process
 
 T = TypeVar("T")
@@ -187,6 +187,9 @@ class FaultyStore:
 
     async def depths(self, *, most: int) -> list[QueueDepth]:
         return await self._asked(lambda: self._truth.depths(most=most))
+
+    async def queue_look(self, job: Job, *, most: int, deep: int) -> QueueLook:
+        return await self._asked(lambda: self._truth.queue_look(job, most=most, deep=deep))
 
     async def presences(self) -> list[Presence]:
         return await self._asked(self._truth.presences)
