@@ -117,6 +117,8 @@ def _is_in_line(job: Job, wanted: JobSearch) -> bool:
     """True if a search looks at a job: an index has led to it."""
     if wanted.is_keyed:
         return JobSearch(key=wanted.key, key_prefix=wanted.key_prefix).holds(job)
+    if wanted.is_of_few:
+        return JobSearch(run=wanted.run, ids=wanted.ids).holds(job)
     return JobSearch(status=wanted.status, is_delayed=wanted.is_delayed).holds(job)
 
 
@@ -124,7 +126,7 @@ def _at(job: Job, seqs: Mapping[str, int], wanted: JobSearch) -> tuple[Any, ...]
     seq = seqs[job.id]
     if wanted.is_keyed:
         return (tuple(-ord(letter) for letter in job.unique_key or ""),)
-    if wanted.status is not Status.QUEUED:
+    if not wanted.is_waiting and not wanted.is_delayed_line:
         return (-seq,)
     return (job.wait_until if wanted.is_delayed else rank(job)), seq
 

@@ -30,7 +30,8 @@ class JobSearch(Struct, frozen=True, kw_only=True):
     Newest first; those in the queue in its order, and those that wait for a time (`is_delayed`) by
     when they may run. `text` is a part of what the error says, in any case of letters. With `key`
     it is the jobs that have this unique key, with `key_prefix` those whose key begins so, the last
-    by their keys first. `after` is what the last answer said to go on with.
+    by their keys first; with `ids` those of these ids that are there, all at once. `after` is what
+    the last answer said to go on with.
     """
 
     status: Status | None = None
@@ -39,6 +40,8 @@ class JobSearch(Struct, frozen=True, kw_only=True):
     worker_id: str | None = None
     namespace: str | None = None
     workflow: str | None = None
+    run: str | None = None
+    ids: tuple[str, ...] | None = None
     text: str | None = None
     key: str | None = None
     key_prefix: str | None = None
@@ -55,7 +58,17 @@ class JobSearch(Struct, frozen=True, kw_only=True):
     @property
     def is_waiting(self) -> bool:
         """True if the queue itself is looked at, in its order."""
-        return self.status is Status.QUEUED and not self.is_delayed
+        return self.status is Status.QUEUED and not self.is_delayed and not self.is_of_few
+
+    @property
+    def is_delayed_line(self) -> bool:
+        """True if what waits for a time is looked at, by that time."""
+        return self.status is Status.QUEUED and self.is_delayed and not self.is_of_few
+
+    @property
+    def is_of_few(self) -> bool:
+        """True if ids or a run lead to the jobs, whatever their status is."""
+        return self.ids is not None or self.run is not None
 
     def holds(self, job: Job) -> bool:
         """True if a job is one of those that are looked for, wherever it stands."""
@@ -69,6 +82,8 @@ class JobSearch(Struct, frozen=True, kw_only=True):
             and self.worker_id in (None, job.execution.worker_id)
             and self.namespace in (None, job.namespace)
             and self.workflow in (None, job.workflow)
+            and self.run in (None, job.run)
+            and (self.ids is None or job.id in self.ids)
             and (self.text is None or self.text.lower() in said.lower())
             and self.key in (None, job.unique_key)
             and (self.key_prefix is None or (job.unique_key or "").startswith(self.key_prefix))

@@ -16,7 +16,7 @@ from shunter.store.search import COUNTED_OF_A_RUN, JobSearch, QueueDepth, RunSea
 DAY = 86400.0
 
 
-def all_of(run, store, **wanted):
+def all_of(run, store, /, **wanted):
     """The ids on all pages of a search, and how many pages there were."""
     pages, after = [], None
     while len(pages) < 50:
@@ -75,6 +75,34 @@ def test_a_search_finds_by_what_is_said_of_jobs(run, store, asked, found):
     run(running(store, "busy", on="w-2"))
 
     assert all_of(run, store, **asked)[0] == found
+
+
+def test_jobs_are_found_by_their_run_and_by_their_ids(run, store):
+    run(store.insert([job(f"job-{n}", run="r-1" if n % 2 else "r-2") for n in range(6)]))
+    run(store.insert([job("later", run="r-1", wait_until=NOW + DAY), job("none")]))
+
+    assert all_of(run, store, run="r-1") == (["later", "job-5", "job-3", "job-1"], 1)
+    assert all_of(run, store, run="r-1", limit=2)[0] == ["later", "job-5", "job-3", "job-1"]
+    assert all_of(run, store, run="r-1", most=1)[0] == ["later", "job-5", "job-3", "job-1"]
+    assert all_of(run, store, run="r-1", status=Status.FAILED)[0] == []
+    queued = {"run": "r-1", "status": Status.QUEUED}
+    assert all_of(run, store, **queued)[0] == ["job-5", "job-3", "job-1"]
+    assert all_of(run, store, **queued, is_delayed=True)[0] == ["later"]
+    assert all_of(run, store, ids=("job-2", "none", "unknown"))[0] == ["none", "job-2"]
+    assert all_of(run, store, ids=("job-2", "job-3"), run="r-1")[0] == ["job-3"]
+
+
+def test_jobs_that_wait_for_others_are_listed_newest_first_over_all_types(run, store):
+    waiting = [
+        job(f"job-{n}", type=f"type-{n % 2}", status=Status.WAITING, created=NOW + n)
+        for n in range(5)
+    ]
+    run(store.insert([*waiting, job("ready")]))
+    newest_first = [it.id for it in reversed(waiting)]
+
+    assert all_of(run, store, status=Status.WAITING) == (newest_first, 1)
+    assert all_of(run, store, status=Status.WAITING, limit=2)[0] == newest_first
+    assert all_of(run, store, status=Status.WAITING, type="type-1")[0] == ["job-3", "job-1"]
 
 
 def test_the_queue_is_listed_in_its_order_over_all_types(run, store):

@@ -65,8 +65,10 @@ async def search(connection: MongoConnection, wanted: JobSearch) -> JobsSeen:
         return await _by_key(connection, wanted)
     if wanted.is_waiting:
         return await _in_queue(connection, wanted)
-    if wanted.status is Status.QUEUED:
+    if wanted.is_delayed_line:
         return await _by_alarm(connection, wanted)
+    if wanted.status is Status.WAITING and not wanted.is_of_few:
+        return await _parked(connection, wanted)
     return await _newest(connection, wanted)
 
 
@@ -109,6 +111,10 @@ def _summary(name: str, jobs: list[Document], *, is_cut: bool) -> RunSummary:
 
 def stretch(wanted: JobSearch) -> Document:
     """Return which jobs to go through, backwards: by `seq`, or by an index that holds fewer."""
+    if wanted.ids is not None:
+        return {"_id": {"$in": list(wanted.ids)}}
+    if wanted.run is not None:
+        return {"run": wanted.run}
     if wanted.status in FINAL:
         return {"status": wanted.status.value, "ended": {"$gte": _EVER}}
     if wanted.status is not None:
@@ -189,6 +195,22 @@ async def _in_queue(connection: MongoConnection, wanted: JobSearch) -> JobsSeen:
     return await _of_line(connection, wanted, sorted(line), is_cut=is_cut)
 
 
+async def _parked(connection: MongoConnection, wanted: JobSearch) -> JobsSeen:
+    """Look at the newest of each type that wait for other jobs, and take the newest of all."""
+    below = {"$lt": int(wanted.after.partition(" ")[2])} if wanted.after else {"$gte": LOWEST}
+    kinds = [wanted.type] if wanted.type else await _types(connection, "parked", "parked")
+    share = max(wanted.limit + 1, wanted.most // max(len(kinds), 1))
+    line: list[tuple[int, int]] = []
+    is_cut = False
+    for kind in kinds:
+        there = {"parked": True, "type": kind, "seq": below}
+        query = connection.jobs.find(there, {"_id": False, "seq": True}).sort([("seq", -1)])
+        found = await connection.all_of(query.limit(share).hint("parked"))
+        is_cut = is_cut or len(found) == share
+        line += [(-it["seq"], it["seq"]) for it in found]
+    return await _of_line(connection, wanted, sorted(line), is_cut=is_cut)
+
+
 async def _by_alarm(connection: MongoConnection, wanted: JobSearch) -> JobsSeen:
     text = (wanted.after or "-1 0").split(" ")
     after = float(text[0]), int(text[1])
@@ -236,6 +258,12 @@ def _rest(wanted: JobSearch) -> Document:
         rest["namespace"] = wanted.namespace or None  # null finds what is not there
     if wanted.workflow is not None:
         rest["workflow"] = wanted.workflow
+    if wanted.run is not None:
+        rest["run"] = wanted.run
+    if wanted.status is not None and wanted.is_of_few:
+        rest["status"] = wanted.status.value
+        if wanted.status is Status.QUEUED:
+            rest["alarm"] = {"$exists": wanted.is_delayed}
     created = {"$gte": wanted.created_from, "$lt": wanted.created_until}
     if bounds := {name: at for name, at in created.items() if at is not None}:
         rest["created"] = bounds
@@ -247,11 +275,15 @@ def _rest(wanted: JobSearch) -> Document:
 
 
 def _waits(index: str, field: str, kind: str, *, least: int = LOWEST) -> Document:
+    if index == "parked":
+        return {"parked": True, "type": kind}
     lane = {"lane": {"$gte": ""}} if index == "laned" else {}
     return {"type": kind, **lane, field: {"$gte": least}}
 
 
 def _order(index: str) -> list[tuple[str, int]]:
+    if index == "parked":
+        return [("parked", 1), ("type", 1), ("seq", 1)]
     lane = [("lane", 1)] if index == "laned" else []
     return [("type", 1), *lane, (index, 1), ("seq", 1)]
 
