@@ -34,8 +34,26 @@ class TasksDone:
     total: int = 0
 
 
-Progress = Sequence[StageReport] | TasksDone
-"""What a runner tells while it runs: what each stage has done, or how many of Spark's tasks are."""
+@dataclass(frozen=True)
+class CheckpointKept:
+    """A checkpoint was kept, so many seconds after it was asked for."""
+
+    number: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class BatchDone:
+    """A micro-batch of Spark's counts now: its number, how long it took, how much it has read."""
+
+    number: int
+    seconds: float
+    events: int
+
+
+Progress = Sequence[StageReport] | TasksDone | CheckpointKept | BatchDone
+"""What a runner tells while it runs: what each stage has done, how many of Spark's tasks are, or
+how far what was done is safe."""
 
 OnProgress = Callable[[Progress], None]
 ShouldStop = Callable[[], bool]

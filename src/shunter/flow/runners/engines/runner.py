@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from shunter.errors import FlowError
 from shunter.flow.graph.flow_graph import FlowGraph
 from shunter.flow.runners.checkpoint_stores import checkpoint_store
-from shunter.flow.runners.engines.deployer import FlowRun, StageProgressed
+from shunter.flow.runners.engines.deployer import FlowRun, Progressed
 from shunter.flow.runners.engines.local_engines import LocalEngines
 from shunter.flow.runners.port import (
     ENGINES,
@@ -74,7 +74,7 @@ def run_on_engines(
     network: str = LOOPBACK,
     checkpoints: CheckpointStore | None = None,
     every: float = EVERY_SECONDS,
-    progress: StageProgressed = lambda _: None,
+    progress: Progressed = lambda _: None,
     should_stop: Callable[[], bool] = lambda: False,
     curve: CurvePair | None = None,
 ) -> list[StageReport]:

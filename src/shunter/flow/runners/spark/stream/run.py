@@ -24,8 +24,9 @@ import msgspec
 
 from shunter.errors import FlowError
 from shunter.flow.graph.flow_graph import FlowGraph
+from shunter.flow.graph.stages import StageKind
 from shunter.flow.location import Location
-from shunter.flow.runners.port import MAX_EVENTS, Stopped
+from shunter.flow.runners.port import MAX_EVENTS, BatchDone, Stopped
 from shunter.flow.runners.spark.batch.chains import pinned
 from shunter.flow.runners.spark.batch.envelopes import States, Tallies
 from shunter.flow.runners.spark.batch.run import reports_of
@@ -71,7 +72,7 @@ OWNER_SECONDS = 1.0
 ASK_SECONDS = 10.0
 """How often it is looked whether another driver has taken over: on a disk, and at a store."""
 
-Progress = Callable[[Sequence[StageReport]], None]
+Progress = Callable[[Sequence[StageReport] | BatchDone], None]
 
 
 def stream_on_spark(
@@ -290,6 +291,7 @@ class StreamRun:
         )  # fmt: skip
 
     def _do(self, raw: DataFrame, batch: MicroBatch) -> None:
+        began, read = time.monotonic(), self._read
         self._plan.files = {
             sink.name: sink.files() for sink in self._sinks if isinstance(sink, StreamFilesFeed)
         }
@@ -316,6 +318,8 @@ class StreamRun:
         )
         self._commit(commit, written_states.values())
         self._publish()
+        took = time.monotonic() - began
+        self._progress(BatchDone(batch.number, took, self._read - read))
         self._progress(self._reports())
         if batch.is_last:
             self._is_over.set()
@@ -361,6 +365,16 @@ class StreamRun:
     def _check(self) -> None:
         if self._is_stopping.is_set():
             raise Stopped
+
+    @property
+    def _read(self) -> int:
+        """How many events sources have given, in all batches that count."""
+        counts = {} if self._last is None else self._last.counts
+        return sum(
+            counts[stage.name][1]
+            for stage in self._flow.stages
+            if stage.kind is StageKind.SOURCE and stage.name in counts
+        )
 
     def _reports(self) -> list[StageReport]:
         return reports_of(self._flow, {} if self._last is None else {"all": self._last.counts})
