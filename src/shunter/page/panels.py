@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 from shunter.model.job import Job
+from shunter.page.relations import read_relations
 from shunter.page.system_look import SystemLook
 from shunter.page.view import Data, PageRequest
 
@@ -23,7 +24,7 @@ class Panel:
     read: Callable[[SystemLook, PageRequest, Job], Awaitable[Data | None]]
 
 
-PANELS: Sequence[Panel] = ()
+PANELS: Sequence[Panel] = (Panel("relations", "Parents and children", read_relations),)
 
 
 async def read_panels(look: SystemLook, asked: PageRequest, job: Job) -> list[tuple[Panel, Data]]:

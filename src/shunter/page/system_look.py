@@ -25,7 +25,7 @@ from shunter.model.worker import Worker
 from shunter.net.web.refusals import HttpRefusal
 from shunter.store.search import JobSearch, JobsSeen, QueueDepth
 
-FRESH_SECONDS = 0.8
+FRESH_SECONDS = 0.6
 """For how long what was read is shown to others, too."""
 
 COUNTED = 10_000
