@@ -125,6 +125,8 @@ class PageActions:
             return await carry_out(Given(request, asked, verb, target, values, jobs, frame))
         except BadDocument as error:
             raise refusal_of(error) from None
+        finally:
+            self._look.forget()
 
     @staticmethod
     def notice(query: Mapping[str, str]) -> str:

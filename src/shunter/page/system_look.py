@@ -51,6 +51,7 @@ class SystemLook:
         self._read: OrderedDict[Any, tuple[float, Any]] = OrderedDict()
         self._reading: dict[Any, asyncio.Future[Any]] = {}
         self._minutes: dict[str, ActivityMinute] = {}
+        self._changes = 0
 
     @property
     def now(self) -> float:
@@ -100,25 +101,38 @@ class SystemLook:
 
         return await self.once(("job", job_id), read)
 
+    def forget(self) -> None:
+        """Read everything anew: something was just changed from here."""
+        self._changes += 1
+        self._read.clear()
+        self._reading.clear()
+
     async def once(self, name: Any, read: Callable[[], Awaitable[T]]) -> T:
         """Return what was read a moment ago, or read it, for all who wait."""
         if (known := self._read.get(name)) and monotonic() - known[0] < FRESH_SECONDS:
             return cast(T, known[1])
         if name in self._reading:
             return cast(T, await asyncio.shield(self._reading[name]))
-        under_way = self._reading[name] = asyncio.ensure_future(read())
+        changes, under_way = self._changes, asyncio.ensure_future(read())
+        self._reading[name] = under_way
         try:
             found = await asyncio.shield(under_way)
         finally:
             if under_way.done():
-                del self._reading[name]
+                self._ended(name, under_way)
             else:  # whoever asked has gone; others may wait for it
-                under_way.add_done_callback(lambda it: self._reading.pop(name, None))
+                under_way.add_done_callback(lambda it: self._ended(name, it))
+        if changes != self._changes:
+            return found
         self._read[name] = (monotonic(), found)
         self._read.move_to_end(name)
         while len(self._read) > MOST_REMEMBERED:
             self._read.popitem(last=False)
         return cast(T, found)
+
+    def _ended(self, name: Any, read: asyncio.Future[Any]) -> None:
+        if self._reading.get(name) is read:
+            del self._reading[name]
 
     async def _read_minutes(self) -> list[ActivityMinute]:
         """Read what is new: minutes that are over don't change."""
