@@ -18,15 +18,7 @@ from shunter.cli.stream_runs import stream_and_show
 from shunter.cli.terminal import Terminal
 from shunter.errors import FlowError
 from shunter.flow.graph.flow_graph import FlowGraph
-from shunter.flow.runners.port import (
-    ENGINES,
-    LOOPBACK,
-    BatchDone,
-    CheckpointKept,
-    Progress,
-    RunOptions,
-    TasksDone,
-)
+from shunter.flow.runners.port import ENGINES, LOOPBACK, Progress, RunOptions, TasksDone
 from shunter.flow.runners.registry import runner
 from shunter.flow.runtime.progress import Pace
 from shunter.flow.runtime.report import StageReport
@@ -183,8 +175,7 @@ class _Display:
             self._live.stop()
 
     def show(self, reports: Progress) -> None:
-        if isinstance(reports, TasksDone | CheckpointKept | BatchDone):
-            return
+        assert not isinstance(reports, TasksDone), "told by Spark alone"
         now = time.monotonic()
         stages, took = self._pace.of(reports, now=now), now - self._began
         if self._live is not None and took > 1.0:

@@ -19,13 +19,7 @@ from shunter.cli.stages import stage_table
 from shunter.cli.terminal import Terminal
 from shunter.errors import FlowError
 from shunter.flow.graph.flow_graph import FlowGraph
-from shunter.flow.runners.port import (
-    BatchDone,
-    CheckpointKept,
-    Progress,
-    RunOptions,
-    TasksDone,
-)
+from shunter.flow.runners.port import Progress, RunOptions, TasksDone
 from shunter.flow.runners.registry import runner
 from shunter.flow.runners.spark.session.job_names import ui_url
 from shunter.flow.runtime.progress import Pace, StageProgress
@@ -87,8 +81,7 @@ class _LiveTable:
         self._batches = 0
 
     def show(self, reports: Progress) -> None:
-        if isinstance(reports, TasksDone | CheckpointKept | BatchDone):
-            return
+        assert not isinstance(reports, TasksDone), "told by batch runs alone"
         self._batches += 1
         self._stages = self._pace.of(reports, now=time.monotonic())
         self._marks = tuple((stage.taken, stage.given) for stage in reports)

@@ -79,15 +79,18 @@ class Told:
 
     def progress(self, progress: Progress) -> None:
         """Tell what a runner says of its progress."""
-        match progress:
-            case TasksDone():
-                self.tasks(progress)
-            case CheckpointKept(number, seconds):
-                self._checkpoint = SafePoint(number, self._seconds(), round(seconds, 3))
-            case BatchDone(number, seconds, events):
-                self._batch = SafePoint(number, self._seconds(), round(seconds, 3), events)
-            case _:
-                self.stages(progress)
+        if isinstance(progress, TasksDone):
+            self.tasks(progress)
+        else:
+            self.stages(progress)
+
+    def kept(self, point: CheckpointKept | BatchDone) -> None:
+        """Note what a later try could go on from; it is told with the next counts."""
+        at, took = round(self._clock() - self._began, 3), round(point.seconds, 3)
+        if isinstance(point, BatchDone):
+            self._batch = SafePoint(point.number, at, took, point.events)
+        else:
+            self._checkpoint = SafePoint(point.number, at, took)
 
     def stages(self, reports: Sequence[StageReport]) -> None:
         """Tell what the stages have done so far."""
@@ -118,9 +121,6 @@ class Told:
             checkpoint=self._checkpoint,
             batch=self._batch,
         )
-
-    def _seconds(self) -> float:
-        return round(self._clock() - self._began, 3)
 
     def _note(
         self,

@@ -81,6 +81,7 @@ def flow_jobs(
                 every=None if on is On.SPARK else every,
                 stream=stream,
                 master=master,
+                on_kept=told.kept,
             )
             with _session(on, loaded, options) as session:
                 options = replace(options, session=session)

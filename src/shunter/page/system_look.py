@@ -128,7 +128,7 @@ class SystemLook:
         self._read.move_to_end(name)
         while len(self._read) > MOST_REMEMBERED:
             self._read.popitem(last=False)
-        return cast(T, found)
+        return found
 
     def _ended(self, name: Any, read: asyncio.Future[Any]) -> None:
         if self._reading.get(name) is read:

@@ -74,9 +74,9 @@ def test_a_batch_on_spark_tells_of_its_tasks_until_its_events_are_counted() -> N
 def test_the_last_checkpoint_and_the_last_batch_are_told_with_the_next_counts() -> None:
     run = Run()
     run.now = 4.0
-    run.told.progress(CheckpointKept(2, 0.25))
+    run.told.kept(CheckpointKept(2, 0.25))
     run.now = 5.0
-    run.told.progress(BatchDone(7, 0.5, 30))
+    run.told.kept(BatchDone(7, 0.5, 30))
     assert run.notes.told == []
     run.now = 6.0
     ended = run.told.end(run.reports(2))

@@ -16,6 +16,7 @@ from shunter.flow.runners.checkpoint_stores import checkpoint_store
 from shunter.flow.runners.port import (
     EVERY_SECONDS,
     CheckpointKept,
+    OnKept,
     OnProgress,
     RunOptions,
     RunReport,
@@ -27,8 +28,6 @@ from shunter.flow.runtime.checkpoint import Checkpoint, CheckpointStore, check_f
 from shunter.flow.runtime.inbox import LIMIT
 from shunter.flow.runtime.plan import planned
 from shunter.flow.runtime.report import LiveReport
-
-OnKept = Callable[[CheckpointKept], None]
 
 IDLE_SECONDS = 0.001
 LOOK_SECONDS = 0.5
@@ -199,7 +198,7 @@ class LocalRunner:
             checkpoints=checkpoint_store(options.checkpoints, flow.name),
             every=options.every or EVERY_SECONDS,
             look=look,
-            on_kept=on_progress,
+            on_kept=options.on_kept,
         )
         return RunReport(done.stages, nodes)
 

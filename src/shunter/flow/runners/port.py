@@ -51,11 +51,11 @@ class BatchDone:
     events: int
 
 
-Progress = Sequence[StageReport] | TasksDone | CheckpointKept | BatchDone
-"""What a runner tells while it runs: what each stage has done, how many of Spark's tasks are, or
-how far what was done is safe."""
+Progress = Sequence[StageReport] | TasksDone
+"""What a runner tells while it runs: what each stage has done, or how many of Spark's tasks are."""
 
 OnProgress = Callable[[Progress], None]
+OnKept = Callable[[CheckpointKept | BatchDone], None]
 ShouldStop = Callable[[], bool]
 
 
@@ -67,7 +67,7 @@ class RunOptions:
     no number. `checkpoints` is a folder or URL, or a store. `every` is how many seconds lie between
     two checkpoints, or two micro-batches, which have `max_events` of each source's worker at most.
     `key_file` holds the key that the engines at `addresses` have. `conf` are settings of Spark for
-    a session that the run starts.
+    a session that the run starts. `on_kept` is told what a later run could go on from.
     """
 
     spec: str = ""
@@ -84,6 +84,7 @@ class RunOptions:
     hosts: str | None = None
     network: str = LOOPBACK
     key_file: str = ""
+    on_kept: OnKept = lambda _: None
 
     @classmethod
     def of(cls, **given: Any) -> RunOptions:

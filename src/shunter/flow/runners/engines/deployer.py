@@ -23,7 +23,7 @@ from shunter.flow.loading import absolute
 from shunter.flow.runners.engines import messages
 from shunter.flow.runners.engines.messages import EngineAnswer, Happened
 from shunter.flow.runners.engines.network import InboxAddress
-from shunter.flow.runners.port import LOOPBACK, CheckpointKept, Stopped
+from shunter.flow.runners.port import LOOPBACK, CheckpointKept, OnKept, Stopped
 from shunter.flow.runners.shared_outputs import SharedOutputs
 from shunter.flow.runtime.checkpoint import Checkpoint, CheckpointStore, check_fits
 from shunter.flow.runtime.inbox import LIMIT
@@ -40,7 +40,7 @@ STATUS_SECONDS = 0.5
 POLL_MILLISECONDS = 50
 MOST_RESTARTS = 100
 
-Progressed = Callable[[list[StageReport] | CheckpointKept], None]
+StageProgressed = Callable[[list[StageReport]], None]
 
 
 class Keeper(Protocol):
@@ -173,7 +173,8 @@ class FlowRun:
         every: float = 5.0,
         limit: int = LIMIT,
         keeper: Keeper | None = None,
-        progress: Progressed = lambda _: None,
+        progress: StageProgressed = lambda _: None,
+        on_kept: OnKept = lambda _: None,
         should_stop: Callable[[], bool] = lambda: False,
         lost_seconds: float = 60.0,
         curve: CurvePair | None = None,
@@ -184,7 +185,7 @@ class FlowRun:
         self._flow, self._spec, self._network, self._limit = flow, spec, network, limit
         self._checkpoints, self._every = checkpoints, every
         self._keeper, self._progress, self._should_stop = keeper, progress, should_stop
-        self._lost_seconds = lost_seconds
+        self._lost_seconds, self._on_kept = lost_seconds, on_kept
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         self._addresses = list(engines)
         self._engines: list[EngineConnection] = []
@@ -372,7 +373,7 @@ class FlowRun:
             if is_keeping and self._is_complete(keeping, ended):
                 self._keep(number, {**ended, **keeping})
                 is_keeping, kept_at = False, now
-                self._progress(CheckpointKept(number, time.monotonic() - keeping_since))
+                self._on_kept(CheckpointKept(number, time.monotonic() - keeping_since))
             if not is_keeping and self._is_due(now - kept_at):
                 number, keeping, is_keeping, keeping_since = number + 1, {}, True, now
                 for engine in self._engines:

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 from shunter.errors import FlowError
 from shunter.flow.graph.flow_graph import FlowGraph
 from shunter.flow.runners.checkpoint_stores import checkpoint_store
-from shunter.flow.runners.engines.deployer import FlowRun, Progressed
+from shunter.flow.runners.engines.deployer import FlowRun, StageProgressed
 from shunter.flow.runners.engines.local_engines import LocalEngines
 from shunter.flow.runners.port import (
     ENGINES,
     EVERY_SECONDS,
     LOOPBACK,
+    OnKept,
     OnProgress,
     RunOptions,
     RunReport,
@@ -58,6 +59,7 @@ class EnginesRunner:
             checkpoints=checkpoint_store(options.checkpoints, flow.name),
             every=options.every or EVERY_SECONDS,
             progress=on_progress,
+            on_kept=options.on_kept,
             should_stop=should_stop,
             curve=engine_pair(options.key_file) if options.key_file else None,
         )
@@ -74,7 +76,8 @@ def run_on_engines(
     network: str = LOOPBACK,
     checkpoints: CheckpointStore | None = None,
     every: float = EVERY_SECONDS,
-    progress: Progressed = lambda _: None,
+    progress: StageProgressed = lambda _: None,
+    on_kept: OnKept = lambda _: None,
     should_stop: Callable[[], bool] = lambda: False,
     curve: CurvePair | None = None,
 ) -> list[StageReport]:
@@ -89,6 +92,7 @@ def run_on_engines(
         "checkpoints": checkpoints,
         "every": every,
         "progress": progress,
+        "on_kept": on_kept,
         "should_stop": should_stop,
     }
     if addresses:

@@ -26,7 +26,7 @@ from shunter.errors import FlowError
 from shunter.flow.graph.flow_graph import FlowGraph
 from shunter.flow.graph.stages import StageKind
 from shunter.flow.location import Location
-from shunter.flow.runners.port import MAX_EVENTS, BatchDone, Stopped
+from shunter.flow.runners.port import MAX_EVENTS, BatchDone, OnKept, Stopped
 from shunter.flow.runners.spark.batch.chains import pinned
 from shunter.flow.runners.spark.batch.envelopes import States, Tallies
 from shunter.flow.runners.spark.batch.run import reports_of
@@ -72,7 +72,7 @@ OWNER_SECONDS = 1.0
 ASK_SECONDS = 10.0
 """How often it is looked whether another driver has taken over: on a disk, and at a store."""
 
-Progress = Callable[[Sequence[StageReport] | BatchDone], None]
+Progress = Callable[[Sequence[StageReport]], None]
 
 
 def stream_on_spark(
@@ -85,6 +85,7 @@ def stream_on_spark(
     every: float | None = None,
     max_events: int = MAX_EVENTS,
     progress: Progress = lambda _: None,
+    on_kept: OnKept = lambda _: None,
     should_stop: Callable[[], bool] = lambda: False,
 ) -> list[StageReport]:
     """Run a flow as a stream until its sources end, and return what each stage has done.
@@ -109,7 +110,7 @@ def stream_on_spark(
     nodes = nodes or nodes_of(session)
     if kept is None:
         keep_identity(identity_of(flow, nodes), folder)
-    run = StreamRun(flow, session, nodes, folder, progress, should_stop)
+    run = StreamRun(flow, session, nodes, folder, progress, should_stop, on_kept)
     return run.run(every=every, max_events=max_events)
 
 
@@ -124,7 +125,9 @@ class StreamRun:
         folder: Location,
         progress: Progress,
         should_stop: Callable[[], bool],
+        on_kept: OnKept,
     ) -> None:
+        self._on_kept = on_kept
         self._flow, self._session, self._folder = flow, session, folder
         self._nodes = nodes
         self._progress, self._should_stop = progress, should_stop
@@ -319,7 +322,7 @@ class StreamRun:
         self._commit(commit, written_states.values())
         self._publish()
         took = time.monotonic() - began
-        self._progress(BatchDone(batch.number, took, self._read - read))
+        self._on_kept(BatchDone(batch.number, took, self._read - read))
         self._progress(self._reports())
         if batch.is_last:
             self._is_over.set()
