@@ -47,6 +47,7 @@ class EdgeLine(Struct, frozen=True):
     tip: str
     x: int
     y: int
+    waiting_y: int
     is_full: bool
     waiting: int | None
 
@@ -128,9 +129,11 @@ def _line(edge: EdgeProgress, boxes: dict[str, StageBox], is_only: bool) -> Edge
     bend = (x2 - x1) // 2
     path = f"M{x1},{y1} C{x1 + bend},{y1} {x2 - bend},{y2} {x2},{y2}"
     tip = f"{x2 + 6},{y2} {x2 - 2},{y2 - 4} {x2 - 2},{y2 + 4}"
-    said_at = (x1 + x2) // 2 if y1 == y2 else x2 - 30
+    is_from_above = y1 < y2  # then the curve is above its end, and there is room below it
+    said_at = ((x1 + x2) // 2 if y1 == y2 else x2 - 34), y2 + (14 if is_from_above else -7)
     waiting = end.stage.lag if is_only else None
-    return EdgeLine(edge, path, tip, said_at, y2 - 7, end.is_full, waiting)
+    below = said_at[1] + (13 if is_from_above else 21)
+    return EdgeLine(edge, path, tip, *said_at, below, end.is_full, waiting)
 
 
 def _short(name: str) -> str:

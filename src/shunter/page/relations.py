@@ -29,14 +29,15 @@ async def read_relations(look: SystemLook, asked: PageRequest, job: Job) -> Data
         ids=tuple(sorted(ids)), namespace=asked.scope.listed(), limit=len(ids), most=len(ids)
     )
     known = {it.id: it for it in (await look.search(wanted)).jobs}
+
+    def side(names: list[str]) -> list[tuple[str, Job | None]]:
+        """One side; of a job that is purged there is the id, for those who may see all."""
+        seen = names[:SHOWN] if asked.scope.sees_all else [it for it in names if it in known]
+        return [(name, known.get(name)) for name in seen]
+
     return {
         "when": job.when,
-        "parents": _side([it.parent for it in above], known),
-        "children": _side([it.child for it in below], known),
+        "parents": side([it.parent for it in above]),
+        "children": side([it.child for it in below]),
         "are_more": (len(above) > SHOWN, len(below) > SHOWN),
     }
-
-
-def _side(ids: list[str], known: dict[str, Job]) -> list[tuple[str, Job | None]]:
-    """One side; a job that is purged has its id alone."""
-    return [(name, known.get(name)) for name in ids[:SHOWN]]

@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from shunter.model.job import Job, Status
 from shunter.model.run_view import RunView
+from shunter.page.figures import span_text
 
 WIDTH, HEIGHT, GAP_X, GAP_Y, MARGIN = 190, 42, 56, 14, 10
 MOST_IN_COLUMN = 40
@@ -38,7 +39,7 @@ class RunBox(Struct, frozen=True):
         """How the job stands, and how long it took."""
         run = self.job.execution
         if self.job.status.is_final and run.started is not None and run.ended is not None:
-            return f"{self.job.status.word}, {run.ended - run.started:.2f} s"
+            return f"{self.job.status.word}, {span_text(max(0.0, run.ended - run.started))}"
         return self.job.status.word
 
 

@@ -181,6 +181,9 @@ def test_a_read_only_page_changes_nothing_and_one_that_is_off_is_not_there(
         token = page.partition('name="token" value="')[2].partition('"')[0]
         order = {"order": f"cancel {job.id}", "token": token}
         assert asking.post("/act", data=order).status_code == 403
+        for verb in ("cancel-run", "rerun-run", "change-schedule", "set-limits", "drain"):
+            refused = asking.post("/act", data={"order": f"{verb} x", "token": token})
+            assert refused.status_code == 403
     assert client.job(job.id).status.word == "queued"
     # the same order, with the same token, counts where the page may change things
     done = httpx.post(f"{station.url}/act", data=order, trust_env=False)
