@@ -34,6 +34,9 @@ COUNTED = 10_000
 MOST_MINUTES = 3000
 """How many minutes of dispatchers are read at most: an hour of fifty of them."""
 
+FEW_MINUTES, MANY_MINUTES = 8, 100
+"""How many are read at once, where those of before are known and where they are not."""
+
 SEARCH_SECONDS = 0.08
 """How long a search goes on that has not found a page of jobs."""
 
@@ -140,12 +143,14 @@ class SystemLook:
         self._minutes = {k: it for k, it in self._minutes.items() if it.minute >= first}
         newest = max((it.minute for it in self._minutes.values()), default=first)
         before, left = None, MOST_MINUTES
+        limit = FEW_MINUTES if self._minutes else MANY_MINUTES
         while left > 0:
-            page = await self._store.records(RecordKind.ACTIVITY, before=before, limit=100)
+            page = await self._store.records(RecordKind.ACTIVITY, before=before, limit=limit)
             for minute in activity_in(page):
                 self._minutes[minute.name] = minute
-            if len(page) < 100 or page[-1].name < f"{max(first, newest - 1):010d}":
+            if len(page) < limit or page[-1].name < f"{max(first, newest - 1):010d}":
                 break
+            limit = MANY_MINUTES
             before, left = page[-1].name, left - len(page)
         return [it for it in self._minutes.values() if it.minute >= first]
 

@@ -36,6 +36,7 @@ from shunter.page.filters import STATUSES, JobFilter
 from shunter.page.flow_drawing import HEIGHT, WIDTH, drawn
 from shunter.page.panels import PANELS
 from shunter.page.rendering import asset, marked, page, snapshot
+from shunter.page.rendering import drawn as drawn_view
 from shunter.page.run_drawing import RunBox, drawn_run
 from shunter.page.schedule_form import ScheduleFields
 from shunter.page.schedule_rows import schedule_row
@@ -235,6 +236,21 @@ def test_a_view_of_hostile_texts_has_no_markup_but_its_own(view: str) -> None:
         if name in ("href", "src", "action") and value:
             assert value.startswith(("/", "#")), (name, value)
     assert not re.search("[\x00-\x08\x1b\x85\u202e]", markup)
+
+
+def test_only_what_differs_is_drawn_again() -> None:
+    view, data = next(it for it in VIEWS if it.name == "jobs"), _data()["jobs"]
+    other = msgspec.structs.replace(JOB, id="other")
+    first = drawn_view(view, {**data, "jobs": {"a": JOB, "b": other}})
+    assert drawn_view(view, {**data, "jobs": {"a": JOB, "b": other}}, first) is first
+
+    moved = msgspec.structs.replace(other, attempt=41)
+    again = drawn_view(view, {**data, "jobs": {"b": moved, "c": other, "a": JOB}}, first)
+    rows, before = again.snapshot.lists["jobs"], first.snapshot.lists["jobs"]
+    assert list(rows) == ["b", "c", "a"]
+    assert rows["a"] is before["a"]
+    assert ">41<" in rows["b"]
+    assert rows["c"] == before["b"]
 
 
 @pytest.mark.parametrize("name", ["refusal", "sign_in", "confirm"])
