@@ -126,6 +126,7 @@ PURE_DISPATCH = (
 )  # fmt: skip
 
 PURE_PAGE = ("changes", "figures", "filters", "flow_drawing", "limit_form", "overview", "plots",
+    "run_drawing", "schedule_form",
     "schedule_rows", "session", "timeline", "value_tree", "worker_rows")  # fmt: skip
 
 FORBIDDEN = {

@@ -54,7 +54,7 @@ def table_of_job(job: Job) -> RenderableType | None:
 def shown(found: FlowProgress) -> RenderableType:
     """Make what people see of a run: its stages, Spark's tasks, and whether it stands still."""
     lines: list[RenderableType] = []
-    if found.stages:
+    if found.stages and found.tasks is None:
         lines.append(stage_table(found.flow, found.stages, found.seconds))
     if found.tasks is not None:
         done, total = found.tasks

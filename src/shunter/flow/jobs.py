@@ -73,7 +73,7 @@ def flow_jobs(
         place = checkpoints_in(root, checkpoints or ctx.job_id)
         with contextlib.chdir(root), _loaded(spec, root) as loaded:
             nodes = engines if on is On.ENGINES else None
-            told = Told(ctx, loaded, nodes or 1)
+            told = Told(ctx, loaded, nodes or 1, on=str(on))
             options = RunOptions(
                 spec=spec,
                 nodes=nodes,
@@ -81,6 +81,7 @@ def flow_jobs(
                 every=None if on is On.SPARK else every,
                 stream=stream,
                 master=master,
+                on_kept=told.kept,
             )
             with _session(on, loaded, options) as session:
                 options = replace(options, session=session)

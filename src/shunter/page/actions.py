@@ -27,6 +27,7 @@ from shunter.net.web.refusals import HttpRefusal, not_found, refusal_of, unavail
 from shunter.page import rendering
 from shunter.page.filters import JobFilter, filter_of
 from shunter.page.limit_form import limits_change
+from shunter.page.schedule_form import schedule_draft
 from shunter.page.system_look import SystemLook
 from shunter.page.view import PageRequest
 from shunter.wire.checking import parsed
@@ -46,6 +47,7 @@ NOTICES = {
     "drained": "gets nothing new",
     "triggered": "made a job",
     "limited": "limits changed",
+    "changed": "schedule changed",
 }
 """What is said after an order, by its word in the address: no text from there is shown."""
 
@@ -90,6 +92,8 @@ class PageActions:
             "ask-rerun-found": (Action.SUBMIT, self._ask),
             "cancel-found": (Action.CANCEL, self._cancel_found),
             "rerun-found": (Action.SUBMIT, self._rerun_found),
+            "cancel-run": (Action.CANCEL, self._cancel_run),
+            "rerun-run": (Action.SUBMIT, self._rerun_run),
             "pause-type": (Action.OPERATE, self._hold(PauseTarget.TYPE, "paused")),
             "resume-type": (Action.OPERATE, self._let_go(PauseTarget.TYPE)),
             "drain": (Action.OPERATE, self._hold(PauseTarget.WORKER, "drained")),
@@ -97,6 +101,7 @@ class PageActions:
             "pause-schedule": (Action.SUBMIT, self._schedule("paused")),
             "resume-schedule": (Action.SUBMIT, self._schedule("resumed")),
             "trigger-schedule": (Action.SUBMIT, self._schedule("triggered")),
+            "change-schedule": (Action.SUBMIT, self._change_schedule),
             "set-limits": (Action.OPERATE, self._set_limits),
             "reset-limits": (Action.OPERATE, self._set_limits),
         }
@@ -120,6 +125,8 @@ class PageActions:
             return await carry_out(Given(request, asked, verb, target, values, jobs, frame))
         except BadDocument as error:
             raise refusal_of(error) from None
+        finally:
+            self._look.forget()
 
     @staticmethod
     def notice(query: Mapping[str, str]) -> str:
@@ -229,6 +236,20 @@ class PageActions:
                 break
         return found[:MOST_AT_ONCE], after is not None
 
+    # ---- runs of workflows
+
+    async def _cancel_run(self, given: Given) -> Response:
+        view = await self._ports.runs.run(given.target, given.asked.scope)
+        await self._note(given, "cancel run", view.id)
+        receipts = await self._ports.runs.cancel(view, given.asked.scope)
+        return given.done("cancelled", sum(not receipt.reason for receipt in receipts))
+
+    async def _rerun_run(self, given: Given) -> Response:
+        view = await self._ports.runs.run(given.target, given.asked.scope)
+        await self._note(given, "rerun run", view.id)
+        receipts = await self._ports.runs.rerun(view, given.asked.scope)
+        return given.done("rerun", len(receipts))
+
     # ---- types, workers, schedules, limits
 
     def _hold(self, target: PauseTarget, word: str) -> Perform:
@@ -276,6 +297,17 @@ class PageActions:
             return given.done(word)
 
         return carry_out
+
+    async def _change_schedule(self, given: Given) -> Response:
+        namespace, _, name = given.target.partition("/")
+        scope, book = given.asked.scope, self._ports.book
+        await self._note(given, "change schedule", name)
+        try:
+            draft = schedule_draft(await book.found(scope, name, namespace), given.fields)
+            await book.put(scope, name, draft, namespace)
+        except ScheduleError as error:
+            raise HttpRefusal(422, str(error), field="name") from None
+        return given.done("changed")
 
     async def _set_limits(self, given: Given) -> Response:
         _check_key(given.asked)

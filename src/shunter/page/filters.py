@@ -22,15 +22,28 @@ PAGE = 50
 STATUSES = {
     "waiting": Status.QUEUED,
     "delayed": Status.QUEUED,
+    "waits for jobs": Status.WAITING,
     "dispatching": Status.DISPATCHING,
     "in progress": Status.IN_PROGRESS,
     "completed": Status.COMPLETED,
     "failed": Status.FAILED,
     "cancelled": Status.CANCELLED,
 }
-"""What can be chosen: those that could run now are told from those that wait for a time."""
+"""What can be chosen: those that could run now are told from those that wait for a time, and
+from those that wait for other jobs."""
 
-FIELDS = ("status", "type", "worker", "schedule", "workflow", "since", "until", "error", "key")
+FIELDS = (
+    "status",
+    "type",
+    "worker",
+    "schedule",
+    "workflow",
+    "run",
+    "since",
+    "until",
+    "error",
+    "key",
+)
 
 
 class JobFilter(Struct, frozen=True):
@@ -41,6 +54,7 @@ class JobFilter(Struct, frozen=True):
     worker: str = ""
     schedule: str = ""
     workflow: str = ""
+    run: str = ""
     since: str = ""
     until: str = ""
     error: str = ""
@@ -65,6 +79,7 @@ class JobFilter(Struct, frozen=True):
             worker_id=self.worker or None,
             namespace=scope.listed(),
             workflow=self.workflow or None,
+            run=self.run or None,
             text=self.error or None,
             key=self.key or None,
             key_prefix=f"schedule/{self.schedule}/" if self.schedule and not self.key else None,

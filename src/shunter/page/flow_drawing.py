@@ -6,12 +6,13 @@ itself reports (`flow/job_progress.py`), so a page needs no flow file.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 import msgspec
 from msgspec import Struct
 
-from shunter.flow.job_progress import FlowProgress
+from shunter.flow.job_progress import FlowProgress, SafePoint
 from shunter.flow.runtime.progress import EdgeProgress, StageProgress
 from shunter.model.job import Job
 from shunter.shown_text import shown
@@ -35,14 +36,20 @@ class StageBox(Struct, frozen=True):
 
 
 class EdgeLine(Struct, frozen=True):
-    """One edge in the picture: its path, and where its figures stand."""
+    """One edge in the picture: its path, and where its figures stand.
+
+    `waiting` counts events on it that the next stage has not taken; None where that has several
+    inputs and nobody knows by which one they came.
+    """
 
     edge: EdgeProgress
     path: str
     tip: str
     x: int
     y: int
+    waiting_y: int
     is_full: bool
+    waiting: int | None
 
 
 class FlowDrawing(Struct, frozen=True):
@@ -86,7 +93,8 @@ def drawn(progress: FlowProgress) -> FlowDrawing:
         )
     width = MARGIN * 2 + (max(columns.values(), default=0) + 1) * (WIDTH + GAP_X) - GAP_X
     height = MARGIN * 2 + max(rows.values(), default=1) * (HEIGHT + GAP_Y) - GAP_Y
-    lines = tuple(_line(edge, boxes) for edge in edges)
+    inputs = Counter(edge.downstream for edge in edges)
+    lines = tuple(_line(edge, boxes, inputs[edge.downstream] == 1) for edge in edges)
     return FlowDrawing(width, height, tuple(boxes.values()), lines)
 
 
@@ -108,15 +116,24 @@ def _columns(names: Sequence[str], edges: Sequence[EdgeProgress]) -> dict[str, i
     return columns if edges else {name: at for at, name in enumerate(names)}
 
 
-def _line(edge: EdgeProgress, boxes: dict[str, StageBox]) -> EdgeLine:
+def safe_at(job: Job, progress: FlowProgress, point: SafePoint) -> float | None:
+    """Return when a checkpoint was kept, or a batch counted, by the clocks of people."""
+    told = job.progress.at if job.progress is not None else job.execution.ended
+    return None if told is None else told - max(0.0, progress.seconds - point.at)
+
+
+def _line(edge: EdgeProgress, boxes: dict[str, StageBox], is_only: bool) -> EdgeLine:
     start, end = boxes[edge.upstream], boxes[edge.downstream]
     x1, y1 = start.x + WIDTH, start.y + HEIGHT // 2
     x2, y2 = end.x - 6, end.y + HEIGHT // 2
     bend = (x2 - x1) // 2
     path = f"M{x1},{y1} C{x1 + bend},{y1} {x2 - bend},{y2} {x2},{y2}"
     tip = f"{x2 + 6},{y2} {x2 - 2},{y2 - 4} {x2 - 2},{y2 + 4}"
-    said_at = (x1 + x2) // 2 if y1 == y2 else x2 - 30
-    return EdgeLine(edge, path, tip, said_at, y2 - 7, end.is_full)
+    is_from_above = y1 < y2  # then the curve is above its end, and there is room below it
+    said_at = ((x1 + x2) // 2 if y1 == y2 else x2 - 34), y2 + (14 if is_from_above else -7)
+    waiting = end.stage.lag if is_only else None
+    below = said_at[1] + (13 if is_from_above else 21)
+    return EdgeLine(edge, path, tip, *said_at, below, end.is_full, waiting)
 
 
 def _short(name: str) -> str:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
+from shunter.flow.job_progress import FlowProgress
 from shunter.flow.terms import FLOW_JOB
-from shunter.model.job import Status
+from shunter.model.job import Job, Status
 from shunter.model.key import Action
 from shunter.net.web.refusals import not_found
-from shunter.page.flow_drawing import HEIGHT, WIDTH, drawn, flow_progress
+from shunter.page.flow_drawing import HEIGHT, WIDTH, drawn, flow_progress, is_full, safe_at
 from shunter.page.system_look import SystemLook
 from shunter.page.value_tree import value_tree
 from shunter.page.view import Data, PageRequest, View
@@ -41,9 +42,23 @@ async def read_flow(look: SystemLook, asked: PageRequest) -> Data:
         "progress": progress,
         "drawing": None if progress is None or not progress.stages else drawn(progress),
         "box": (WIDTH, HEIGHT),
+        "safe": _safe_points(job, progress),
+        "slow": [] if progress is None else [it for it in progress.stages if is_full(it)],
+        "bad": [] if progress is None else [it for it in progress.stages if it.failed],
         "payload": value_tree(job.payload),
         "may": asked.may,
     }
+
+
+def _safe_points(job: Job, progress: FlowProgress | None) -> list[Data]:
+    """What a later try would go on from: the last checkpoint, the last batch."""
+    if progress is None:
+        return []
+    return [
+        {"name": name, "point": point, "at": safe_at(job, progress, point)}
+        for name, point in (("Checkpoint", progress.checkpoint), ("Batch", progress.batch))
+        if point is not None
+    ]
 
 
 FLOWS = View(
@@ -62,7 +77,7 @@ FLOW = View(
     title="Flow",
     opening=Action.SEE_JOBS,
     read=read_flow,
-    regions=("head", "graph", "stages"),
+    regions=("head", "graph", "bad_events", "stages"),
     is_in_menu=False,
     is_for_all=True,
 )

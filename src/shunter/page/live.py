@@ -1,14 +1,14 @@
 """Keeps pages live by server-sent events: what changed, and nothing while nothing does.
 
-Everybody who looks at the same is served from one look at the store. Looks are a second apart,
-and further where one takes long, so that watching never takes more than a small share of the
-store. A tab that is hidden closes its stream.
+Everybody who looks at the same is served from one look at the store. Looks are less than a second
+apart, and further where each takes long, so that watching never takes more than a small share of
+the store. A tab that is hidden closes its stream.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import AsyncIterator, Awaitable, Callable
 from time import monotonic
 
@@ -18,9 +18,12 @@ from shunter.errors import StoreError
 from shunter.net.web.refusals import HttpRefusal
 from shunter.page.changes import Snapshot, changes
 
-LOOK_SECONDS = 1.0
+LOOK_SECONDS = 0.7
 SHARE = 20
-"""A look that took a second is followed by this many seconds of rest."""
+"""Looks that took a second are followed by this many seconds of rest."""
+
+TIMED = 3
+"""The shortest of so many looks says how long one takes: the others had to wait for something."""
 
 MOST_LOOK_SECONDS = 30.0
 QUIET_SECONDS = 15.0
@@ -67,6 +70,7 @@ async def stream(
     """Yield events for a browser that shows a page with this digest, until it is over."""
     before: Snapshot | None = None
     told, trouble = monotonic(), ""
+    took: deque[float] = deque(maxlen=TIMED)
     yield b"retry: 1000\n\n"
     while not is_over():
         began = monotonic()
@@ -89,8 +93,8 @@ async def stream(
         if monotonic() - told >= QUIET_SECONDS:
             yield b": all is well\n\n"
             told = monotonic()
-        rest = min(MOST_LOOK_SECONDS, max(LOOK_SECONDS, SHARE * (monotonic() - began)))
-        await _rest(rest, is_over)
+        took.append(monotonic() - began)
+        await _rest(min(MOST_LOOK_SECONDS, max(LOOK_SECONDS, SHARE * min(took))), is_over)
     yield event("bye", {})
 
 

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 from shunter.model.job import Job
+from shunter.page.relations import read_relations
 from shunter.page.system_look import SystemLook
 from shunter.page.view import Data, PageRequest
 from shunter.page.why_panel import read_why
@@ -24,7 +25,10 @@ class Panel:
     read: Callable[[SystemLook, PageRequest, Job], Awaitable[Data | None]]
 
 
-PANELS: Sequence[Panel] = (Panel("why", "Why", read_why),)
+PANELS: Sequence[Panel] = (
+    Panel("why", "Why", read_why),
+    Panel("relations", "Parents and children", read_relations),
+)
 
 
 async def read_panels(look: SystemLook, asked: PageRequest, job: Job) -> list[tuple[Panel, Data]]:

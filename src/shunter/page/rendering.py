@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
-from typing import Any
+from typing import Any, NamedTuple
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
@@ -49,15 +49,34 @@ def _visible(value: Any) -> Any:
     return shown(value) if type(value) is str else value
 
 
+class Drawn(NamedTuple):
+    """What a view was drawn of, and what came out."""
+
+    data: Mapping[str, Any]
+    snapshot: Snapshot
+
+
 def snapshot(view: View, data: Mapping[str, Any]) -> Snapshot:
     """Return the parts of a view that change, as markup."""
+    return drawn(view, data).snapshot
+
+
+def drawn(view: View, data: Mapping[str, Any], before: Drawn | None = None) -> Drawn:
+    """Draw a view; what was drawn before of the same is taken from there."""
+    if before is not None and before.data == data:
+        return before
     parts = templates().get_template(f"{view.name}_parts.html").make_module(dict(data))
     regions = {name: str(getattr(parts, name)()) for name in view.regions}
-    lists = {
-        name: {row: str(getattr(parts, macro)(item)) for row, item in data[name].items()}
-        for name, macro in view.lists.items()
-    }
-    return Snapshot(regions, lists)
+    lists = {}
+    for name, macro in view.lists.items():
+        known = {} if before is None else before.data[name]
+        rows = {} if before is None else before.snapshot.lists[name]
+        draw = getattr(parts, macro)
+        lists[name] = {
+            row: rows[row] if row in rows and known[row] == item else str(draw(item))
+            for row, item in data[name].items()
+        }
+    return Drawn(data, Snapshot(regions, lists))
 
 
 def page(name: str, values: Mapping[str, Any]) -> str:

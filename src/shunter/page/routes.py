@@ -6,7 +6,7 @@ Everything that comes from here has the same strict headers. Spec: docs/spec/htt
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import parse_qsl, quote, urlencode
@@ -32,6 +32,8 @@ from shunter.page.views import VIEWS
 FORM = "application/x-www-form-urlencoded"
 MOST_FORM_BYTES = 1 << 20
 MOST_FIELDS = 1100
+MOST_DRAWN = 32
+"""Of how many views what was drawn last is kept."""
 
 HEADERS = {
     "Content-Security-Policy": (
@@ -71,6 +73,7 @@ class _Page:
         self._actions = PageActions(ports, self._look)
         self._views = {view.name: view for view in VIEWS}
         self._streams, self._changes = 0, live.SharedChanges()
+        self._drawn: dict[Hashable, rendering.Drawn] = {}
 
     # ---- who comes in
 
@@ -192,7 +195,7 @@ class _Page:
 
         async def look() -> Snapshot:
             self._asked(request, view)  # a key may have been revoked meanwhile
-            return await self._look.once(name, lambda: self._snapshot(view, asked))
+            return await self._look.once(name, lambda: self._snapshot(name, view, asked))
 
         def is_over() -> bool:
             return not self._ports.is_ready()
@@ -212,8 +215,13 @@ class _Page:
 
         return StreamingResponse(told(), media_type=live.MEDIA_TYPE)
 
-    async def _snapshot(self, view: View, asked: PageRequest) -> Snapshot:
-        return rendering.snapshot(view, await view.read(self._look, asked))
+    async def _snapshot(self, name: Hashable, view: View, asked: PageRequest) -> Snapshot:
+        data = await view.read(self._look, asked)
+        found = rendering.drawn(view, data, self._drawn.pop(name, None))
+        self._drawn[name] = found
+        if len(self._drawn) > MOST_DRAWN:
+            self._drawn.pop(next(iter(self._drawn)))
+        return found.snapshot
 
     async def asset(self, request: Request) -> Response:
         """GET of a style sheet or a script."""

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from shunter.errors import ScheduleError
 from shunter.model.identity import is_name
 from shunter.model.job import Job, Status
 from shunter.model.key import Action
 from shunter.model.limits_record import LimitsRecord
+from shunter.model.schedule import Overlap, Schedule
 from shunter.net.web.refusals import HttpRefusal
-from shunter.page.schedule_rows import schedule_row
+from shunter.page.schedule_form import fields_of
+from shunter.page.schedule_rows import MORE_TICKS, schedule_row, ticks_of
 from shunter.page.system_look import SystemLook
 from shunter.page.view import Data, PageRequest, View
 from shunter.store.search import JobSearch
@@ -27,6 +30,27 @@ async def read_schedules(look: SystemLook, asked: PageRequest) -> Data:
 
     data = await look.once(("schedules", asked.scope, before), read)
     return {**data, "may": asked.may}
+
+
+async def read_schedule(look: SystemLook, asked: PageRequest) -> Data:
+    """One schedule: the ticks to come, and a form to change it."""
+    namespace = asked.query.get("namespace", asked.scope.namespace)
+
+    async def read() -> Schedule:
+        try:
+            return await look.ports.book.found(asked.scope, asked.id, namespace)
+        except ScheduleError as error:
+            raise HttpRefusal(404, str(error), field="id") from None
+
+    schedule = await look.once(("schedule", asked.scope, asked.id, namespace), read)
+    return {
+        "schedule": schedule,
+        "row": schedule_row(schedule),
+        "ticks": ticks_of(schedule, MORE_TICKS),
+        "form": fields_of(schedule),
+        "overlaps": list(Overlap),
+        "may": asked.may,
+    }
 
 
 async def read_limits(look: SystemLook, asked: PageRequest) -> Data:
@@ -65,6 +89,16 @@ SCHEDULES = View(
     read=read_schedules,
     regions=("pager",),
     lists={"schedules": "schedule_row"},
+    is_for_all=True,
+)
+SCHEDULE = View(
+    name="schedule",
+    path="/schedules/{id}",
+    title="Schedule",
+    opening=Action.SEE_JOBS,
+    read=read_schedule,
+    regions=("head", "coming"),
+    is_in_menu=False,
     is_for_all=True,
 )
 LIMITS = View(

@@ -9,6 +9,7 @@ from shunter.model.timing import Cron, Timing, next_tick
 from shunter.page.figures import span_text
 
 SHOWN_TICKS = 3
+MORE_TICKS = 10
 
 
 class ScheduleRow(Struct, frozen=True):
@@ -35,7 +36,7 @@ def schedule_row(schedule: Schedule) -> ScheduleRow:
         schedule.namespace,
         schedule.job.type,
         timing_text(schedule.terms.timing),
-        _ticks(schedule),
+        ticks_of(schedule),
         schedule.last,
         schedule.is_paused,
         schedule.waiting is not None,
@@ -52,11 +53,11 @@ def timing_text(timing: Timing) -> str:
     return f"every {span_text(timing.seconds)}"
 
 
-def _ticks(schedule: Schedule) -> tuple[float, ...]:
+def ticks_of(schedule: Schedule, most: int = SHOWN_TICKS) -> tuple[float, ...]:
     """The ticks that come next."""
     found: list[float] = []
     tick = None if schedule.is_paused else schedule.next
-    while tick is not None and len(found) < SHOWN_TICKS:
+    while tick is not None and len(found) < most:
         found.append(tick)
         tick = next_tick(schedule.terms.timing, tick)
     return tuple(found)

@@ -25,7 +25,7 @@ from shunter.model.worker import Worker
 from shunter.net.web.refusals import HttpRefusal
 from shunter.store.search import JobSearch, JobsSeen, QueueDepth
 
-FRESH_SECONDS = 0.8
+FRESH_SECONDS = 0.6
 """For how long what was read is shown to others, too."""
 
 COUNTED = 10_000
@@ -33,6 +33,9 @@ COUNTED = 10_000
 
 MOST_MINUTES = 3000
 """How many minutes of dispatchers are read at most: an hour of fifty of them."""
+
+FEW_MINUTES, MANY_MINUTES = 8, 100
+"""How many are read at once, where those of before are known and where they are not."""
 
 SEARCH_SECONDS = 0.08
 """How long a search goes on that has not found a page of jobs."""
@@ -51,6 +54,7 @@ class SystemLook:
         self._read: OrderedDict[Any, tuple[float, Any]] = OrderedDict()
         self._reading: dict[Any, asyncio.Future[Any]] = {}
         self._minutes: dict[str, ActivityMinute] = {}
+        self._changes = 0
 
     @property
     def now(self) -> float:
@@ -100,25 +104,38 @@ class SystemLook:
 
         return await self.once(("job", job_id), read)
 
+    def forget(self) -> None:
+        """Read everything anew: something was just changed from here."""
+        self._changes += 1
+        self._read.clear()
+        self._reading.clear()
+
     async def once(self, name: Any, read: Callable[[], Awaitable[T]]) -> T:
         """Return what was read a moment ago, or read it, for all who wait."""
         if (known := self._read.get(name)) and monotonic() - known[0] < FRESH_SECONDS:
             return cast(T, known[1])
         if name in self._reading:
             return cast(T, await asyncio.shield(self._reading[name]))
-        under_way = self._reading[name] = asyncio.ensure_future(read())
+        changes, under_way = self._changes, asyncio.ensure_future(read())
+        self._reading[name] = under_way
         try:
             found = await asyncio.shield(under_way)
         finally:
             if under_way.done():
-                del self._reading[name]
+                self._ended(name, under_way)
             else:  # whoever asked has gone; others may wait for it
-                under_way.add_done_callback(lambda it: self._reading.pop(name, None))
+                under_way.add_done_callback(lambda it: self._ended(name, it))
+        if changes != self._changes:
+            return found
         self._read[name] = (monotonic(), found)
         self._read.move_to_end(name)
         while len(self._read) > MOST_REMEMBERED:
             self._read.popitem(last=False)
-        return cast(T, found)
+        return found
+
+    def _ended(self, name: Any, read: asyncio.Future[Any]) -> None:
+        if self._reading.get(name) is read:
+            del self._reading[name]
 
     async def _read_minutes(self) -> list[ActivityMinute]:
         """Read what is new: minutes that are over don't change."""
@@ -126,12 +143,14 @@ class SystemLook:
         self._minutes = {k: it for k, it in self._minutes.items() if it.minute >= first}
         newest = max((it.minute for it in self._minutes.values()), default=first)
         before, left = None, MOST_MINUTES
+        limit = FEW_MINUTES if self._minutes else MANY_MINUTES
         while left > 0:
-            page = await self._store.records(RecordKind.ACTIVITY, before=before, limit=100)
+            page = await self._store.records(RecordKind.ACTIVITY, before=before, limit=limit)
             for minute in activity_in(page):
                 self._minutes[minute.name] = minute
-            if len(page) < 100 or page[-1].name < f"{max(first, newest - 1):010d}":
+            if len(page) < limit or page[-1].name < f"{max(first, newest - 1):010d}":
                 break
+            limit = MANY_MINUTES
             before, left = page[-1].name, left - len(page)
         return [it for it in self._minutes.values() if it.minute >= first]
 

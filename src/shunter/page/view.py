@@ -29,7 +29,10 @@ class PageRequest:
 
 @dataclass(frozen=True, kw_only=True)
 class View:
-    """One kind of page. `lists` names the macro that draws a row of each list."""
+    """One kind of page. `lists` names the macro that draws a row of each list.
+
+    A row is drawn of its item, and else only of what stays the same while a page is open.
+    """
 
     name: str
     path: str

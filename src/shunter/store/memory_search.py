@@ -2,14 +2,48 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
+from itertools import islice
+from math import inf
 from typing import Any
 
 from msgspec.structs import replace
 
 from shunter.model.job import Job, Status
 from shunter.model.queueing import UNDER_WAY, is_ready, limit_place, rank, total_place
-from shunter.store.search import LANE_DEEP, JobSearch, JobsSeen, QueueDepth, QueueLook
+from shunter.store.port import JobQuery
+from shunter.store.search import (
+    COUNTED_OF_A_RUN,
+    LANE_DEEP,
+    JobSearch,
+    JobsSeen,
+    QueueDepth,
+    QueueLook,
+    RunSearch,
+    RunsSeen,
+    RunSummary,
+)
+
+
+def find(jobs: dict[str, Job], seqs: Mapping[str, int], query: JobQuery) -> list[Job]:
+    """List jobs, newest first."""
+    below = inf
+    if query.before is not None:
+        last = jobs.get(query.before)
+        is_there = last is not None and query.namespace in (None, last.namespace)
+        below = seqs[query.before] if is_there else 0
+    matching = (
+        replace(job, result=None)
+        for job in reversed(jobs.values())
+        if seqs[job.id] < below
+        and query.status in (None, job.status)
+        and query.type in (None, job.type)
+        and query.worker_id in (None, job.execution.worker_id)
+        and query.namespace in (None, job.namespace)
+        and query.run in (None, job.run)
+    )
+    return list(islice(matching, max(query.limit, 0)))
 
 
 def search(jobs: Iterable[Job], seqs: Mapping[str, int], wanted: JobSearch) -> JobsSeen:
@@ -68,6 +102,37 @@ def queue_look(
     )
 
 
+def runs(jobs: Iterable[Job], wanted: RunSearch) -> RunsSeen:
+    """List runs by falling ids."""
+    by_run: dict[str, list[Job]] = {}
+    for job in jobs:
+        if job.run is not None and (wanted.after is None or job.run < wanted.after):
+            by_run.setdefault(job.run, []).append(job)
+    found: list[RunSummary] = []
+    looked_at, last = 0, wanted.after
+    for name in sorted(by_run, reverse=True):
+        if len(found) == wanted.limit or looked_at >= wanted.most:
+            return RunsSeen(runs=found, next=last)
+        counted = by_run[name][:COUNTED_OF_A_RUN]
+        looked_at, last = looked_at + len(counted), name
+        seen = [it for it in counted if wanted.namespace in (None, it.namespace)]
+        if seen and wanted.workflow in (None, seen[0].workflow):
+            found.append(_summary(name, seen, is_cut=len(counted) < len(by_run[name])))
+    return RunsSeen(runs=found)
+
+
+def _summary(name: str, jobs: list[Job], *, is_cut: bool) -> RunSummary:
+    is_over = all(job.status.is_final for job in jobs)
+    return RunSummary(
+        id=name,
+        workflow=jobs[0].workflow,
+        created=jobs[0].created,
+        counts=dict(Counter(job.status for job in jobs)),
+        ended=max(job.execution.ended or job.updated for job in jobs) if is_over else None,
+        is_cut=is_cut,
+    )
+
+
 def _depth(kind: str, jobs: list[Job], most: int) -> QueueDepth:
     queued = [job for job in jobs if job.status is Status.QUEUED]
     waiting = [job for job in queued if job.wait_until is None]
@@ -84,6 +149,8 @@ def _is_in_line(job: Job, wanted: JobSearch) -> bool:
     """True if a search looks at a job: an index has led to it."""
     if wanted.is_keyed:
         return JobSearch(key=wanted.key, key_prefix=wanted.key_prefix).holds(job)
+    if wanted.is_of_few:
+        return JobSearch(run=wanted.run, ids=wanted.ids).holds(job)
     return JobSearch(status=wanted.status, is_delayed=wanted.is_delayed).holds(job)
 
 
@@ -91,7 +158,7 @@ def _at(job: Job, seqs: Mapping[str, int], wanted: JobSearch) -> tuple[Any, ...]
     seq = seqs[job.id]
     if wanted.is_keyed:
         return (tuple(-ord(letter) for letter in job.unique_key or ""),)
-    if wanted.status is not Status.QUEUED:
+    if not wanted.is_waiting and not wanted.is_delayed_line:
         return (-seq,)
     return (job.wait_until if wanted.is_delayed else rank(job)), seq
 

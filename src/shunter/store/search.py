@@ -20,6 +20,9 @@ LOOKED_AT = 2000
 MOST_TYPES = 200
 """Of how many types the queues are looked into."""
 
+COUNTED_OF_A_RUN = 1000
+"""How many jobs of one run are counted."""
+
 
 LANE_DEEP = 4
 """How many jobs of each other lane a look at the queue sees."""
@@ -31,7 +34,8 @@ class JobSearch(Struct, frozen=True, kw_only=True):
     Newest first; those in the queue in its order, and those that wait for a time (`is_delayed`) by
     when they may run. `text` is a part of what the error says, in any case of letters. With `key`
     it is the jobs that have this unique key, with `key_prefix` those whose key begins so, the last
-    by their keys first. `after` is what the last answer said to go on with.
+    by their keys first; with `ids` those of these ids that are there, all at once. `after` is what
+    the last answer said to go on with.
     """
 
     status: Status | None = None
@@ -40,6 +44,8 @@ class JobSearch(Struct, frozen=True, kw_only=True):
     worker_id: str | None = None
     namespace: str | None = None
     workflow: str | None = None
+    run: str | None = None
+    ids: tuple[str, ...] | None = None
     text: str | None = None
     key: str | None = None
     key_prefix: str | None = None
@@ -56,7 +62,17 @@ class JobSearch(Struct, frozen=True, kw_only=True):
     @property
     def is_waiting(self) -> bool:
         """True if the queue itself is looked at, in its order."""
-        return self.status is Status.QUEUED and not self.is_delayed
+        return self.status is Status.QUEUED and not self.is_delayed and not self.is_of_few
+
+    @property
+    def is_delayed_line(self) -> bool:
+        """True if what waits for a time is looked at, by that time."""
+        return self.status is Status.QUEUED and self.is_delayed and not self.is_of_few
+
+    @property
+    def is_of_few(self) -> bool:
+        """True if ids or a run lead to the jobs, whatever their status is."""
+        return self.ids is not None or self.run is not None
 
     def holds(self, job: Job) -> bool:
         """True if a job is one of those that are looked for, wherever it stands."""
@@ -70,6 +86,8 @@ class JobSearch(Struct, frozen=True, kw_only=True):
             and self.worker_id in (None, job.execution.worker_id)
             and self.namespace in (None, job.namespace)
             and self.workflow in (None, job.workflow)
+            and self.run in (None, job.run)
+            and (self.ids is None or job.id in self.ids)
             and (self.text is None or self.text.lower() in said.lower())
             and self.key in (None, job.unique_key)
             and (self.key_prefix is None or (job.unique_key or "").startswith(self.key_prefix))
@@ -121,6 +139,42 @@ class QueueLook(Struct, frozen=True, kw_only=True):
     holders: list[Job] = []
 
 
+class RunSearch(Struct, frozen=True, kw_only=True):
+    """Which runs of workflows to list, by falling ids: of those that Shunter made, newest first.
+
+    With a `namespace` a job of another one is as good as not there. `after` is what the last
+    answer said to go on with. The answer ends early once `most` jobs were looked at.
+    """
+
+    namespace: str | None = None
+    workflow: str | None = None
+    after: str | None = None
+    limit: int = 50
+    most: int = 20 * COUNTED_OF_A_RUN
+
+
+class RunSummary(Struct, frozen=True, kw_only=True):
+    """One run, by its first jobs: `is_cut` says that it has more than were counted.
+
+    `workflow` and `created` are those of its first job; `ended` is when the last of those
+    counted has ended, None while one has not.
+    """
+
+    id: str
+    workflow: str | None
+    created: float
+    counts: dict[Status, int]
+    ended: float | None = None
+    is_cut: bool = False
+
+
+class RunsSeen(Struct, frozen=True, kw_only=True):
+    """Runs that were found; `next` is what to go on after, None says that there are no more."""
+
+    runs: list[RunSummary]
+    next: str | None = None
+
+
 class SearchableStore(Protocol):
     """What a store answers to people."""
 
@@ -135,6 +189,9 @@ class SearchableStore(Protocol):
 
         It need not be in the queue: then all that wait in its lane would go before it by rank.
         """
+
+    async def runs(self, wanted: RunSearch) -> RunsSeen:
+        """List runs of workflows; a page costs the same however many runs there are."""
 
     async def presences(self) -> list[Presence]:
         """Return the dispatchers that were here in the last day, by their ids."""

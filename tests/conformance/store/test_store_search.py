@@ -11,12 +11,12 @@ from shunter.model import lifecycle
 from shunter.model.job import Status
 from shunter.model.presence import Presence
 from shunter.model.queueing import rank
-from shunter.store.search import JobSearch, QueueDepth
+from shunter.store.search import COUNTED_OF_A_RUN, JobSearch, QueueDepth, RunSearch, RunSummary
 
 DAY = 86400.0
 
 
-def all_of(run, store, **wanted):
+def all_of(run, store, /, **wanted):
     """The ids on all pages of a search, and how many pages there were."""
     pages, after = [], None
     while len(pages) < 50:
@@ -75,6 +75,34 @@ def test_a_search_finds_by_what_is_said_of_jobs(run, store, asked, found):
     run(running(store, "busy", on="w-2"))
 
     assert all_of(run, store, **asked)[0] == found
+
+
+def test_jobs_are_found_by_their_run_and_by_their_ids(run, store):
+    run(store.insert([job(f"job-{n}", run="r-1" if n % 2 else "r-2") for n in range(6)]))
+    run(store.insert([job("later", run="r-1", wait_until=NOW + DAY), job("none")]))
+
+    assert all_of(run, store, run="r-1") == (["later", "job-5", "job-3", "job-1"], 1)
+    assert all_of(run, store, run="r-1", limit=2)[0] == ["later", "job-5", "job-3", "job-1"]
+    assert all_of(run, store, run="r-1", most=1)[0] == ["later", "job-5", "job-3", "job-1"]
+    assert all_of(run, store, run="r-1", status=Status.FAILED)[0] == []
+    queued = {"run": "r-1", "status": Status.QUEUED}
+    assert all_of(run, store, **queued)[0] == ["job-5", "job-3", "job-1"]
+    assert all_of(run, store, **queued, is_delayed=True)[0] == ["later"]
+    assert all_of(run, store, ids=("job-2", "none", "unknown"))[0] == ["none", "job-2"]
+    assert all_of(run, store, ids=("job-2", "job-3"), run="r-1")[0] == ["job-3"]
+
+
+def test_jobs_that_wait_for_others_are_listed_newest_first_over_all_types(run, store):
+    waiting = [
+        job(f"job-{n}", type=f"type-{n % 2}", status=Status.WAITING, created=NOW + n)
+        for n in range(5)
+    ]
+    run(store.insert([*waiting, job("ready")]))
+    newest_first = [it.id for it in reversed(waiting)]
+
+    assert all_of(run, store, status=Status.WAITING) == (newest_first, 1)
+    assert all_of(run, store, status=Status.WAITING, limit=2)[0] == newest_first
+    assert all_of(run, store, status=Status.WAITING, type="type-1")[0] == ["job-3", "job-1"]
 
 
 def test_the_queue_is_listed_in_its_order_over_all_types(run, store):
@@ -151,3 +179,55 @@ def test_who_was_here_is_read_without_being_here_oneself(run, store):
         run(store.meet(presence))
 
     assert run(store.presences()) == here[::-1]
+
+
+def runs_of(run, store, **wanted):
+    """The runs on all pages of a list, and how many pages there were."""
+    pages, after = [], None
+    while len(pages) < 50:
+        seen = run(store.runs(RunSearch(after=after, **wanted)))
+        pages.append(seen.runs)
+        after = seen.next
+        if after is None:
+            break
+    return [it for page in pages for it in page], len(pages)
+
+
+def test_runs_are_listed_newest_first_with_how_their_jobs_stand(run, store):
+    run(ended(store, "a", run="r-1", workflow="etl", created=NOW - 5))
+    run(ended(store, "b", run="r-1", workflow="etl", at=NOW + 7))
+    run(ended(store, "c", run="r-2", workflow="etl"))
+    run(store.insert([job("d", run="r-2"), job("e", run="r-2"), job("f", run="r-3")]))
+    run(store.insert([job("alone", workflow="etl")]))
+
+    found, pages = runs_of(run, store)
+
+    done, queued = Status.COMPLETED, Status.QUEUED
+    assert found == [
+        RunSummary(id="r-3", workflow=None, created=NOW, counts={queued: 1}),
+        RunSummary(id="r-2", workflow="etl", created=NOW, counts={done: 1, queued: 2}),
+        RunSummary(id="r-1", workflow="etl", created=NOW - 5, counts={done: 2}, ended=NOW + 7),
+    ]
+    assert pages == 1
+    assert runs_of(run, store, limit=1) == (found, 3)
+    assert runs_of(run, store, most=2) == (found, 2)
+    assert runs_of(run, store, workflow="etl") == (found[1:], 1)
+
+
+def test_runs_of_another_namespace_are_as_good_as_not_there(run, store):
+    mine, theirs = job("mine", run="shared", namespace="a"), job("b", run="shared", namespace="b")
+    run(store.insert([theirs, mine, job("c", run="theirs", namespace="b"), job("d", run="open")]))
+
+    assert [it.id for it in runs_of(run, store, namespace="a")[0]] == ["shared"]
+    assert runs_of(run, store, namespace="a")[0][0].counts == {Status.QUEUED: 1}
+    assert [it.id for it in runs_of(run, store, namespace="")[0]] == ["open"]
+
+
+def test_of_a_large_run_the_first_jobs_are_counted(run, store):
+    run(store.insert(jobs(COUNTED_OF_A_RUN + 1, run="large")))
+    run(store.insert(jobs(COUNTED_OF_A_RUN, "less", run="larger")))
+
+    assert [(sum(it.counts.values()), it.is_cut) for it in runs_of(run, store)[0]] == [
+        (COUNTED_OF_A_RUN, False),
+        (COUNTED_OF_A_RUN, True),
+    ]

@@ -18,7 +18,7 @@ from shunter.flow.runners.checkpoint_folder import Checkpoints
 from shunter.flow.runners.engines import messages
 from shunter.flow.runners.engines.deployer import EngineConnection, FlowRun
 from shunter.flow.runners.engines.local_engines import LocalEngines
-from shunter.flow.runners.port import Stopped
+from shunter.flow.runners.port import CheckpointKept, Stopped
 from system.elsewhere import elsewhere
 from system.flow.engines import (
     COUNTING,
@@ -165,16 +165,19 @@ def test_a_deployer_that_is_gone_leaves_a_checkpoint_for_the_next_one(
     monkeypatch.setenv("FLOW_PAUSE", "0.05")
     numbers_file(folder, 5_000)
     checkpoints = Checkpoints(folder / "checkpoints")
+    told: list[CheckpointKept] = []
     with engines(folder, 2) as started:
         endpoints = [each.endpoint for each in started]
         first = FlowRun(
             counting(), COUNTING, endpoints, checkpoints=checkpoints, every=0.2,
-            should_stop=lambda: checkpoints.latest() is not None,
+            on_kept=told.append, should_stop=lambda: checkpoints.latest() is not None,
         )  # fmt: skip
         with pytest.raises(Stopped):
             first.run()
         kept = checkpoints.latest()
         assert kept is not None
+        assert [each.number for each in told] == [kept.number]
+        assert 0 < told[0].seconds < 30
         assert not list(folder.glob("sums*.jsonl"))
 
         FlowRun(counting(), COUNTING, endpoints, checkpoints=checkpoints, every=0.2).run()

@@ -25,7 +25,10 @@ def test_what_jobs_say_stays_text(tab: Any, client: Client, station: Station) ->
     until(lambda: client.job(said).status.word == "completed")
     until(lambda: client.job(failed).status.word == "failed")
 
-    for path in (f"/jobs/{said}", f"/jobs/{failed}", "/jobs", "/jobs?status=failed", "/"):
+    with client.workflow(text[:200]) as run:
+        run.job("nobody_does_this", text, after=run.job("nobody_does_this", text))
+    places = (f"/jobs/{said}", f"/jobs/{failed}", f"/workflows/{run.id}")
+    for path in (*places, "/jobs", "/jobs?status=failed", "/workflows", "/"):
         tab.goto(path)
         tab.locator("#state.live").wait_for()
         assert tab.evaluate("window.hacked") is None
@@ -36,12 +39,13 @@ def test_what_jobs_say_stays_text(tab: Any, client: Client, station: Station) ->
     assert tab.evaluate("window.hacked") is None
 
 
-@pytest.mark.parametrize("field", ["type", "worker", "error", "workflow", "key", "since", "after"])
-def test_what_a_person_types_stays_text(tab: Any, field: str) -> None:
+def test_what_a_person_types_stays_text(tab: Any) -> None:
+    fields = ("type", "worker", "error", "workflow", "run", "key", "since", "after")
     for text in HOSTILE[:6]:
-        tab.goto("/jobs?" + str(httpx.QueryParams({field: text})))
-        assert tab.evaluate("window.hacked") is None
-        assert tab.locator("main script, main img, main svg").count() == 0
+        for path in ("/jobs", "/workflows", "/schedules/x"):
+            tab.goto(f"{path}?{httpx.QueryParams(dict.fromkeys(fields, text))}")
+            assert tab.evaluate("window.hacked") is None
+            assert tab.locator("main script, main img, main svg").count() == 0
 
 
 def test_an_order_without_the_token_of_a_page_is_refused(station: Station, client: Client) -> None:
@@ -143,7 +147,7 @@ def test_a_key_of_a_namespace_sees_its_jobs_alone_and_a_worker_nothing(
     guarded: Station, page_yard: Yard
 ) -> None:
     for name, seen in (
-        ("shop", {"/jobs": 200, "/": 403, "/workers": 403, "/limits": 403}),
+        ("shop", {"/jobs": 200, "/workflows": 200, "/": 403, "/workers": 403, "/limits": 403}),
         ("hand", {"/jobs": 403, "/": 403, "/flows": 403}),
     ):
         with httpx.Client(base_url=guarded.url, trust_env=False) as asking:
@@ -156,7 +160,7 @@ def test_nobody_gets_in_without_a_session(guarded: Station, page_yard: Yard) -> 
     forged = {"shunter_session": f"boss:9999999999:{'0' * 64}"}
     for cookies in ({}, forged, {"shunter_session": "x"}):
         with httpx.Client(base_url=guarded.url, cookies=cookies, trust_env=False) as asking:
-            for path in ("/", "/jobs", "/jobs/x", "/live?view=jobs", "/limits/x"):
+            for path in ("/", "/jobs", "/jobs/x", "/live?view=jobs", "/limits/x", "/workflows/x"):
                 answer = asking.get(path)
                 assert (answer.status_code, answer.headers["location"][:8]) == (303, "/sign-in")
             assert asking.post("/act", data={"order": "cancel x"}).status_code == 303
@@ -177,6 +181,9 @@ def test_a_read_only_page_changes_nothing_and_one_that_is_off_is_not_there(
         token = page.partition('name="token" value="')[2].partition('"')[0]
         order = {"order": f"cancel {job.id}", "token": token}
         assert asking.post("/act", data=order).status_code == 403
+        for verb in ("cancel-run", "rerun-run", "change-schedule", "set-limits", "drain"):
+            refused = asking.post("/act", data={"order": f"{verb} x", "token": token})
+            assert refused.status_code == 403
     assert client.job(job.id).status.word == "queued"
     # the same order, with the same token, counts where the page may change things
     done = httpx.post(f"{station.url}/act", data=order, trust_env=False)

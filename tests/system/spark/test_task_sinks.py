@@ -240,7 +240,12 @@ def test_a_stream_s_tasks_write_its_files_and_each_batch_counts_once(
     assert seen[0] == seen[1] == seen[2]
     assert 160 <= len(seen[0]) < 400
 
-    stages = stream_on_spark(flow(), spark, checkpoints=tmp_path / "kept", max_events=80)
+    kept: list[Any] = []
+    stages = stream_on_spark(
+        flow(), spark, checkpoints=tmp_path / "kept", max_events=80, on_kept=kept.append
+    )
+    assert [batch.number for batch in kept] == list(range(kept[0].number, kept[-1].number + 1))
+    assert sum(batch.events for batch in kept) == 400 - len(seen[0])
 
     assert numbers() == [[*range(400)]] * 3
     assert {stage.name: stage.taken for stage in stages}["parquet"] == 400

@@ -10,7 +10,8 @@ from rich.console import Console
 
 from shunter import Flow
 from shunter.cli.stages import shown
-from shunter.flow.job_progress import FlowProgress, Told
+from shunter.flow.job_progress import FlowProgress, SafePoint, Told
+from shunter.flow.runners.port import BatchDone, CheckpointKept
 from shunter.flow.runners.spark.session.tagged_jobs import TasksDone
 from shunter.flow.runtime.report import StageReport
 
@@ -63,9 +64,26 @@ def test_a_batch_on_spark_tells_of_its_tasks_until_its_events_are_counted() -> N
 
     [(done, total, first), (events, _, last)] = run.notes.told
     assert (done, total, first.tasks) == (3, 8, (3, 8))
+    assert [(stage.name, stage.given) for stage in first.stages] == [("numbers", 0), ("out", 0)]
+    assert [(edge.upstream, edge.downstream) for edge in first.edges] == [("numbers", "out")]
     assert "flow small, 2.0 s: 3 of 8 of Spark's tasks done" in on_screen(first)
     assert (events, last.tasks) == (2, None)
     assert [stage.per_second for stage in ended.stages] == [1.0, 1.0]
+
+
+def test_the_last_checkpoint_and_the_last_batch_are_told_with_the_next_counts() -> None:
+    run = Run()
+    run.now = 4.0
+    run.told.kept(CheckpointKept(2, 0.25))
+    run.now = 5.0
+    run.told.kept(BatchDone(7, 0.5, 30))
+    assert run.notes.told == []
+    run.now = 6.0
+    ended = run.told.end(run.reports(2))
+
+    [(_, _, last)] = run.notes.told
+    assert last.checkpoint == ended.checkpoint == SafePoint(2, 4.0, 0.25)
+    assert last.batch == ended.batch == SafePoint(7, 5.0, 0.5, 30)
 
 
 def test_a_run_that_stands_still_is_pointed_out_until_it_moves() -> None:

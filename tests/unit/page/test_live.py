@@ -78,6 +78,40 @@ def test_a_stream_says_when_it_ends() -> None:
     assert events([])[-1] == ("bye", {})
 
 
+def test_one_look_that_had_to_wait_does_not_slow_a_page_down(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rests: list[float] = []
+    took = iter([0.01, 3.0, 0.02, 3.0, 3.0])
+    at = [0.0]
+
+    async def look() -> Snapshot:
+        at[0] += next(took)
+        return ONE
+
+    async def rest(seconds: float, is_over: object) -> None:
+        rests.append(round(seconds, 2))
+
+    monkeypatch.setattr(live, "SHARE", 20)
+    monkeypatch.setattr(live, "LOOK_SECONDS", 0.7)
+    monkeypatch.setattr(live, "_rest", rest)
+    monkeypatch.setattr(live, "monotonic", lambda: at[0])
+
+    async def play() -> None:
+        stream = live.stream(
+            look, shared=live.SharedChanges(), shown="", is_over=lambda: len(rests) == 5
+        )
+        async for _ in stream:
+            pass
+
+    asyncio.run(play())
+    assert rests == [0.7, 0.7, 0.7, 0.7, 0.7]
+    took = iter([3.0] * 3)
+    rests[:] = [0.0] * 2
+    asyncio.run(play())
+    assert rests[2:] == [30.0] * 3
+
+
 def test_what_changed_is_found_out_once_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
     monkeypatch.setattr(live, "changes", lambda *pair: asked.append(pair) or {"regions": {}})

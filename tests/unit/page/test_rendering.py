@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from shunter.flow.job_progress import FlowProgress
+from shunter.flow.job_progress import FlowProgress, SafePoint
 from shunter.flow.runtime.progress import EdgeProgress, StageProgress
 from shunter.model.activity import RecentError, Spans
 from shunter.model.job import (
@@ -25,20 +25,26 @@ from shunter.model.job import (
 from shunter.model.key import Action
 from shunter.model.limits_record import LimitsRecord
 from shunter.model.pause import NO_PAUSES
+from shunter.model.run_view import RunView
 from shunter.model.schedule import Schedule, ScheduleTerms
 from shunter.model.submission import Submission
 from shunter.model.timing import Cron
 from shunter.model.worker import Handler, Worker, WorkerKind
+from shunter.model.workflow import JobEdge
 from shunter.page import overview
 from shunter.page.filters import STATUSES, JobFilter
 from shunter.page.flow_drawing import HEIGHT, WIDTH, drawn
+from shunter.page.panels import PANELS
 from shunter.page.rendering import asset, marked, page, snapshot
+from shunter.page.rendering import drawn as drawn_view
+from shunter.page.run_drawing import RunBox, drawn_run
+from shunter.page.schedule_form import ScheduleFields
 from shunter.page.schedule_rows import schedule_row
 from shunter.page.timeline import ROW, attempts, bars
 from shunter.page.value_tree import value_tree
 from shunter.page.views import VIEWS
 from shunter.page.worker_rows import worker_rows
-from shunter.store.search import JobsSeen
+from shunter.store.search import JobsSeen, RunsSeen, RunSummary
 from system.page.hostile import HOSTILE
 
 TEXT = "\n".join(HOSTILE)
@@ -67,8 +73,15 @@ JOB = Job(
     lane=TEXT,
     log=TEXT,
 )
-STAGE = StageProgress(TEXT, TEXT, 1, 1, 1, 1.0, 1, 1, 1)
-FLOW = FlowProgress(TEXT, 1.0, [STAGE], tasks=(1, 2), still=9.0, edges=[])
+STAGE = StageProgress(TEXT, TEXT, 1, 1, 1, 1.0, 1, 1, 1, TEXT)
+EDGE = EdgeProgress(TEXT, TEXT, TEXT, 1, 1.0)
+FLOW = FlowProgress(TEXT, 1.0, [STAGE], still=9.0, edges=[EDGE], on=TEXT)
+RELATIONS = {
+    "when": TEXT,
+    "parents": [(TEXT, JOB)],
+    "children": [(TEXT, None)],
+    "are_more": (True, True),
+}
 WORKER = Worker(
     id=TEXT,
     kind=WorkerKind.FULL,
@@ -108,12 +121,17 @@ def _data() -> dict[str, dict[str, Any]]:
         "result": value_tree(JOB.result),
         "log": JOB.log,
         "is_log_cut": True,
-        "panels": [],
+        "panels": [(PANELS[0], RELATIONS)],
         "edit": TEXT,
     }
     flow = {"job": JOB, "progress": FLOW, "drawing": drawn(FLOW), "box": (WIDTH, HEIGHT)}
+    flow |= {"slow": [STAGE], "bad": [STAGE]}
+    flow["safe"] = [{"name": "Batch", "point": SafePoint(3, 0.5, 0.1, 7), "at": NOW}]
+    counts = {Status.FAILED: 1, Status.WAITING: 2}
+    run = RunSummary(id=TEXT, workflow=TEXT, created=NOW, counts=counts, is_cut=True)
+    graph = drawn_run(RunView(TEXT, [JOB], [JobEdge(TEXT, TEXT)]))
     limits, worker = LimitsRecord(declared_by=TEXT), worker_rows([WORKER], NO_PAUSES)[0]
-    found = JobFilter(*[TEXT] * 9, faults=(TEXT,))
+    found = JobFilter(*[TEXT] * 10, faults=(TEXT,))
     return {
         "overview": {
             "figures": overview.figures(types, [], [WORKER], [], [], now=NOW),
@@ -138,6 +156,33 @@ def _data() -> dict[str, dict[str, Any]]:
         "schedules": {
             "schedules": {TEXT: msgspec.structs.replace(_row(), ticks=(NOW,))},
             "next": TEXT,
+            "may": may,
+        },
+        "schedule": {
+            "schedule": msgspec.structs.replace(SCHEDULE, unfinished=(TEXT,)),
+            "row": msgspec.structs.replace(_row(), is_waiting=True),
+            "ticks": (NOW,),
+            "form": ScheduleFields(*[TEXT] * 7),
+            "overlaps": [TEXT],
+            "may": may,
+        },
+        "workflows": {
+            "runs": {TEXT: (run, "failed")},
+            "seen": RunsSeen(runs=[], next=TEXT),
+            "workflow": TEXT,
+            "is_first": False,
+            "may": may,
+        },
+        "workflow": {
+            "run": run,
+            "state": "failed",
+            "is_over": False,
+            "drawing": msgspec.structs.replace(graph, boxes=(RunBox(JOB, 0, 0),), later=2),
+            "box": (WIDTH, HEIGHT),
+            "jobs": {TEXT: JOB},
+            "shown": 1,
+            "total": 3,
+            "counted": 10,
             "may": may,
         },
         "limits": {"limits": {TEXT: (TEXT, limits, [JOB])}, "shown": 5, "may": may},
@@ -193,24 +238,40 @@ def test_a_view_of_hostile_texts_has_no_markup_but_its_own(view: str) -> None:
     assert not re.search("[\x00-\x08\x1b\x85\u202e]", markup)
 
 
+def test_only_what_differs_is_drawn_again() -> None:
+    view, data = next(it for it in VIEWS if it.name == "jobs"), _data()["jobs"]
+    other = msgspec.structs.replace(JOB, id="other")
+    first = drawn_view(view, {**data, "jobs": {"a": JOB, "b": other}})
+    assert drawn_view(view, {**data, "jobs": {"a": JOB, "b": other}}, first) is first
+
+    moved = msgspec.structs.replace(other, attempt=41)
+    again = drawn_view(view, {**data, "jobs": {"b": moved, "c": other, "a": JOB}}, first)
+    rows, before = again.snapshot.lists["jobs"], first.snapshot.lists["jobs"]
+    assert list(rows) == ["b", "c", "a"]
+    assert rows["a"] is before["a"]
+    assert ">41<" in rows["b"]
+    assert rows["c"] == before["b"]
+
+
 @pytest.mark.parametrize("name", ["refusal", "sign_in", "confirm"])
 def test_the_other_pages_are_as_careful(name: str) -> None:
     values = {**FRAME, "message": TEXT, "status": 400, "back": "/", "is_refused": True}
     values |= {"verb": "cancel-found", "word": "cancel", "count": 3, "is_more": True}
-    markup = page(name, {**values, "filter": JobFilter(*[TEXT] * 9)})
+    markup = page(name, {**values, "filter": JobFilter(*[TEXT] * 10)})
     assert "<script>" not in markup
     assert "<svg onload" not in markup
 
 
 def test_edges_and_full_stages_are_drawn() -> None:
     stages = [
-        StageProgress(name, "map", 1, 1, 0, 2.0, 0, waiting, 10)
+        StageProgress(name, "map", 1, 1, 0, 2.0, 4, waiting, 10)
         for name, waiting in (("a", 0), ("b", 9), ("c", 1))
     ]
     edges = [EdgeProgress(a, b, "local", 1, 2.0) for a, b in (("a", "b"), ("a", "c"), ("b", "c"))]
     picture = drawn(FlowProgress("f", 1.0, stages, edges=edges))
     assert [box.x for box in picture.boxes] == sorted({box.x for box in picture.boxes})
     assert [line.is_full for line in picture.lines] == [True, False, False]
+    assert [line.waiting for line in picture.lines] == [4, None, None]
 
 
 def test_a_cycle_that_was_reported_is_drawn_and_ends() -> None:

@@ -15,6 +15,8 @@ from shunter.flow.runners.assembly import Assembly, Snapshots, inbox_of
 from shunter.flow.runners.checkpoint_stores import checkpoint_store
 from shunter.flow.runners.port import (
     EVERY_SECONDS,
+    CheckpointKept,
+    OnKept,
     OnProgress,
     RunOptions,
     RunReport,
@@ -101,8 +103,15 @@ class KeptRun:
     """A run in this process that keeps checkpoints, and begins at the last one there is."""
 
     def __init__(
-        self, flow: FlowGraph, checkpoints: CheckpointStore, *, nodes: int = 1, every: float = 5.0
+        self,
+        flow: FlowGraph,
+        checkpoints: CheckpointStore,
+        *,
+        nodes: int = 1,
+        every: float = 5.0,
+        on_kept: OnKept = lambda _: None,
     ) -> None:
+        self._on_kept = on_kept
         self._checkpoints, self._nodes, self._every = checkpoints, nodes, every
         self._fingerprint = flow.fingerprint()
         kept = checkpoints.latest()
@@ -111,7 +120,7 @@ class KeptRun:
         self._number = 0 if kept is None else kept.number
         self._snapshots: dict[str, msgspec.Raw] = {}
         self._is_asked = False
-        self._kept_at = time.monotonic()
+        self._kept_at = self._asked_at = time.monotonic()
         self.local = LocalRun(
             flow,
             nodes=nodes,
@@ -140,6 +149,7 @@ class KeptRun:
                 self._write(self._number)
         elif time.monotonic() - self._kept_at >= self._every:
             self._number, self._is_asked = self._number + 1, True
+            self._asked_at = time.monotonic()
             self._snapshots.clear()
             self.local.checkpoint(self._number)
 
@@ -150,6 +160,8 @@ class KeptRun:
         kept = Checkpoint(number, self._fingerprint, self._nodes, dict(self._snapshots), is_end)
         self._checkpoints.keep(kept)
         self._is_asked, self._kept_at = False, time.monotonic()
+        if not is_end:
+            self._on_kept(CheckpointKept(number, self._kept_at - self._asked_at))
 
     def _note(self, worker: str, snapshot: Any) -> None:
         """Encode it at once: the states in it go on changing."""
@@ -186,6 +198,7 @@ class LocalRunner:
             checkpoints=checkpoint_store(options.checkpoints, flow.name),
             every=options.every or EVERY_SECONDS,
             look=look,
+            on_kept=options.on_kept,
         )
         return RunReport(done.stages, nodes)
 
@@ -197,13 +210,15 @@ def run(
     checkpoints: CheckpointStore | None = None,
     every: float = 5.0,
     look: Callable[[LiveReport], None] = lambda _: None,
+    on_kept: OnKept = lambda _: None,
 ) -> LiveReport:
     """Run a flow to its end in this process; `look` gets the report again and again.
 
-    With `checkpoints` it goes on from the last one, and keeps one at that interval, in seconds.
+    With `checkpoints` it goes on from the last one, keeps one at that interval, in seconds, and
+    tells `on_kept` of each.
     """
     if checkpoints is None:
         plain = LocalRun(flow, nodes=nodes)
         return plain.run(lambda: look(plain.report))
-    kept = KeptRun(flow, checkpoints, nodes=nodes, every=every)
+    kept = KeptRun(flow, checkpoints, nodes=nodes, every=every, on_kept=on_kept)
     return kept.run(lambda: look(kept.local.report))

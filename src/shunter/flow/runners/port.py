@@ -34,10 +34,28 @@ class TasksDone:
     total: int = 0
 
 
+@dataclass(frozen=True)
+class CheckpointKept:
+    """A checkpoint was kept, so many seconds after it was asked for."""
+
+    number: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class BatchDone:
+    """A micro-batch of Spark's counts now: its number, how long it took, how much it has read."""
+
+    number: int
+    seconds: float
+    events: int
+
+
 Progress = Sequence[StageReport] | TasksDone
 """What a runner tells while it runs: what each stage has done, or how many of Spark's tasks are."""
 
 OnProgress = Callable[[Progress], None]
+OnKept = Callable[[CheckpointKept | BatchDone], None]
 ShouldStop = Callable[[], bool]
 
 
@@ -49,7 +67,7 @@ class RunOptions:
     no number. `checkpoints` is a folder or URL, or a store. `every` is how many seconds lie between
     two checkpoints, or two micro-batches, which have `max_events` of each source's worker at most.
     `key_file` holds the key that the engines at `addresses` have. `conf` are settings of Spark for
-    a session that the run starts.
+    a session that the run starts. `on_kept` is told what a later run could go on from.
     """
 
     spec: str = ""
@@ -66,6 +84,7 @@ class RunOptions:
     hosts: str | None = None
     network: str = LOOPBACK
     key_file: str = ""
+    on_kept: OnKept = lambda _: None
 
     @classmethod
     def of(cls, **given: Any) -> RunOptions:

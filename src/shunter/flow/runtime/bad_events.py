@@ -17,6 +17,9 @@ from shunter.flow.sources.port import BadInput
 SHOWN = 500
 """How much of an event is shown in a message."""
 
+SHOWN_ERROR = 200
+"""How much of an error is told while a flow runs."""
+
 
 class BadEvents:
     """The bad events of one worker. `sender` is the edge to the dead letters, if there is one."""
@@ -25,6 +28,7 @@ class BadEvents:
         self._stops = policy == "stop"
         self.sender = sender
         self.counts: Counter[str] = Counter()
+        self.errors: dict[str, str] = {}
         self._letters: list[dict[str, Any]] = []
         self._of_keys: dict[str, Bad] = {}
 
@@ -48,6 +52,7 @@ class BadEvents:
     def found_in_input(self, stage: Stage, bad: BadInput) -> None:
         """Take what a source could make no event of."""
         self.counts[stage.name] += 1
+        self.errors[stage.name] = str(bad)[:SHOWN_ERROR]
         if self._stops:
             raise FlowError(
                 f"{bad}, at {_shown(bad.raw)}; mend the input, or let the flow skip what is bad "
@@ -70,6 +75,7 @@ class BadEvents:
 
     def _happened(self, stage: Stage, event: Any, error: Exception) -> None:
         self.counts[stage.name] += 1
+        self.errors[stage.name] = f"{type(error).__name__}: {error}"[:SHOWN_ERROR]
         if self._stops:
             raise stopped(stage, event, error) from error
         if self.sender is not None:

@@ -26,7 +26,7 @@ class StageProgress(Struct, frozen=True):
     """One stage: events in and out, how many of them a second, and those on the way to it.
 
     `lag` counts all events that it is still to take. Its inboxes have room for `capacity`, of
-    which `waiting` is taken up.
+    which `waiting` is taken up. `last_error` says what one of the `failed` ones failed of.
     """
 
     name: str
@@ -38,6 +38,7 @@ class StageProgress(Struct, frozen=True):
     lag: int
     waiting: int
     capacity: int
+    last_error: str = ""
 
 
 class EdgeProgress(Struct, frozen=True):
@@ -100,6 +101,7 @@ class Pace:
                 lag=self._lag(stage, reports),
                 waiting=stage.waiting,
                 capacity=stage.capacity,
+                last_error=stage.last_error,
             )
             for stage in reports
         ]

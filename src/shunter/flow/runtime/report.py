@@ -13,7 +13,10 @@ from shunter.flow.runtime.stage_worker import StageWorker
 
 @dataclass(frozen=True, slots=True)
 class StageReport:
-    """Events that went into a stage and came out, failed ones, and those that wait before it."""
+    """Events that went into a stage and came out, failed ones, and those that wait before it.
+
+    `last_error` says what one of the failed ones failed of, where that is known.
+    """
 
     name: str
     kind: str
@@ -22,6 +25,7 @@ class StageReport:
     failed: int
     waiting: int
     capacity: int
+    last_error: str = ""
 
 
 class LiveReport:
@@ -50,4 +54,5 @@ class LiveReport:
             failed=sum(worker.failed(name) for worker in self._workers),
             waiting=sum(inbox.occupied for inbox in heads),
             capacity=sum(inbox.capacity for inbox in heads),
+            last_error=next(filter(None, (it.last_error(name) for it in self._workers)), ""),
         )

@@ -150,6 +150,10 @@ class StageWorker:
         """How many events could not be processed by a stage."""
         return self._bad_events.counts[stage]
 
+    def last_error(self, stage: str) -> str:
+        """What the last event failed of that a stage could not process; "" if there was none."""
+        return self._bad_events.errors.get(stage, "")
+
     def blame(self, stage: Stage) -> Bad:
         """Return what is to be called with the bad events of a stage."""
         return self._bad_events.of(stage)

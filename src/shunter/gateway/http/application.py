@@ -31,6 +31,7 @@ from shunter.gateway.http.page_port import (
 )
 from shunter.gateway.http.pauses import PauseRoutes
 from shunter.gateway.http.probes import Probes
+from shunter.gateway.http.run_orders import RunOrders
 from shunter.gateway.http.schedules import ScheduleRoutes
 from shunter.gateway.http.signals import SignalRoutes
 from shunter.gateway.http.worker_calls import HttpWorkers
@@ -75,7 +76,8 @@ def http_app(
     signals = SignalRoutes(dispatcher, orders, jobs, audit, new_id=new_id)
     held_back = PauseRoutes(dispatcher, audit)
     limits = LimitRoutes(dispatcher, audit)
-    workflows = WorkflowRoutes(dispatcher, orders, audit, new_id=new_id, max_body_bytes=limit)
+    runs = RunOrders(dispatcher, orders, new_id=new_id)
+    workflows = WorkflowRoutes(dispatcher.store, runs, audit, new_id=new_id, max_body_bytes=limit)
     probes = Probes(dispatcher, is_ready)
 
     @cache
@@ -149,6 +151,7 @@ def http_app(
             PagePorts(
                 dispatcher=dispatcher,
                 orders=orders,
+                runs=runs,
                 book=book,
                 audit=audit,
                 keys=keys,

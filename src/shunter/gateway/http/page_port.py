@@ -12,6 +12,7 @@ from shunter.dispatch.dispatcher import Dispatcher
 from shunter.dispatch.schedule_book import ScheduleBook
 from shunter.gateway.http.audit import HttpAudit
 from shunter.gateway.http.job_orders import JobOrders
+from shunter.gateway.http.run_orders import RunOrders
 from shunter.gateway.key_list import KeyList
 from shunter.net.web.answering import Handler
 
@@ -33,6 +34,7 @@ class PagePorts:
 
     dispatcher: Dispatcher
     orders: JobOrders
+    runs: RunOrders
     book: ScheduleBook
     audit: HttpAudit
     keys: KeyList

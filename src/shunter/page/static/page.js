@@ -183,9 +183,10 @@
       going = Date.now();
     } else if (Date.now() - going < 1500) {
       going = 0;
-      const link = [...document.querySelectorAll(".top nav a")].find(
+      const links = [...document.querySelectorAll(".top nav a")].filter(
         (it) => it.textContent.trim().toLowerCase().startsWith(event.key));
-      if (link) location.href = link.href;
+      const here = links.findIndex((it) => it.hasAttribute("aria-current"));
+      if (links.length) location.href = links[(here + 1) % links.length].href;
     }
   });
   document.addEventListener("change", (event) => {

@@ -3,19 +3,30 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from typing import Any
 
 from shunter.model.job import FINAL, Job, Status
 from shunter.store.mongo import blobs
 from shunter.store.mongo.connection import MongoConnection
 from shunter.store.mongo.documents import LOWEST, Document
-from shunter.store.search import MOST_TYPES, JobSearch, JobsSeen, QueueDepth
+from shunter.store.search import (
+    COUNTED_OF_A_RUN,
+    MOST_TYPES,
+    JobSearch,
+    JobsSeen,
+    QueueDepth,
+    RunSearch,
+    RunsSeen,
+    RunSummary,
+)
 
 _EVER = float("-inf")
 NEAR_ENOUGH = 100_000_000
 """Numbers are nanoseconds: a tenth of a second more to look through costs less than to find out."""
 
 _NO_BODIES = {"payload": False, "result": False}
+_OF_RUN = dict.fromkeys(("status", "namespace", "workflow", "created", "ended"), True)
 _QUEUES = (("ready", "ready"), ("laned", "laned"))
 """The indexes that hold what can be claimed, and the field that has its rank."""
 
@@ -54,13 +65,56 @@ async def search(connection: MongoConnection, wanted: JobSearch) -> JobsSeen:
         return await _by_key(connection, wanted)
     if wanted.is_waiting:
         return await _in_queue(connection, wanted)
-    if wanted.status is Status.QUEUED:
+    if wanted.is_delayed_line:
         return await _by_alarm(connection, wanted)
+    if wanted.status is Status.WAITING and not wanted.is_of_few:
+        return await _parked(connection, wanted)
     return await _newest(connection, wanted)
+
+
+async def runs(connection: MongoConnection, wanted: RunSearch) -> RunsSeen:
+    """List runs by one step of their index for each, and one stretch of it."""
+    found: list[RunSummary] = []
+    last, looked_at = wanted.after, 0
+    while True:
+        below: Document = {"$gte": ""} if last is None else {"$gte": "", "$lt": last}
+        query = connection.jobs.find({"run": below}, {"_id": False, "run": True})
+        following = await connection.all_of(query.sort([("run", -1)]).limit(1).hint("run"))
+        if not following:
+            return RunsSeen(runs=found)
+        if len(found) == wanted.limit or looked_at >= wanted.most:
+            return RunsSeen(runs=found, next=last)
+        last = following[0]["run"]
+        query = connection.jobs.find({"run": last}, _OF_RUN).sort([("run", 1), ("seq", 1)])
+        jobs = await connection.all_of(query.limit(COUNTED_OF_A_RUN + 1).hint("run"))
+        looked_at += len(jobs)
+        seen = [
+            it
+            for it in jobs[:COUNTED_OF_A_RUN]
+            if wanted.namespace in (None, it.get("namespace", ""))
+        ]
+        if seen and wanted.workflow in (None, seen[0].get("workflow")):
+            found.append(_summary(last, seen, is_cut=len(jobs) > COUNTED_OF_A_RUN))
+
+
+def _summary(name: str, jobs: list[Document], *, is_cut: bool) -> RunSummary:
+    ends = [it.get("ended") for it in jobs]
+    return RunSummary(
+        id=name,
+        workflow=jobs[0].get("workflow"),
+        created=jobs[0]["created"],
+        counts=dict(Counter(Status(it["status"]) for it in jobs)),
+        ended=None if None in ends else max(it for it in ends if it is not None),
+        is_cut=is_cut,
+    )
 
 
 def stretch(wanted: JobSearch) -> Document:
     """Return which jobs to go through, backwards: by `seq`, or by an index that holds fewer."""
+    if wanted.ids is not None:
+        return {"_id": {"$in": list(wanted.ids)}}
+    if wanted.run is not None:
+        return {"run": wanted.run}
     if wanted.status in FINAL:
         return {"status": wanted.status.value, "ended": {"$gte": _EVER}}
     if wanted.status is not None:
@@ -141,6 +195,22 @@ async def _in_queue(connection: MongoConnection, wanted: JobSearch) -> JobsSeen:
     return await _of_line(connection, wanted, sorted(line), is_cut=is_cut)
 
 
+async def _parked(connection: MongoConnection, wanted: JobSearch) -> JobsSeen:
+    """Look at the newest of each type that wait for other jobs, and take the newest of all."""
+    below = {"$lt": int(wanted.after.partition(" ")[2])} if wanted.after else {"$gte": LOWEST}
+    kinds = [wanted.type] if wanted.type else await _types(connection, "parked", "parked")
+    share = max(wanted.limit + 1, wanted.most // max(len(kinds), 1))
+    line: list[tuple[int, int]] = []
+    is_cut = False
+    for kind in kinds:
+        there = {"parked": True, "type": kind, "seq": below}
+        query = connection.jobs.find(there, {"_id": False, "seq": True}).sort([("seq", -1)])
+        found = await connection.all_of(query.limit(share).hint("parked"))
+        is_cut = is_cut or len(found) == share
+        line += [(-it["seq"], it["seq"]) for it in found]
+    return await _of_line(connection, wanted, sorted(line), is_cut=is_cut)
+
+
 async def _by_alarm(connection: MongoConnection, wanted: JobSearch) -> JobsSeen:
     text = (wanted.after or "-1 0").split(" ")
     after = float(text[0]), int(text[1])
@@ -188,6 +258,12 @@ def _rest(wanted: JobSearch) -> Document:
         rest["namespace"] = wanted.namespace or None  # null finds what is not there
     if wanted.workflow is not None:
         rest["workflow"] = wanted.workflow
+    if wanted.run is not None:
+        rest["run"] = wanted.run
+    if wanted.status is not None and wanted.is_of_few:
+        rest["status"] = wanted.status.value
+        if wanted.status is Status.QUEUED:
+            rest["alarm"] = {"$exists": wanted.is_delayed}
     created = {"$gte": wanted.created_from, "$lt": wanted.created_until}
     if bounds := {name: at for name, at in created.items() if at is not None}:
         rest["created"] = bounds
@@ -199,11 +275,15 @@ def _rest(wanted: JobSearch) -> Document:
 
 
 def _waits(index: str, field: str, kind: str, *, least: int = LOWEST) -> Document:
+    if index == "parked":
+        return {"parked": True, "type": kind}
     lane = {"lane": {"$gte": ""}} if index == "laned" else {}
     return {"type": kind, **lane, field: {"$gte": least}}
 
 
 def _order(index: str) -> list[tuple[str, int]]:
+    if index == "parked":
+        return [("parked", 1), ("type", 1), ("seq", 1)]
     lane = [("lane", 1)] if index == "laned" else []
     return [("type", 1), *lane, (index, 1), ("seq", 1)]
 

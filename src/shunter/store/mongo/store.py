@@ -43,7 +43,7 @@ from shunter.store.mongo.presences import meet, presences
 from shunter.store.mongo.queue_look import queue_look
 from shunter.store.mongo.workers import remove_workers, swap_workers
 from shunter.store.port import Backlog, Batch, Claim, Committed, JobQuery
-from shunter.store.search import JobSearch, JobsSeen, QueueDepth, QueueLook
+from shunter.store.search import JobSearch, JobsSeen, QueueDepth, QueueLook, RunSearch, RunsSeen
 
 MOST_FAILED = 8
 """How many failed batches are kept; a dispatcher has one, and offers it until it is written."""
@@ -145,6 +145,10 @@ class MongoStore:
     async def queue_look(self, job: Job, *, most: int, deep: int) -> QueueLook:
         async with self._use() as it:
             return await queue_look(it, job, most, deep)
+
+    async def runs(self, wanted: RunSearch) -> RunsSeen:
+        async with self._use() as it:
+            return await searching.runs(it, wanted)
 
     async def presences(self) -> list[Presence]:
         async with self._use() as it:

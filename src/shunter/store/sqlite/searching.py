@@ -15,13 +15,24 @@ import msgspec
 
 from shunter.model.job import FINAL, Job, Status
 from shunter.model.presence import Presence
-from shunter.store.search import MOST_TYPES, JobSearch, JobsSeen, QueueDepth
+from shunter.store.search import (
+    COUNTED_OF_A_RUN,
+    MOST_TYPES,
+    JobSearch,
+    JobsSeen,
+    QueueDepth,
+    RunSearch,
+    RunsSeen,
+    RunSummary,
+)
 from shunter.store.sqlite import reads, statements
 from shunter.store.sqlite.rows import as_json
 
 _READY = "status = 'q' AND alarm IS NULL AND lane IS NULL"
 _LANED = "status = 'q' AND alarm IS NULL AND lane IS NOT NULL"
+_PARKED = "status = 'w'"
 ABOVE_ALL = 2**62
+ABOVE_ALL_TEXTS = "\U0010ffff"
 
 _QUEUES = (("ready", _READY), ("lanes", _LANED))
 
@@ -94,6 +105,55 @@ def presences(connection: sqlite3.Connection) -> list[Presence]:
     return [msgspec.json.decode(document, type=Presence) for (document,) in found]
 
 
+NEXT_RUN = "SELECT run FROM jobs INDEXED BY runs WHERE run < ? ORDER BY run DESC LIMIT 1"
+
+OF_RUN = f"""
+    SELECT status, namespace, count(*), max(ended), min(seq) FROM (
+        SELECT status, namespace, ended, seq FROM jobs INDEXED BY runs
+        WHERE run = ? ORDER BY seq LIMIT {COUNTED_OF_A_RUN}) GROUP BY status, namespace"""
+
+MORE_OF_RUN = f"""
+    SELECT EXISTS (SELECT 1 FROM jobs INDEXED BY runs WHERE run = ? LIMIT 1
+        OFFSET {COUNTED_OF_A_RUN})"""
+
+
+def runs(connection: sqlite3.Connection, wanted: RunSearch) -> RunsSeen:
+    """List runs by one step of their index for each, and one stretch of it."""
+    found: list[RunSummary] = []
+    name, looked_at = ABOVE_ALL_TEXTS if wanted.after is None else wanted.after, 0
+    while row := connection.execute(NEXT_RUN, (name,)).fetchone():
+        if len(found) == wanted.limit or looked_at >= wanted.most:
+            return RunsSeen(runs=found, next=name)
+        (name,) = row
+        counted = connection.execute(OF_RUN, (name,)).fetchall()
+        looked_at += sum(count for _, _, count, *_ in counted)
+        seen = [it for it in counted if wanted.namespace in (None, it[1])]
+        if seen:
+            summary = _summary(connection, name, seen)
+            found += [summary] if wanted.workflow in (None, summary.workflow) else []
+    return RunsSeen(runs=found)
+
+
+def _summary(
+    connection: sqlite3.Connection, name: str, counted: list[tuple[str, str, int, float, int]]
+) -> RunSummary:
+    first = connection.execute(
+        "SELECT doc ->> '$.workflow', doc ->> '$.created' FROM jobs WHERE seq = ?",
+        (min(seq for *_, seq in counted),),
+    ).fetchone()
+    counts: dict[Status, int] = {}
+    for status, _, count, _, _ in counted:
+        counts[Status(status)] = counts.get(Status(status), 0) + count
+    return RunSummary(
+        id=name,
+        workflow=first[0],
+        created=float(first[1]),
+        counts=counts,
+        ended=max(it[3] for it in counted) if FINAL.issuperset(counts) else None,
+        is_cut=bool(connection.execute(MORE_OF_RUN, (name,)).fetchone()[0]),
+    )
+
+
 def search(connection: sqlite3.Connection, wanted: JobSearch) -> JobsSeen:
     """List jobs by the index that leads to them."""
     if wanted.limit <= 0:
@@ -102,8 +162,10 @@ def search(connection: sqlite3.Connection, wanted: JobSearch) -> JobsSeen:
         return _by_key(connection, wanted)
     if wanted.is_waiting:
         return _in_queue(connection, wanted)
-    if wanted.status is Status.QUEUED:
+    if wanted.is_delayed_line:
         return _by_alarm(connection, wanted)
+    if wanted.status is Status.WAITING and not wanted.is_of_few:
+        return _parked(connection, wanted)
     return _newest(connection, wanted)
 
 
@@ -137,6 +199,10 @@ def _newest(connection: sqlite3.Connection, wanted: JobSearch) -> JobsSeen:
 
 def stretch(wanted: JobSearch) -> tuple[str, str, tuple[object, ...]]:
     """Return what to go through, backwards: the table, or an index that holds fewer jobs."""
+    if wanted.ids is not None:
+        return "jobs", f"jobs.{statements.WITH_ID}", (as_json(list(wanted.ids)),)
+    if wanted.run is not None:
+        return "jobs INDEXED BY runs", "run = ?", (wanted.run,)
     if wanted.status in FINAL:
         return "jobs INDEXED BY outcomes", "status = ? AND ended IS NOT NULL", (wanted.status,)
     if wanted.status is not None:
@@ -188,6 +254,27 @@ def _in_queue(connection: sqlite3.Connection, wanted: JobSearch) -> JobsSeen:
             fronts += [it for it in found if tuple(it) > (rank, seq)]
     fronts.sort()
     return _of_line(connection, wanted, fronts, is_cut=is_cut)
+
+
+def _parked(connection: sqlite3.Connection, wanted: JobSearch) -> JobsSeen:
+    """Look at the newest of each type that wait for other jobs, and take the newest of all."""
+    below = int(wanted.after.partition(" ")[2]) if wanted.after else ABOVE_ALL
+    kinds = [wanted.type]
+    if wanted.type is None:
+        listed = connection.execute(f"{_types('parked', _PARKED)} SELECT type FROM kinds")
+        kinds = [kind for (kind,) in listed if kind is not None]
+    share = max(wanted.limit + 1, wanted.most // max(len(kinds), 1))
+    line: list[tuple[int, int]] = []
+    is_cut = False
+    for kind in kinds:
+        found = connection.execute(
+            f"SELECT -seq, seq FROM jobs INDEXED BY parked WHERE {_PARKED} AND type = ? "
+            "AND seq < ? ORDER BY seq DESC LIMIT ?",
+            (kind, below, share),
+        ).fetchall()
+        is_cut = is_cut or len(found) == share
+        line += found
+    return _of_line(connection, wanted, sorted(line), is_cut=is_cut)
 
 
 def _by_alarm(connection: sqlite3.Connection, wanted: JobSearch) -> JobsSeen:
@@ -242,16 +329,21 @@ def _rest(wanted: JobSearch) -> tuple[str, tuple[object, ...]]:
         "lower(ifnull(doc ->> '$.error.kind', '') || ': ' || ifnull(doc ->> '$.error.message', ''))"
     )
     terms: list[tuple[str, object]] = [
+        ("status = ?", wanted.status if wanted.is_of_few else None),
         ("type = ?", wanted.type),
         ("worker_id = ?", wanted.worker_id),
         ("namespace = ?", wanted.namespace),
         ("doc ->> '$.workflow' = ?", wanted.workflow),
+        ("run = ?", wanted.run),
         (f"instr({said}, ?)", None if wanted.text is None else wanted.text.lower()),
         ("doc ->> '$.created' >= ?", wanted.created_from),
         ("doc ->> '$.created' < ?", wanted.created_until),
     ]
     asked = [(term, value) for term, value in terms if value is not None]
-    return " AND ".join(["true", *(term for term, _ in asked)]), tuple(v for _, v in asked)
+    line = "true"
+    if wanted.is_of_few and wanted.status is Status.QUEUED:
+        line = "alarm IS NOT NULL" if wanted.is_delayed else "alarm IS NULL"
+    return " AND ".join([line, *(term for term, _ in asked)]), tuple(v for _, v in asked)
 
 
 def _start(connection: sqlite3.Connection, wanted: JobSearch) -> int:

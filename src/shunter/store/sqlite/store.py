@@ -25,7 +25,7 @@ from shunter.model.record import Record, RecordKind
 from shunter.model.worker import Worker
 from shunter.model.workflow import JobEdge, ParentOutcome
 from shunter.store.port import Backlog, Batch, Claim, Committed, JobQuery
-from shunter.store.search import JobSearch, JobsSeen, QueueDepth, QueueLook
+from shunter.store.search import JobSearch, JobsSeen, QueueDepth, QueueLook, RunSearch, RunsSeen
 from shunter.store.sqlite import (
     edges,
     journal_rows,
@@ -175,6 +175,9 @@ class SQLiteStore:
 
     async def queue_look(self, job: Job, *, most: int, deep: int) -> QueueLook:
         return await self._read(lambda connection: queue_look(connection, job, most, deep))
+
+    async def runs(self, wanted: RunSearch) -> RunsSeen:
+        return await self._read(lambda connection: searching.runs(connection, wanted))
 
     async def presences(self) -> list[Presence]:
         return await self._read(searching.presences)

@@ -22,7 +22,7 @@ from shunter.model.worker import Worker
 from shunter.model.workflow import JobEdge, ParentOutcome
 from shunter.store.memory import MemoryStore
 from shunter.store.port import Backlog, Batch, Claim, Committed, JobQuery
-from shunter.store.search import JobSearch, JobsSeen, QueueDepth, QueueLook
+from shunter.store.search import JobSearch, JobsSeen, QueueDepth, QueueLook, RunSearch, RunsSeen
 from shunter.testing.simulation.processes import Process
 
 T = TypeVar("T")
@@ -190,6 +190,9 @@ class FaultyStore:
 
     async def queue_look(self, job: Job, *, most: int, deep: int) -> QueueLook:
         return await self._asked(lambda: self._truth.queue_look(job, most=most, deep=deep))
+
+    async def runs(self, wanted: RunSearch) -> RunsSeen:
+        return await self._asked(lambda: self._truth.runs(wanted))
 
     async def presences(self) -> list[Presence]:
         return await self._asked(self._truth.presences)

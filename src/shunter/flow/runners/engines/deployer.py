@@ -23,7 +23,7 @@ from shunter.flow.loading import absolute
 from shunter.flow.runners.engines import messages
 from shunter.flow.runners.engines.messages import EngineAnswer, Happened
 from shunter.flow.runners.engines.network import InboxAddress
-from shunter.flow.runners.port import LOOPBACK, Stopped
+from shunter.flow.runners.port import LOOPBACK, CheckpointKept, OnKept, Stopped
 from shunter.flow.runners.shared_outputs import SharedOutputs
 from shunter.flow.runtime.checkpoint import Checkpoint, CheckpointStore, check_fits
 from shunter.flow.runtime.inbox import LIMIT
@@ -174,6 +174,7 @@ class FlowRun:
         limit: int = LIMIT,
         keeper: Keeper | None = None,
         progress: StageProgressed = lambda _: None,
+        on_kept: OnKept = lambda _: None,
         should_stop: Callable[[], bool] = lambda: False,
         lost_seconds: float = 60.0,
         curve: CurvePair | None = None,
@@ -184,7 +185,7 @@ class FlowRun:
         self._flow, self._spec, self._network, self._limit = flow, spec, network, limit
         self._checkpoints, self._every = checkpoints, every
         self._keeper, self._progress, self._should_stop = keeper, progress, should_stop
-        self._lost_seconds = lost_seconds
+        self._lost_seconds, self._on_kept = lost_seconds, on_kept
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         self._addresses = list(engines)
         self._engines: list[EngineConnection] = []
@@ -351,7 +352,7 @@ class FlowRun:
         ended: dict[str, Any] = {}
         keeping: dict[str, Any] = {}
         number, is_keeping = last, False
-        kept_at = time.monotonic()
+        kept_at = keeping_since = time.monotonic()
         asked_at = 0.0
         poller = zmq.Poller()
         for engine in self._engines:
@@ -372,8 +373,9 @@ class FlowRun:
             if is_keeping and self._is_complete(keeping, ended):
                 self._keep(number, {**ended, **keeping})
                 is_keeping, kept_at = False, now
+                self._on_kept(CheckpointKept(number, time.monotonic() - keeping_since))
             if not is_keeping and self._is_due(now - kept_at):
-                number, keeping, is_keeping = number + 1, {}, True
+                number, keeping, is_keeping, keeping_since = number + 1, {}, True, now
                 for engine in self._engines:
                     engine.post(messages.TakeCheckpoint(run=self._run, number=number))
             if now - asked_at >= STATUS_SECONDS:
@@ -468,6 +470,7 @@ def added_up(reports: Sequence[Sequence[StageReport]]) -> list[StageReport]:
             taken=sum(each.taken for each in of_stage),
             given=sum(each.given for each in of_stage),
             failed=sum(each.failed for each in of_stage),
+            last_error=next((each.last_error for each in of_stage if each.last_error), ""),
             waiting=sum(each.waiting for each in of_stage),
             capacity=sum(each.capacity for each in of_stage),
         )

@@ -17,6 +17,7 @@ from shunter.flow.runners.port import (
     ENGINES,
     EVERY_SECONDS,
     LOOPBACK,
+    OnKept,
     OnProgress,
     RunOptions,
     RunReport,
@@ -58,6 +59,7 @@ class EnginesRunner:
             checkpoints=checkpoint_store(options.checkpoints, flow.name),
             every=options.every or EVERY_SECONDS,
             progress=on_progress,
+            on_kept=options.on_kept,
             should_stop=should_stop,
             curve=engine_pair(options.key_file) if options.key_file else None,
         )
@@ -75,6 +77,7 @@ def run_on_engines(
     checkpoints: CheckpointStore | None = None,
     every: float = EVERY_SECONDS,
     progress: StageProgressed = lambda _: None,
+    on_kept: OnKept = lambda _: None,
     should_stop: Callable[[], bool] = lambda: False,
     curve: CurvePair | None = None,
 ) -> list[StageReport]:
@@ -89,6 +92,7 @@ def run_on_engines(
         "checkpoints": checkpoints,
         "every": every,
         "progress": progress,
+        "on_kept": on_kept,
         "should_stop": should_stop,
     }
     if addresses:

@@ -68,6 +68,7 @@ def _stream(
         every=options.every,
         max_events=options.max_events or MAX_EVENTS,
         progress=on_progress,
+        on_kept=options.on_kept,
         should_stop=should_stop,
     )
     return RunReport(stages, options.nodes or nodes_of(session))

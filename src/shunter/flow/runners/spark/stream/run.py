@@ -24,8 +24,9 @@ import msgspec
 
 from shunter.errors import FlowError
 from shunter.flow.graph.flow_graph import FlowGraph
+from shunter.flow.graph.stages import StageKind
 from shunter.flow.location import Location
-from shunter.flow.runners.port import MAX_EVENTS, Stopped
+from shunter.flow.runners.port import MAX_EVENTS, BatchDone, OnKept, Stopped
 from shunter.flow.runners.spark.batch.chains import pinned
 from shunter.flow.runners.spark.batch.envelopes import States, Tallies
 from shunter.flow.runners.spark.batch.run import reports_of
@@ -84,6 +85,7 @@ def stream_on_spark(
     every: float | None = None,
     max_events: int = MAX_EVENTS,
     progress: Progress = lambda _: None,
+    on_kept: OnKept = lambda _: None,
     should_stop: Callable[[], bool] = lambda: False,
 ) -> list[StageReport]:
     """Run a flow as a stream until its sources end, and return what each stage has done.
@@ -108,7 +110,7 @@ def stream_on_spark(
     nodes = nodes or nodes_of(session)
     if kept is None:
         keep_identity(identity_of(flow, nodes), folder)
-    run = StreamRun(flow, session, nodes, folder, progress, should_stop)
+    run = StreamRun(flow, session, nodes, folder, progress, should_stop, on_kept)
     return run.run(every=every, max_events=max_events)
 
 
@@ -123,7 +125,9 @@ class StreamRun:
         folder: Location,
         progress: Progress,
         should_stop: Callable[[], bool],
+        on_kept: OnKept,
     ) -> None:
+        self._on_kept = on_kept
         self._flow, self._session, self._folder = flow, session, folder
         self._nodes = nodes
         self._progress, self._should_stop = progress, should_stop
@@ -290,6 +294,7 @@ class StreamRun:
         )  # fmt: skip
 
     def _do(self, raw: DataFrame, batch: MicroBatch) -> None:
+        began, read = time.monotonic(), self._read
         self._plan.files = {
             sink.name: sink.files() for sink in self._sinks if isinstance(sink, StreamFilesFeed)
         }
@@ -316,6 +321,8 @@ class StreamRun:
         )
         self._commit(commit, written_states.values())
         self._publish()
+        took = time.monotonic() - began
+        self._on_kept(BatchDone(batch.number, took, self._read - read))
         self._progress(self._reports())
         if batch.is_last:
             self._is_over.set()
@@ -361,6 +368,16 @@ class StreamRun:
     def _check(self) -> None:
         if self._is_stopping.is_set():
             raise Stopped
+
+    @property
+    def _read(self) -> int:
+        """How many events sources have given, in all batches that count."""
+        counts = {} if self._last is None else self._last.counts
+        return sum(
+            counts[stage.name][1]
+            for stage in self._flow.stages
+            if stage.kind is StageKind.SOURCE and stage.name in counts
+        )
 
     def _reports(self) -> list[StageReport]:
         return reports_of(self._flow, {} if self._last is None else {"all": self._last.counts})
