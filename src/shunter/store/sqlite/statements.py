@@ -217,6 +217,23 @@ START_NUMBERED = f"""
 
 
 @cache
+def start_placed(rows: int) -> str:
+    """The same for jobs that have places under limits. One whose place is another's is left out.
+
+    Takes the stamp, the beginning of the claim, the alarm, the worker's id and the beginning of
+    places' names, then rows of a seq and the numbers under the limits of the key and of the type.
+    """
+    held = "ifnull(new.column2, 'null') || ',\"total\":' || ifnull(new.column3, 'null')"
+    return f"""
+        UPDATE OR IGNORE jobs SET stamp = ?1, status = 'i', revision = revision + 1,
+            claim = ?2 || ',"held":{{"limit":' || {held} || '}}}}', alarm = ?3, worker_id = ?4,
+            deadline = NULL, limit_place = ?5 || lane || ' ' || new.column2,
+            total_place = ?5 || new.column3
+        FROM (VALUES {_places(rows, 3)}) AS new
+        WHERE jobs.seq = new.column1"""
+
+
+@cache
 def read_jobs(where: str, order: str, *, payload: bool = False, result: bool = False) -> str:
     """One text with the jobs in question. Takes the parameters of `where`, then a limit."""
     return f"""
