@@ -22,6 +22,7 @@ from shunter.flow.runners.port import (
     Stopped,
 )
 from shunter.flow.runners.shared_outputs import SharedOutputs
+from shunter.flow.runtime.bad_events import failing_run
 from shunter.flow.runtime.checkpoint import Checkpoint, CheckpointStore, check_fits
 from shunter.flow.runtime.inbox import LIMIT
 from shunter.flow.runtime.plan import planned
@@ -80,6 +81,7 @@ class LocalRun:
         for worker in self.workers:
             worker.ask_for_checkpoint(number)
 
+    @failing_run()
     def run(self, look: Callable[[], None] = lambda: None) -> LiveReport:
         """Run to the end; `look` is called again and again meanwhile."""
         try:
@@ -119,6 +121,7 @@ class KeptRun:
             on_checkpoint=lambda worker, _, snapshot: self._note(worker, snapshot),
         )
 
+    @failing_run()
     def run(self, look: Callable[[], None] = lambda: None) -> LiveReport:
         """Run to the end, and forget the checkpoints once all is published."""
 
