@@ -20,7 +20,6 @@ from shunter.app import JobFunction, payload_of
 from shunter.client.addresses import checked_addresses
 from shunter.client.handle import AsyncJob, raise_refusal
 from shunter.client.input_checks import (
-    checked_change,
     checked_drain,
     checked_ids,
     checked_names,
@@ -28,6 +27,7 @@ from shunter.client.input_checks import (
     checked_type,
 )
 from shunter.client.job_journals import JobJournals
+from shunter.client.limits import AsyncLimits
 from shunter.client.opening import (
     check_unique,
     is_same_call,
@@ -47,7 +47,6 @@ from shunter.context import current_context
 from shunter.errors import (
     JobNotFound,
     JobRefused,
-    LimitsRefused,
     PauseRefused,
     ResultTimeout,
     UniqueKeyTaken,
@@ -57,7 +56,6 @@ from shunter.model.document import NIL
 from shunter.model.identity import timed_id
 from shunter.model.job import Job
 from shunter.model.journal import JournalEntry
-from shunter.model.limits_record import TypeLimits
 from shunter.model.pause import Pause, PauseTarget
 from shunter.model.resubmission import resubmission
 from shunter.model.submission import Receipt, Submission
@@ -75,10 +73,8 @@ from shunter.wire.messages import (
     JobsAsked,
     JobsListed,
     Kind,
-    LimitsShown,
     PauseOrder,
     PausesListed,
-    SetLimits,
     Standing,
     Submit,
     WorkersListed,
@@ -174,6 +170,11 @@ class AsyncClient:
     def schedules(self) -> AsyncSchedules[AsyncJob[Any]]:
         """The schedules by which jobs are made again and again."""
         return AsyncSchedules(self._session.ask, self, self.job_handle)
+
+    @property
+    def limits(self) -> AsyncLimits:
+        """How many jobs of a type may run at once and start in a while, and who holds what."""
+        return AsyncLimits(self._session.ask)
 
     @property
     def runs(self) -> AsyncWorkflowRuns:
@@ -576,23 +577,3 @@ class AsyncClient:
         answer = await self._session.ask(Kind.STATUS, Asked)
         assert isinstance(answer, Standing)
         return answer
-
-    async def limits(self) -> list[TypeLimits]:
-        """Return the limits of all types that have any, and who holds how many places."""
-        answer = await self._session.ask(Kind.LIMITS, Asked)
-        assert isinstance(answer, LimitsShown)
-        return list(answer.types)
-
-    async def set_limits(self, job: JobType, /, **change: Any) -> TypeLimits:
-        """Change a type's limits while it runs: limit, by, total, rate, per, fair; or is_default.
-
-        What is left out stays as it is, and 0 takes a limit away; `is_default=True` goes back to
-        what the app declares.
-        """
-        job_type = checked_type(job)
-        wanted = checked_change(job_type, change)
-        answer = await self._session.ask(Kind.SET_LIMITS, lambda n: SetLimits(n, job_type, wanted))
-        assert isinstance(answer, LimitsShown)
-        if answer.reason:
-            raise LimitsRefused(job_type, answer.field, answer.reason)
-        return answer.types[0]
