@@ -126,11 +126,22 @@ class LimitBook:
         """Return what a claim may go by without a look at all places, or None."""
         return self._guesses.of(job_type, limits, wanted=wanted, now=now)
 
-    def take_place(
-        self, job: Job, limits: JobLimits, *, running: int, now: float
-    ) -> LanePlace | None:
+    def lane(self, job: Job) -> str | None:
+        """Return the lane in which a job waits, or None for a type that never had limits."""
+        record = self._records.get(job.type)
+        return None if record is None else record.limits.lane(job.keys)
+
+    def take_place(self, job: Job, *, running: int, now: float) -> LanePlace | None:
         """Give places to a new job that may start at once; None if a claim has to look."""
-        return self._guesses.take(job.type, limits, job.lane or "", running=running, now=now)
+        limits, lane = self._records[job.type].limits, job.lane or ""
+        place = self._guesses.take(job.type, limits, lane, running=running, now=now)
+        if place is not None and limits.fair:
+            self._after[job.type] = lane  # that was its turn
+        return place
+
+    def queued(self, job_type: str, lane: str) -> None:
+        """Note that a job has come into this lane."""
+        self._guesses.queued(job_type, lane)
 
     def lost_place(self, job_type: str) -> None:
         """Note that a place was another job's."""

@@ -80,8 +80,7 @@ class Placement:
         """Tell the dependents of jobs that have ended; those that are woken may be claimed."""
         queue = self._state.dependents
         for job in queue.plan(stored.edges, stored.jobs, stored.standings, plan):
-            limits = self._state.limits.of(job.type)
-            lane = None if limits is None else limits.lane(job.keys)
+            lane = self._state.limits.lane(job)
             plan.changes[job.id] = Change(replace(job, lane=lane))
             if job.wait_until is None:
                 self._state.waiting.add(job.type)
@@ -154,8 +153,8 @@ class Placement:
             known_types=roster.types() if self._rules.intake.refuse_unknown_types else set(),
             now=now,
         )
-        limits = self._state.limits.of(job.type)
-        return job if limits is None else replace(job, lane=limits.lane(job.keys))
+        lane = self._state.limits.lane(job)
+        return job if lane is None else replace(job, lane=lane)
 
     def _admit(self, submission: Submission, submitter: Submitter, plan: Plan) -> Job:
         """Return a job as it is to be stored: started where there is room, and else queued.
@@ -165,30 +164,28 @@ class Placement:
         """
         roster, now = self._state.roster, plan.now
         job = self.admitted(submission, submitter, now)
-        if job.wait_until is not None or job.type in self._state.waiting:
+        if job.wait_until is not None:
+            return job
+        if job.type in self._state.waiting:
+            if job.lane is not None:
+                self._state.limits.queued(job.type, job.lane)
             return job
         is_later = self._rules.cooldown or self._state.clogged
         seat = None if is_later else roster.freest(job.type)
         place: LanePlace | None = NO_PLACE
         if seat is not None and job.lane is not None:
-            place = self._guessed_place(job, now)
+            running = len(self._state.running)
+            place = self._state.limits.take_place(job, running=running, now=now)
         if seat is None or place is None:
             self._state.waiting.add(job.type)
             return job
         mine = lifecycle.claimed(job, dispatcher_id=self._id, now=now)
         if job.lane is not None:
             plan.otherwise[job.id] = job
-            mine = lifecycle.occupying(mine, place)
         if seat.is_shared:
-            return mine
+            return mine if job.lane is None else lifecycle.occupying(mine, place)
         roster.hold(seat.worker_id, job.id)
-        return lifecycle.started(mine, self._slot(seat.worker_id, job.id), now=now)
-
-    def _guessed_place(self, job: Job, now: float) -> LanePlace | None:
-        limits = self._state.limits.of(job.type)
-        assert limits is not None
-        running = len(self._state.running)
-        return self._state.limits.take_place(job, limits, running=running, now=now)
+        return lifecycle.started(mine, self._slot(seat.worker_id, job.id), now=now, held=place)
 
     def claims(self, now: float) -> Iterable[Claim]:
         """Ask for waiting jobs, to be started at once unless something lies between."""

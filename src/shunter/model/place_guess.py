@@ -150,7 +150,7 @@ def _guess_after(
     """Return what may be started after what was chosen; None if nothing."""
     if len(lanes) >= LANES_AT_ONCE:
         return None
-    rooms = [_room(state.limits.total, state.totals)]
+    rooms = [_room(state.limits.total, state.totals), _room(state.limits.per_key, ())]
     rooms += [_room(state.limits.per_key, state.held.get(lane, ())) for lane in lanes]
     spare = min(rooms) // PART_OF_ROOM
     seen = PlaceGuess(state.limits, sorted(lanes), now, spare, state.next_at, revisions)
@@ -175,6 +175,7 @@ class PlaceGuesses:
         self._start = first
         self._by_type: dict[str, PlaceGuess] = {}
         self._spare: dict[str, int] = {}
+        self._lanes: dict[str, set[str]] = {}
         self._first: dict[str, int] = {}
 
     def first(self, job_type: str) -> int:
@@ -186,7 +187,17 @@ class PlaceGuesses:
         guess = self._by_type.get(job_type)
         if guess is None or guess.limits != limits or self._spare[job_type] < wanted:
             return None
-        return guess if 0 <= now - guess.looked_at < KEPT_SECONDS else None
+        if not 0 <= now - guess.looked_at < KEPT_SECONDS:
+            return None
+        lanes = self._lanes[job_type]
+        return guess if len(lanes) == len(guess.lanes) else replace(guess, lanes=sorted(lanes))
+
+    def queued(self, job_type: str, lane: str) -> None:
+        """Note that a job has come into this lane: claims look there, too."""
+        if (lanes := self._lanes.get(job_type)) is not None:
+            lanes.add(lane)
+            if len(lanes) >= LANES_AT_ONCE:
+                self.forget(job_type)
 
     def take(
         self, job_type: str, limits: JobLimits, lane: str, *, running: int, now: float
@@ -196,8 +207,10 @@ class PlaceGuesses:
         Tokens are taken by claims alone. A lane that the look has not seen is taken to have room
         if not even all jobs that are `running` would fill half of it.
         """
-        guess = self.of(job_type, limits, wanted=1, now=now)
-        if guess is None or limits.rate is not None:
+        guess = self._by_type.get(job_type)
+        if guess is None or limits.rate is not None or self._spare[job_type] < 1:
+            return None
+        if guess.limits != limits or not 0 <= now - guess.looked_at < KEPT_SECONDS:
             return None
         per_key, total = limits.per_key, limits.total
         if per_key is not None and per_key < 2 * running and lane not in guess.lanes:
@@ -217,7 +230,9 @@ class PlaceGuesses:
         else:
             self._by_type[job_type] = guess
             self._spare[job_type] = guess.spare
+            self._lanes[job_type] = set(guess.lanes)
 
     def forget(self, job_type: str) -> None:
         """Look the next time: a guess was in vain."""
         self._by_type.pop(job_type, None)
+        self._lanes.pop(job_type, None)

@@ -49,6 +49,7 @@ def is_guessed(guesses, *, wanted, limits=LIMITS, now=NOW):
         (look(totals=range(90)), 5),
         (look(chosen=choice(12)), 8),
         (look(JobLimits(fair="tenant")), 50_000),
+        (look(lanes=()), 20),  # as much as a key may have that was not seen
         (look(held={"tenant=b": {40}}), 0),  # the limit was lowered, and one above it still runs
         (look(totals=[100]), 0),
         (look(lanes=[f"tenant={it}" for it in range(LANES_AT_ONCE)]), 0),

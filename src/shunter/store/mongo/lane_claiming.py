@@ -265,8 +265,8 @@ class LaneClaiming:
                 updated=dispatch.date,
                 dispatcher=dispatch,
             )
-            job, slot = occupying(job, place), self._slots[len(bid.found)]
-            job = job if slot is None else started_at_once(job, slot)
+            slot = self._slots[len(bid.found)]
+            job = occupying(job, place) if slot is None else started_at_once(job, slot, place)
             bid.found[job_id] = job, apart
             bid.seen[job_id] = seen
             bid.documents[job_id] = replacing(job, stamp=bid.stamp, result=None)

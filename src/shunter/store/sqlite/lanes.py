@@ -341,10 +341,12 @@ def _taken(connection: sqlite3.Connection, wish: Claim, starts: dict[int, LanePl
         claim=made,
         keep=within_bytes,
     )
-    jobs = [occupying(job, starts[seq]) for seq, job in zip(kept, jobs, strict=True)]
+    places = [starts[seq] for seq in kept]
     if wish.slots:
-        jobs = [started_at_once(job, slot) for job, slot in zip(jobs, wish.slots, strict=False)]
+        triples = zip(jobs, wish.slots, places, strict=False)
+        jobs = [started_at_once(job, slot, held) for job, slot, held in triples]
         written = start_placed(connection, jobs, kept, wish.slots)
     else:
+        jobs = [occupying(job, held) for job, held in zip(jobs, places, strict=True)]
         written = replace(connection, [replaced(job) for job in jobs])
     return [job for job, was_free in zip(jobs, written, strict=True) if was_free]

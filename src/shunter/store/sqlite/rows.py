@@ -16,7 +16,7 @@ from msgspec.structs import force_setattr, replace
 
 from shunter.model.job import FINAL, Dispatch, Job, Status
 from shunter.model.lane_claim import LanePlace
-from shunter.model.lifecycle import WorkerSlot, occupying, started_at_once
+from shunter.model.lifecycle import WorkerSlot, started_at_once
 from shunter.model.queueing import alarm, deadline, limit_place, place, rank, total_place
 from shunter.model.worker import Worker
 
@@ -154,11 +154,8 @@ def jobs_in(
         elif row.claim is not None:
             mark = row.claim
             _claim(job, Dispatch(mark.id, mark.date, mark.expiry), row.revision)
-            if mark.held is not None:
-                job = occupying(job, mark.held)
-                force_setattr(row, "job", job)
             if mark.slot is not None:
-                job = started_at_once(job, mark.slot)
+                job = started_at_once(job, mark.slot, mark.held)
                 force_setattr(row, "job", job)
         if type(row.payload) is str:
             force_setattr(job, "payload", bytes.fromhex(row.payload))
