@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from shunter.model.job import Job
 from shunter.model.job_limits import JobLimits
-from shunter.model.lane_claim import LanePlace
+from shunter.model.lane_claim import LANES_AT_ONCE, LanePlace
 from shunter.model.limits_record import LimitsRecord
 from shunter.model.place_guess import LaneLook, PlaceGuess, PlaceGuesses
 from shunter.model.worker import Worker, WorkerKind
@@ -38,6 +38,7 @@ class LimitBook:
     def __init__(self, *, first_place: int = 0) -> None:
         self._guesses = PlaceGuesses(first_place)
         self._unhindered: set[str] = set()  # types of which no job waits for a place or a token
+        self._arrived: dict[str, set[str]] = {}  # lanes into which jobs have come since a look
         self._records: dict[str, LimitsRecord] = {}
         self._unwritten: dict[str, LimitsRecord] = {}
         self._after: dict[str, str | None] = {}
@@ -124,6 +125,8 @@ class LimitBook:
         self, job_type: str, limits: JobLimits, *, wanted: int, now: float
     ) -> PlaceGuess | None:
         """Return what a claim may go by without a look at all places, or None."""
+        if lanes := self._arrived.pop(job_type, None):
+            self._guesses.queued(job_type, lanes)
         return self._guesses.of(job_type, limits, wanted=wanted, now=now)
 
     def lane(self, job: Job) -> str | None:
@@ -139,9 +142,12 @@ class LimitBook:
             self._after[job.type] = lane  # that was its turn
         return place
 
-    def queued(self, job_type: str, lane: str) -> None:
-        """Note that a job has come into this lane."""
-        self._guesses.queued(job_type, lane)
+    def queued(self, job: Job) -> None:
+        """Note that a job has come into its lane."""
+        if job.lane is not None:
+            lanes = self._arrived.setdefault(job.type, set())
+            if len(lanes) < LANES_AT_ONCE:  # beyond that, claims look
+                lanes.add(job.lane)
 
     def lost_place(self, job_type: str) -> None:
         """Note that a place was another job's."""

@@ -168,7 +168,7 @@ class Placement:
             return job
         if job.type in self._state.waiting:
             if job.lane is not None:
-                self._state.limits.queued(job.type, job.lane)
+                self._state.limits.queued(job)
             return job
         is_later = self._rules.cooldown or self._state.clogged
         seat = None if is_later else roster.freest(job.type)
@@ -178,6 +178,7 @@ class Placement:
             place = self._state.limits.take_place(job, running=running, now=now)
         if seat is None or place is None:
             self._state.waiting.add(job.type)
+            self._state.limits.queued(job)
             return job
         mine = lifecycle.claimed(job, dispatcher_id=self._id, now=now)
         if job.lane is not None:

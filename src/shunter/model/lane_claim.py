@@ -38,7 +38,7 @@ class WaitingJob(Struct, frozen=True, array_like=True):
     priority: int
 
 
-class LanePlace(Struct, frozen=True):
+class LanePlace(Struct, frozen=True, array_like=True):
     """What a job that starts occupies: numbers under the limits of its key and of its type."""
 
     limit: int | None = None

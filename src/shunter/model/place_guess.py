@@ -9,7 +9,7 @@ claim looks.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence, Set
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -192,11 +192,11 @@ class PlaceGuesses:
         lanes = self._lanes[job_type]
         return guess if len(lanes) == len(guess.lanes) else replace(guess, lanes=sorted(lanes))
 
-    def queued(self, job_type: str, lane: str) -> None:
-        """Note that a job has come into this lane: claims look there, too."""
-        if (lanes := self._lanes.get(job_type)) is not None:
-            lanes.add(lane)
-            if len(lanes) >= LANES_AT_ONCE:
+    def queued(self, job_type: str, lanes: Set[str]) -> None:
+        """Note that jobs have come into these lanes: claims look there, too."""
+        if (known := self._lanes.get(job_type)) is not None:
+            known |= lanes
+            if len(known) >= LANES_AT_ONCE:
                 self.forget(job_type)
 
     def take(

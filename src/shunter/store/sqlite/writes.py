@@ -146,16 +146,16 @@ def start_placed(
     low, _ = texts_between(jobs[0].type)
     for (slot, at), places in alike.items():
         mark = as_json(_mark(jobs[0], slot))[:-1]
-        rows = [_placed(jobs[place], seqs[place]) for place in places]
-        for start, chunk in chunks(rows):
-            stamp = random.getrandbits(48)  # marks what this statement wrote; no secret
-            first = (stamp, mark, _NULL if at is None else at, slot.worker_id, low)
-            count = execute(connection, statements.start_placed, chunk, *first).rowcount
-            offered = places[start : start + len(chunk)]
-            ids = [jobs[place].id for place in offered]
+        stamp = random.getrandbits(48)  # marks what this claim wrote; no secret
+        first = (stamp, mark, _NULL if at is None else at, slot.worker_id, low)
+        for start in range(0, len(places), statements.MOST_STARTED):
+            some = places[start : start + statements.MOST_STARTED]
+            rows = _padded([_placed(jobs[place], seqs[place]) for place in some])
+            count = execute(connection, statements.start_placed, rows, *first).rowcount
+            ids = [jobs[place].id for place in some]
             written = set(ids) if count == len(ids) else _written_by(connection, stamp, ids)
-            for place, job_id in zip(offered, ids, strict=True):
-                answers[place] = job_id in written
+            for place in some:
+                answers[place] = jobs[place].id in written
     return answers
 
 
@@ -184,6 +184,12 @@ def _placed(job: Job, seq: int) -> Parameters:
     """The parameters of `statements.start_placed` for one job."""
     run = job.execution
     return seq, run.limit_place, run.total_place
+
+
+def _padded(rows: list[Parameters]) -> list[Parameters]:
+    """Fill rows up to a power of two, so that there are few statements; no job has the seq NULL."""
+    size = 1 << (len(rows) - 1).bit_length()
+    return rows + [(_NULL, _NULL, _NULL)] * (size - len(rows))
 
 
 def _front(connection: sqlite3.Connection, types: Sequence[str], limit: int) -> list[int]:
