@@ -9,6 +9,7 @@ from typing import Any
 
 import shunter
 import shunter.testing
+from shunter.client.limits import Limits
 from shunter.client.options import JobOptions
 from shunter.client.schedules import Schedules
 from shunter.store.memory import MemoryStore
@@ -27,7 +28,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "Flows": ("Flow", "Instruction"),
 }  # fmt: skip
 
-BESIDE: dict[str, tuple[type, ...]] = {"Clients": (JobOptions, Schedules)}
+BESIDE: dict[str, tuple[type, ...]] = {"Clients": (JobOptions, Schedules, Limits)}
 """What methods above take and return: the options of `with_options`, and `client.schedules`."""
 
 PROVIDED_TEXT = (

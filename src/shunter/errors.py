@@ -3,8 +3,8 @@
     ShunterError
     ├── SettingsError            a setting or config file is wrong       (the user's fault)
     ├── AppError                 a handler is declared or called wrongly (the user's fault)
-    ├── FlowError                a flow is described or fed wrongly      (the user's fault)
-    │   └── FlowFailed           its run failed: a function raised, a process was lost
+    ├── FlowError                a flow is described wrongly; nothing ran (the user's fault)
+    │   └── FlowFailed           a run began and failed: a function raised, a disk is full
     ├── CodecError               what is encrypted can't be opened, or a key can't be used
     ├── Unreachable              no dispatcher answers
     │   ├── StoreUnavailable     one does, but its store fails
@@ -88,7 +88,16 @@ class FlowError(ShunterError):
 
 
 class FlowFailed(FlowError):
-    """A run began and failed: a function of the flow's raised, or what it ran on was lost."""
+    """A run began and failed: a function of the flow's raised, its output could not be written,
+    or what it ran on was lost.
+    """
+
+    @classmethod
+    def of(cls, error: FlowError) -> FlowFailed:
+        """Return what a source or sink found wrong as the end of a run that had begun."""
+        failed = cls(str(error))
+        failed.stage, failed.place = error.stage, error.place
+        return failed
 
 
 class Unreachable(ShunterError):

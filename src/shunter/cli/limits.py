@@ -48,7 +48,7 @@ def show(
 
         loaded = load_settings(config_file, os.environ, {"client.dispatchers": dispatchers})
         with client_of(loaded.settings) as client:
-            _print(client.limits(), as_json=as_json)
+            _print(client.limits.list(), as_json=as_json)
 
 
 @app.command("set")
@@ -90,7 +90,9 @@ def change(
         raise typer.BadParameter("say what to change, or --default alone")
     loaded = load_settings(config_file, os.environ, {"client.dispatchers": dispatchers})
     with client_of(loaded.settings) as client:
-        _print([client.set_limits(job_type, **wanted, is_default=default)], as_json=as_json)
+        limits = client.limits
+        changed = limits.reset(job_type) if default else limits.set(job_type, **wanted)
+        _print([changed], as_json=as_json)
 
 
 def _print(types: list[TypeLimits], *, as_json: bool) -> None:

@@ -27,6 +27,7 @@ from shunter.client.input_checks import (
     checked_type,
 )
 from shunter.client.job_journals import JobJournals
+from shunter.client.limits import AsyncLimits
 from shunter.client.opening import (
     check_unique,
     is_same_call,
@@ -36,7 +37,7 @@ from shunter.client.opening import (
 )
 from shunter.client.options import JobOptions
 from shunter.client.pending_outcomes import PendingOutcomes
-from shunter.client.questions import ask_why, change_limits
+from shunter.client.questions import ask_why
 from shunter.client.runs import AsyncWorkflowRuns
 from shunter.client.schedules import AsyncSchedules
 from shunter.client.session import DispatcherSession, OpenSession, Session
@@ -57,7 +58,6 @@ from shunter.model.explanation import Explanation
 from shunter.model.identity import timed_id
 from shunter.model.job import Job
 from shunter.model.journal import JournalEntry
-from shunter.model.limits_record import TypeLimits
 from shunter.model.pause import Pause, PauseTarget
 from shunter.model.resubmission import resubmission
 from shunter.model.submission import Receipt, Submission
@@ -75,7 +75,6 @@ from shunter.wire.messages import (
     JobsAsked,
     JobsListed,
     Kind,
-    LimitsShown,
     PauseOrder,
     PausesListed,
     Standing,
@@ -173,6 +172,11 @@ class AsyncClient:
     def schedules(self) -> AsyncSchedules[AsyncJob[Any]]:
         """The schedules by which jobs are made again and again."""
         return AsyncSchedules(self._session.ask, self, self.job_handle)
+
+    @property
+    def limits(self) -> AsyncLimits:
+        """How many jobs of a type may run at once and start in a while, and who holds what."""
+        return AsyncLimits(self._session.ask)
 
     @property
     def runs(self) -> AsyncWorkflowRuns:
@@ -579,17 +583,3 @@ class AsyncClient:
         answer = await self._session.ask(Kind.STATUS, Asked)
         assert isinstance(answer, Standing)
         return answer
-
-    async def limits(self) -> list[TypeLimits]:
-        """Return the limits of all types that have any, and who holds how many places."""
-        answer = await self._session.ask(Kind.LIMITS, Asked)
-        assert isinstance(answer, LimitsShown)
-        return list(answer.types)
-
-    async def set_limits(self, job: JobType, /, **change: Any) -> TypeLimits:
-        """Change a type's limits while it runs: limit, by, total, rate, per, fair; or is_default.
-
-        What is left out stays as it is, and 0 takes a limit away; `is_default=True` goes back to
-        what the app declares.
-        """
-        return await change_limits(self._session.ask, job, change)

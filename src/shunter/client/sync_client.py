@@ -21,6 +21,7 @@ from shunter.app import JobFunction
 from shunter.client.addresses import checked_addresses
 from shunter.client.async_client import AsyncClient, JobType
 from shunter.client.handle import AsyncJob, R_co, value_of
+from shunter.client.limits import Limits
 from shunter.client.runs import WorkflowRuns
 from shunter.client.schedules import AsyncSchedules, Schedules
 from shunter.client.submit_options import SubmitOptions
@@ -29,7 +30,6 @@ from shunter.codec import Codec
 from shunter.model.explanation import Explanation
 from shunter.model.job import Job, Status
 from shunter.model.journal import EntryKind, JournalEntry
-from shunter.model.limits_record import TypeLimits
 from shunter.model.pause import Pause
 from shunter.model.submission import Receipt
 from shunter.model.worker import Worker
@@ -168,6 +168,11 @@ class Client:
         asynchronous = self._async
         inner = AsyncSchedules(asynchronous._session.ask, asynchronous, self.job_handle)
         return Schedules(inner, self._do)
+
+    @property
+    def limits(self) -> Limits:
+        """How many jobs of a type may run at once and start in a while, and who holds what."""
+        return Limits(self._async.limits, self._do)
 
     @property
     def runs(self) -> WorkflowRuns:
@@ -345,14 +350,6 @@ class Client:
     def standing(self) -> Standing:
         """Return counts of jobs by type and status, and what the dispatcher has counted."""
         return self._do(self._async.standing())
-
-    def limits(self) -> list[TypeLimits]:
-        """Return the limits of all types that have any, and who holds how many places."""
-        return self._do(self._async.limits())
-
-    def set_limits(self, job: JobType, /, **change: Any) -> TypeLimits:
-        """Change a type's limits while it runs, as the asynchronous client does."""
-        return self._do(self._async.set_limits(job, **change))
 
     def _submitting(self) -> AsyncClient:
         """Return the client that submits; spans belong to the caller's thread, not to its own."""

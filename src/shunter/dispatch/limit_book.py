@@ -11,9 +11,11 @@ from collections.abc import Iterable, Mapping
 
 from msgspec import Struct
 
+from shunter.model.job import Job
 from shunter.model.job_limits import JobLimits
-from shunter.model.lane_claim import LaneLook
+from shunter.model.lane_claim import LANES_AT_ONCE, LanePlace
 from shunter.model.limits_record import LimitsRecord
+from shunter.model.place_guess import LaneLook, PlaceGuess, PlaceGuesses
 from shunter.model.worker import Worker, WorkerKind
 
 MOST_NOTICES = 100
@@ -28,9 +30,15 @@ class LimitsNotice(Struct, frozen=True):
 
 
 class LimitBook:
-    """The limits of all types, and where claims under them go on."""
+    """The limits of all types, and where claims under them go on.
 
-    def __init__(self) -> None:
+    `first_place` is where its numbers of places begin.
+    """
+
+    def __init__(self, *, first_place: int = 0) -> None:
+        self._guesses = PlaceGuesses(first_place)
+        self._unhindered: set[str] = set()  # types of which no job waits for a place or a token
+        self._arrived: dict[str, set[str]] = {}  # lanes into which jobs have come since a look
         self._records: dict[str, LimitsRecord] = {}
         self._unwritten: dict[str, LimitsRecord] = {}
         self._after: dict[str, str | None] = {}
@@ -109,8 +117,51 @@ class LimitBook:
         """What workers here have declared, and the store does not know yet."""
         return self._unwritten
 
-    def saw(self, job_type: str, look: LaneLook) -> None:
-        """Note what a claim has seen."""
+    def first_place(self, job_type: str) -> int:
+        """Return the number of the place from which on the next claim looks for free ones."""
+        return self._guesses.first(job_type)
+
+    def guess(
+        self, job_type: str, limits: JobLimits, *, wanted: int, now: float
+    ) -> PlaceGuess | None:
+        """Return what a claim may go by without a look at all places, or None."""
+        if lanes := self._arrived.pop(job_type, None):
+            self._guesses.queued(job_type, lanes)
+        return self._guesses.of(job_type, limits, wanted=wanted, now=now)
+
+    def lane(self, job: Job) -> str | None:
+        """Return the lane in which a job waits, or None for a type that never had limits."""
+        record = self._records.get(job.type)
+        return None if record is None else record.limits.lane(job.keys)
+
+    def take_place(self, job: Job, *, running: int, now: float) -> LanePlace | None:
+        """Give places to a new job that may start at once; None if a claim has to look."""
+        limits, lane = self._records[job.type].limits, job.lane or ""
+        place = self._guesses.take(job.type, limits, lane, running=running, now=now)
+        if place is not None and limits.fair:
+            self._after[job.type] = lane  # that was its turn
+        return place
+
+    def queued(self, job: Job) -> None:
+        """Note that a job has come into its lane."""
+        if job.lane is not None:
+            lanes = self._arrived.setdefault(job.type, set())
+            if len(lanes) < LANES_AT_ONCE:  # beyond that, claims look
+                lanes.add(job.lane)
+
+    def lost_place(self, job_type: str) -> None:
+        """Note that a place was another job's."""
+        self._guesses.forget(job_type)
+        self._unhindered.discard(job_type)
+
+    def is_held_back(self, job_type: str) -> bool:
+        """True if a job of this type may be waiting for a place that another leaves."""
+        return job_type not in self._unhindered
+
+    def saw(self, job_type: str, look: LaneLook, *, started: int) -> None:
+        """Note what a claim has seen, that has started so many jobs."""
+        self._guesses.saw(job_type, look.guess, started=started)
+        (self._unhindered.discard if look.is_held_back else self._unhindered.add)(job_type)
         self._after[job_type] = look.after
         if look.due is None:
             self._due.pop(job_type, None)

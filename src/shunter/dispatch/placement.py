@@ -22,6 +22,7 @@ from shunter.errors import JobRefused
 from shunter.model import lifecycle
 from shunter.model.job import Job, Status
 from shunter.model.journal import COPIED
+from shunter.model.lane_claim import LanePlace
 from shunter.model.lifecycle import WorkerSlot
 from shunter.model.queueing import is_ready
 from shunter.model.resubmission import check_rerun, with_callback
@@ -34,6 +35,9 @@ PATIENCE_SECONDS = 1.0
 COOLED_PATIENCE_SECONDS = 4.0
 """The same after a cooldown, in which the place may have gone round all dispatchers of a worker.
 It is less than the 5 s after which a claim expires."""
+
+NO_PLACE = LanePlace()
+"""What a job of a type without limits occupies."""
 
 
 class Placement:
@@ -76,8 +80,7 @@ class Placement:
         """Tell the dependents of jobs that have ended; those that are woken may be claimed."""
         queue = self._state.dependents
         for job in queue.plan(stored.edges, stored.jobs, stored.standings, plan):
-            limits = self._state.limits.of(job.type)
-            lane = None if limits is None else limits.lane(job.keys)
+            lane = self._state.limits.lane(job)
             plan.changes[job.id] = Change(replace(job, lane=lane))
             if job.wait_until is None:
                 self._state.waiting.add(job.type)
@@ -92,7 +95,7 @@ class Placement:
             try:
                 if submission.rerun_of is not None:
                     submission, submitter = self._rerun(submission, submitter, stored)
-                job = self._admit(submission, submitter, plan.now)
+                job = self._admit(submission, submitter, plan)
             except JobRefused as refusal:
                 self._counters["submissions_refused"] += 1
                 insertion.receipts.append(Receipt(submission.id, refusal.field, str(refusal)))
@@ -150,26 +153,40 @@ class Placement:
             known_types=roster.types() if self._rules.intake.refuse_unknown_types else set(),
             now=now,
         )
-        limits = self._state.limits.of(job.type)
-        return job if limits is None else replace(job, lane=limits.lane(job.keys))
+        lane = self._state.limits.lane(job)
+        return job if lane is None else replace(job, lane=lane)
 
-    def _admit(self, submission: Submission, submitter: Submitter, now: float) -> Job:
-        roster = self._state.roster
+    def _admit(self, submission: Submission, submitter: Submitter, plan: Plan) -> Job:
+        """Return a job as it is to be stored: started where there is room, and else queued.
+
+        Under limits it starts on places that are likely to be free; where one is not, the store
+        puts it into the queue.
+        """
+        roster, now = self._state.roster, plan.now
         job = self.admitted(submission, submitter, now)
-        if job.lane is not None and job.wait_until is None:
-            self._state.waiting.add(job.type)
-        if job.wait_until is not None or job.type in self._state.waiting:
+        if job.wait_until is not None:
+            return job
+        if job.type in self._state.waiting:
+            if job.lane is not None:
+                self._state.limits.queued(job)
             return job
         is_later = self._rules.cooldown or self._state.clogged
         seat = None if is_later else roster.freest(job.type)
-        if seat is None:
+        place: LanePlace | None = NO_PLACE
+        if seat is not None and job.lane is not None:
+            running = len(self._state.running)
+            place = self._state.limits.take_place(job, running=running, now=now)
+        if seat is None or place is None:
             self._state.waiting.add(job.type)
+            self._state.limits.queued(job)
             return job
         mine = lifecycle.claimed(job, dispatcher_id=self._id, now=now)
+        if job.lane is not None:
+            plan.otherwise[job.id] = job
         if seat.is_shared:
-            return mine
+            return mine if job.lane is None else lifecycle.occupying(mine, place)
         roster.hold(seat.worker_id, job.id)
-        return lifecycle.started(mine, self._slot(seat.worker_id, job.id), now=now)
+        return lifecycle.started(mine, self._slot(seat.worker_id, job.id), now=now, held=place)
 
     def claims(self, now: float) -> Iterable[Claim]:
         """Ask for waiting jobs, to be started at once unless something lies between."""
@@ -186,7 +203,22 @@ class Placement:
                 slot_on = {worker_id: self._slot(worker_id) for worker_id in set(seats)}
                 slots = tuple(slot_on[worker_id] for worker_id in seats)
                 limit = len(slots)
-            limits = self._state.limits.of(types[0])
+            book = self._state.limits
+            if (limits := book.of(types[0])) is not None:
+                yield Claim(
+                    dispatcher_id=self._id,
+                    types=types,
+                    limit=limit,
+                    now=now,
+                    expiry=expiry,
+                    slots=slots,
+                    most_bytes=CLAIM_BYTES // len(wanted),
+                    limits=limits,
+                    after=book.after(types[0]),
+                    first=book.first_place(types[0]),
+                    guess=book.guess(types[0], limits, wanted=limit, now=now),
+                )
+                continue
             yield Claim(
                 dispatcher_id=self._id,
                 types=types,
@@ -195,8 +227,6 @@ class Placement:
                 expiry=expiry,
                 slots=slots,
                 most_bytes=CLAIM_BYTES // len(wanted),
-                limits=limits,
-                after=None if limits is None else self._state.limits.after(types[0]),
             )
 
     def _shares(self, opening: Opening, types: Types) -> Iterator[tuple[tuple[str, ...], int]]:

@@ -95,6 +95,7 @@ class Plan:
         self.changes: dict[str, Change] = {}
         self.deliveries: list[Delivery] = []
         self.insertions: list[Insertion] = []
+        self.otherwise: dict[str, Job] = {}  # jobs on guessed places, as they were before
         self.graphs: list[GraphInsertion] = []
         self.outcomes: list[JobEdge] = []
         self.claims: list[Claim] = []
@@ -125,6 +126,7 @@ class Plan:
         return Batch(
             now=self.now,
             inserts=[job for insertion in self.insertions for job in insertion.jobs],
+            otherwise=self.otherwise,
             graphs=[insertion.graph for insertion in self.graphs],
             outcomes=self.outcomes,
             replacements=[change.job for change in self.changes.values()],

@@ -136,7 +136,7 @@ class Settlement:
             state.adopt(job, now=self._now)
             return
         state.end(job.id)
-        if job.lane is not None:
+        if job.lane is not None and state.limits.is_held_back(job.type):
             state.waiting.add(job.type)  # it has left its places
         if job.status is Status.QUEUED and job.wait_until is None:
             state.waiting.add(job.type)
@@ -182,9 +182,16 @@ class Settlement:
         state = self._state
         if insertion.on_stored is not None:
             pairs = zip(insertion.jobs, stored_now, strict=True)
-            stored = [Stored(s, s is job) for job, s in pairs if isinstance(s, Job)]
+            stored = [
+                Stored(s, s is job or s is self._plan.otherwise.get(job.id))
+                for job, s in pairs
+                if isinstance(s, Job)
+            ]
             self._answers.append(HandOver(insertion.on_stored, stored))
         for job, now in zip(insertion.jobs, stored_now, strict=True):
+            if now is self._plan.otherwise.get(job.id):
+                state.counters["jobs_accepted"] += 1
+                state.limits.lost_place(job.type)
             if now is job:
                 state.counters["jobs_accepted"] += 1
                 if job.status is Status.IN_PROGRESS:
@@ -208,7 +215,7 @@ class Settlement:
         state.roster.release(slot.worker_id for slot in claim.slots)
         is_more = False
         if claim.limits is not None and (look := committed.looks.get(claim.types[0])):
-            state.limits.saw(claim.types[0], look)
+            state.limits.saw(claim.types[0], look, started=len(jobs))
             is_more = look.is_more
         for job in jobs:
             state.had_turn(job.type)

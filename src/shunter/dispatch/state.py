@@ -53,12 +53,13 @@ class DispatcherState:
         self.timings = Timings()
         self.callbacks = CallbackQueue(rules.callbacks, jitter=jitter, counters=self.counters)
         self.dependents = DependentsQueue()
-        self.roster = Roster(first_place=crc32(dispatcher_id.encode()))
+        first_place = crc32(dispatcher_id.encode())
+        self.roster = Roster(first_place=first_place)
         self.members: dict[str, Member] = {}
         self.running: dict[str, Job] = {}
         self.claimed: dict[str, Job] = {}
         self.waiting: set[str] = set()
-        self.limits = LimitBook()
+        self.limits = LimitBook(first_place=first_place)
         self.clogged: set[str] = set()  # gateways that have as much to send as they may keep
         self.pauses = NO_PAUSES
         self._turns: dict[str, int] = {}  # which turn each type had last

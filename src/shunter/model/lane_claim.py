@@ -38,7 +38,7 @@ class WaitingJob(Struct, frozen=True, array_like=True):
     priority: int
 
 
-class LanePlace(Struct, frozen=True):
+class LanePlace(Struct, frozen=True, array_like=True):
     """What a job that starts occupies: numbers under the limits of its key and of its type."""
 
     limit: int | None = None
@@ -59,46 +59,10 @@ class LaneChoice(Struct, frozen=True):
     is_more: bool = False
 
 
-class LaneLook(Struct, frozen=True):
-    """What a dispatcher learns from a claim beside the jobs: where to begin the next time.
-
-    `due` is when a token comes for a job that waits. `is_more` says that a next claim may bring
-    more at once: there are jobs to be sorted, or others were faster.
-    """
-
-    after: str | None = None
-    due: float | None = None
-    is_more: bool = False
-
-
 def rotated(lanes: Sequence[str], after: str | None) -> list[str]:
     """Return lanes, which are in order, beginning with the one behind `after`."""
     at = 0 if after is None else bisect_right(lanes, after)
     return [*lanes[at:], *lanes[:at]]
-
-
-def look_after(
-    choice: LaneChoice,
-    state: LaneState,
-    lanes: Sequence[str],
-    last: str | None,
-    *,
-    now: float,
-    before: str | None,
-) -> LaneLook:
-    """Say where the next claim begins, and when. `last` is the lane of the job started last.
-
-    Where turns are fair, behind that one, or as `before`; and where a look was too short for all
-    lanes, behind the last that it saw.
-    """
-    is_cut = len(lanes) >= LANES_AT_ONCE
-    after = before if state.limits.fair else None
-    if state.limits.fair and last is not None:
-        after = last
-    elif is_cut:
-        after = lanes[-1]
-    dues = [at for at in (choice.due, state.due(lanes, now=now)) if at is not None]
-    return LaneLook(after, min(dues, default=None), choice.is_more)
 
 
 class LaneState(Struct):

@@ -149,8 +149,11 @@ class WorkerSlot(Struct, frozen=True):
     version: str = ""
 
 
-def started(job: Job, slot: WorkerSlot, *, now: float) -> Job:
-    """The job is handed to a worker; this raises the attempt."""
+def started(job: Job, slot: WorkerSlot, *, now: float, held: LanePlace | None = None) -> Job:
+    """The job is handed to a worker; this raises the attempt.
+
+    `held` are places that it gets under limits just now, until it has ended.
+    """
     spans = []
     if job.execution.timeout is not None:
         spans.append(job.execution.timeout + slot.expiry_grace)
@@ -164,6 +167,8 @@ def started(job: Job, slot: WorkerSlot, *, now: float) -> Job:
         ended=None,
         expiry=now + min(spans) if spans else None,
         place=slot.place,
+        limit_place=job.execution.limit_place if held is None else held.limit,
+        total_place=job.execution.total_place if held is None else held.total,
     )
     changes: dict[str, Any] = {"version": slot.version} if slot.version != job.version else {}
     if job.effects is None and job.type in slot.at_most_once:
@@ -171,10 +176,10 @@ def started(job: Job, slot: WorkerSlot, *, now: float) -> Job:
     return _moved(job, Event.STARTED, now, execution=execution, attempt=job.attempt + 1, **changes)
 
 
-def started_at_once(claimed_job: Job, slot: WorkerSlot) -> Job:
+def started_at_once(claimed_job: Job, slot: WorkerSlot, held: LanePlace | None = None) -> Job:
     """Start a job by the same write that claims it: two steps of the table, one revision."""
     assert claimed_job.dispatcher is not None
-    job = started(claimed_job, slot, now=claimed_job.dispatcher.date)
+    job = started(claimed_job, slot, now=claimed_job.dispatcher.date, held=held)
     return replace(job, revision=claimed_job.revision)
 
 

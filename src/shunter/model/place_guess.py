@@ -1,21 +1,21 @@
-"""Which places under limits are very likely free, without a look at those that are taken. Pure.
+"""What a claim under limits leaves behind: where the next one begins, and which places are likely
+to be free. Pure.
 
 The store refuses a place that is another job's, so a guess is never wrong, only in vain. It is made
 while a full look, a moment ago, has found far more room than is wanted: the numbers go round, and
-one comes again when as many jobs have started as the limit allows at once. Where limits bind, and
-where few jobs wait, every claim looks.
+one comes again when as many jobs have started as the limit allows at once. Where limits bind, every
+claim looks.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from zlib import crc32
+from collections.abc import Collection, Mapping, Sequence, Set
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from shunter.model.job_limits import MAX_PLACES, JobLimits
-from shunter.model.lane_claim import LANES_AT_ONCE, LaneState, rotated
+from shunter.model.lane_claim import LANES_AT_ONCE, LaneChoice, LanePlace, LaneState, rotated
 
 KEPT_SECONDS = 0.25
 """How long a look counts. A lane that is new waits that long, where others have jobs enough."""
@@ -46,73 +46,116 @@ class PlaceGuess(Struct, frozen=True):
         """The lanes in the order in which it is their turn."""
         return rotated(self.lanes, after)
 
+    def less(self, started: int, taken: Mapping[str, float]) -> PlaceGuess:
+        """Return what is left after jobs have started and tokens were taken.
 
-class PlaceGuesses:
-    """The guesses that one process may make, by type."""
-
-    def __init__(self) -> None:
-        self._by_type: dict[str, PlaceGuess] = {}
-        self._first: dict[str, int] = {}
-
-    def first(self, job_type: str, *, dispatcher_id: str, now: float) -> int:
-        """Return where to begin with numbers: behind those given last, apart from others."""
-        return self._first.setdefault(job_type, crc32(dispatcher_id.encode()) + int(now * 1000))
-
-    def of(self, job_type: str, limits: JobLimits, *, wanted: int, now: float) -> PlaceGuess | None:
-        """Return what to go by, or None where a full look is due."""
-        guess = self._by_type.get(job_type)
-        if guess is None or guess.limits != limits or guess.spare < wanted:
-            return None
-        return guess if 0 <= now - guess.looked_at < KEPT_SECONDS else None
-
-    def looked(
-        self,
-        job_type: str,
-        state: LaneState,
-        lanes: Sequence[str],
-        *,
-        started: int,
-        now: float,
-        revisions: Mapping[str, int] | None = None,
-    ) -> None:
-        """Note what a full look has found, before the jobs that it started."""
-        spare = _spare(state, lanes) - started if len(lanes) < LANES_AT_ONCE else 0
-        self._by_type[job_type] = PlaceGuess(
-            state.limits,
-            sorted(lanes),
-            now,
-            spare,
-            state.next_at,
-            revisions or {},
+        Each bucket is one revision further.
+        """
+        spare = self.spare - started
+        if not taken:
+            return replace(self, spare=spare)
+        revisions = {it: self.revisions.get(it, 0) + 1 for it in taken}
+        return replace(
+            self,
+            spare=spare,
+            next_at={**self.next_at, **taken},
+            revisions={**self.revisions, **revisions},
         )
-        self._first[job_type] += started
-
-    def started(self, job_type: str, count: int) -> None:
-        """Note that jobs have started on places that were guessed."""
-        if guess := self._by_type.get(job_type):
-            self._by_type[job_type] = replace(guess, spare=guess.spare - count)
-        self._first[job_type] += count
-
-    def took_tokens(self, job_type: str, next_at: Mapping[str, float]) -> None:
-        """Note when the next starts are due; each bucket is one revision further."""
-        if guess := self._by_type.get(job_type):
-            revisions = {it: guess.revisions.get(it, 0) + 1 for it in next_at}
-            self._by_type[job_type] = replace(
-                guess,
-                next_at={**guess.next_at, **next_at},
-                revisions={**guess.revisions, **revisions},
-            )
-
-    def forget(self, job_type: str) -> None:
-        """Look the next time: a guess was in vain, or there was less to start than was wanted."""
-        self._by_type.pop(job_type, None)
 
 
-def _spare(state: LaneState, lanes: Sequence[str]) -> int:
-    """How many jobs may start anywhere without a look."""
-    rooms = [_room(state.limits.total, state.totals)]
+class LaneLook(Struct, frozen=True):
+    """What a dispatcher learns from a claim beside the jobs: where to begin the next time.
+
+    `due` is when a token comes for a job that waits. `is_more` says that a next claim may bring
+    more at once: there are jobs to be sorted, or others were faster. `is_held_back` says that jobs
+    may wait for a place or a token, and `guess` what may be started without another look.
+    """
+
+    after: str | None = None
+    due: float | None = None
+    is_more: bool = False
+    is_held_back: bool = True
+    guess: PlaceGuess | None = None
+
+
+def look_after(
+    choice: LaneChoice,
+    state: LaneState,
+    lanes: Sequence[str],
+    last: str | None,
+    *,
+    now: float,
+    before: str | None,
+) -> LaneLook:
+    """Say where the next claim begins, and when. `last` is the lane of the job started last.
+
+    Where turns are fair, behind that one, or as `before`; and where a look was too short for all
+    lanes, behind the last that it saw.
+    """
+    is_cut = len(lanes) >= LANES_AT_ONCE
+    after = before if state.limits.fair else None
+    if state.limits.fair and last is not None:
+        after = last
+    elif is_cut:
+        after = lanes[-1]
+    dues = [at for at in (choice.due, state.due(lanes, now=now)) if at is not None]
+    return LaneLook(after, min(dues, default=None), choice.is_more)
+
+
+def seen_by_look(
+    look: LaneLook,
+    state: LaneState,
+    lanes: Sequence[str],
+    choice: LaneChoice,
+    *,
+    fronts: int,
+    started: int,
+    now: float,
+    revisions: Mapping[str, int] | None = None,
+) -> LaneLook:
+    """Complete what is learnt from a full look that saw so many `fronts` in these lanes."""
+    is_lost = started < len(choice.starts)
+    is_all = started == fronts and all(state.is_open(lane, now=now) for lane in lanes)
+    return replace(
+        look,
+        is_more=look.is_more or is_lost,
+        is_held_back=choice.is_more or not is_all or len(lanes) >= LANES_AT_ONCE,
+        guess=None if is_lost else _guess_after(state, lanes, choice, now, revisions or {}),
+    )
+
+
+def seen_by_guess(
+    look: LaneLook,
+    guess: PlaceGuess,
+    choice: LaneChoice,
+    *,
+    started: int,
+    wanted: int,
+    is_rest: bool,
+) -> LaneLook:
+    """Complete what is learnt from a claim by a guess; `is_rest` says that more jobs wait."""
+    if started < len(choice.starts) or (started < wanted and is_rest):
+        return replace(look, is_more=True)
+    left = guess.less(started, choice.buckets)
+    return replace(look, is_held_back=started == wanted, guess=left)
+
+
+def _guess_after(
+    state: LaneState,
+    lanes: Sequence[str],
+    choice: LaneChoice,
+    now: float,
+    revisions: Mapping[str, int],
+) -> PlaceGuess | None:
+    """Return what may be started after what was chosen; None if nothing."""
+    if len(lanes) >= LANES_AT_ONCE:
+        return None
+    rooms = [_room(state.limits.total, state.totals), _room(state.limits.per_key, ())]
     rooms += [_room(state.limits.per_key, state.held.get(lane, ())) for lane in lanes]
-    return min(rooms) // PART_OF_ROOM
+    spare = min(rooms) // PART_OF_ROOM
+    seen = PlaceGuess(state.limits, sorted(lanes), now, spare, state.next_at, revisions)
+    guess = seen.less(len(choice.starts), choice.buckets)
+    return guess if guess.spare > 0 else None
 
 
 def _room(limit: int | None, held: Collection[int]) -> int:
@@ -120,3 +163,76 @@ def _room(limit: int | None, held: Collection[int]) -> int:
     if limit is None:
         return MAX_PLACES
     return limit - len(held) if max(held, default=0) < limit else 0
+
+
+class PlaceGuesses:
+    """The guesses that one dispatcher may make, by type, and the numbers that come next.
+
+    `first` is where its numbers begin: apart from those of other dispatchers.
+    """
+
+    def __init__(self, first: int = 0) -> None:
+        self._start = first
+        self._by_type: dict[str, PlaceGuess] = {}
+        self._spare: dict[str, int] = {}
+        self._lanes: dict[str, set[str]] = {}
+        self._first: dict[str, int] = {}
+
+    def first(self, job_type: str) -> int:
+        """Return where to begin with numbers: behind those given last."""
+        return self._first.get(job_type, self._start)
+
+    def of(self, job_type: str, limits: JobLimits, *, wanted: int, now: float) -> PlaceGuess | None:
+        """Return what to go by, or None where a full look is due."""
+        guess = self._by_type.get(job_type)
+        if guess is None or guess.limits != limits or self._spare[job_type] < wanted:
+            return None
+        if not 0 <= now - guess.looked_at < KEPT_SECONDS:
+            return None
+        lanes = self._lanes[job_type]
+        return guess if len(lanes) == len(guess.lanes) else replace(guess, lanes=sorted(lanes))
+
+    def queued(self, job_type: str, lanes: Set[str]) -> None:
+        """Note that jobs have come into these lanes: claims look there, too."""
+        if (known := self._lanes.get(job_type)) is not None:
+            known |= lanes
+            if len(known) >= LANES_AT_ONCE:
+                self.forget(job_type)
+
+    def take(
+        self, job_type: str, limits: JobLimits, lane: str, *, running: int, now: float
+    ) -> LanePlace | None:
+        """Give places to a job that is about to be stored; None if it has to wait for a claim.
+
+        Tokens are taken by claims alone. A lane that the look has not seen is taken to have room
+        if not even all jobs that are `running` would fill half of it.
+        """
+        guess = self._by_type.get(job_type)
+        if guess is None or limits.rate is not None or self._spare[job_type] < 1:
+            return None
+        if guess.limits != limits or not 0 <= now - guess.looked_at < KEPT_SECONDS:
+            return None
+        per_key, total = limits.per_key, limits.total
+        if per_key is not None and per_key < 2 * running and lane not in guess.lanes:
+            return None
+        self._spare[job_type] -= 1
+        number = self.first(job_type)
+        self._first[job_type] = number + 1
+        return LanePlace(
+            None if per_key is None else number % per_key, None if total is None else number % total
+        )
+
+    def saw(self, job_type: str, guess: PlaceGuess | None, *, started: int) -> None:
+        """Note what a claim has left, and how many numbers it has used."""
+        self._first[job_type] = self.first(job_type) + started
+        if guess is None:
+            self.forget(job_type)
+        else:
+            self._by_type[job_type] = guess
+            self._spare[job_type] = guess.spare
+            self._lanes[job_type] = set(guess.lanes)
+
+    def forget(self, job_type: str) -> None:
+        """Look the next time: a guess was in vain."""
+        self._by_type.pop(job_type, None)
+        self._lanes.pop(job_type, None)

@@ -10,7 +10,6 @@ from bisect import bisect_left, insort
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from itertools import accumulate
-from zlib import crc32
 
 from msgspec.structs import replace
 
@@ -18,20 +17,10 @@ from shunter.errors import JobRefused, StoreError, UniqueKeyTaken
 from shunter.model.job import Dispatch, Job, Status
 from shunter.model.job_limits import JobLimits, texts_between
 from shunter.model.journal import JOURNAL_PAGE_BYTES, EntryKind, JournalPage
-from shunter.model.lane_claim import (
-    LANES_AT_ONCE,
-    SORTED_AT_ONCE,
-    LaneLook,
-    LanePlace,
-    LaneState,
-    WaitingJob,
-    choose,
-    depths,
-    look_after,
-    rotated,
-)
+from shunter.model.lane_claim import SORTED_AT_ONCE, LanePlace, LaneState
 from shunter.model.lifecycle import occupying, started_at_once
 from shunter.model.limits_record import LaneCount
+from shunter.model.place_guess import LaneLook
 from shunter.model.presence import KEPT_SECONDS, Presence
 from shunter.model.queueing import (
     AT_ONCE,
@@ -50,7 +39,7 @@ from shunter.model.record import Record, RecordKind
 from shunter.model.uniqueness import EarlierJobChange, NamedKey, answer_to, named_key
 from shunter.model.worker import Worker
 from shunter.model.workflow import JobEdge, JobGraph, ParentOutcome, answer_to_graph
-from shunter.store import memory_search
+from shunter.store import memory_lanes, memory_search
 from shunter.store.memory_edges import MemoryEdges
 from shunter.store.memory_journals import MemoryJournals
 from shunter.store.port import Backlog, Batch, Claim, Committed, JobQuery
@@ -98,7 +87,7 @@ class MemoryStore:
         entered = [self._journals.enter(it, self._jobs.get(it.job_id)) for it in batch.entries]
         replaced = await self.replace(batch.replacements)
         delivered = [self._deliver(job) for job in batch.deliveries]
-        inserted = await self.insert(batch.inserts)
+        inserted = [self._insert(job, batch.otherwise.get(job.id)) for job in batch.inserts]
         graphs = [self._plant(graph) for graph in batch.graphs]
         self._edges.note(batch.outcomes)
         looks: dict[str, LaneLook] = {}
@@ -141,10 +130,10 @@ class MemoryStore:
         return self._take(claim, {job_id: LanePlace() for _, _, job_id in first})
 
     def _take(self, claim: Claim, places: dict[str, LanePlace]) -> list[Job]:
-        """Claim these jobs, and start them if there are slots."""
+        """Claim these jobs, and start them if there are slots, but for those on others' places."""
         dispatch = Dispatch(claim.dispatcher_id, claim.now, claim.expiry)
-        taken = []
-        for at, (job_id, held) in enumerate(places.items()):
+        taken: list[Job] = []
+        for job_id, held in places.items():
             queued = self._jobs[job_id]
             job = replace(
                 queued,
@@ -155,45 +144,33 @@ class MemoryStore:
             )
             job = occupying(job, held)
             if claim.slots:
-                job = started_at_once(job, claim.slots[at])
-            self._write(job)
-            taken.append(self._with_payload(job))
+                job = started_at_once(job, claim.slots[len(taken)])
+            if self._has_places(job):
+                self._write(job)
+                taken.append(self._with_payload(job))
         return taken
 
-    def _claim_lanes(self, claim: Claim, limits: JobLimits) -> tuple[list[Job], LaneLook]:
+    def _claim_lanes(self, wish: Claim, limits: JobLimits) -> tuple[list[Job], LaneLook]:
         """Take what the limits of a type allow."""
-        (job_type,) = claim.types
-        unsorted = self._ready.get(job_type, [])[:SORTED_AT_ONCE]
-        for _, _, job_id in unsorted:
-            self._sort(job_id, limits)
-        by_lane = self._lanes.get(job_type, {})
-        for lane in [it for it in by_lane if not limits.is_lane(it)][:1]:
-            for _, _, job_id in by_lane[lane][:SORTED_AT_ONCE]:
-                self._sort(job_id, limits)
-        by_lane = self._lanes.get(job_type, {})
-        state = LaneState.read(job_type, limits, *self._places_of(job_type))
+        (job_type,) = wish.types
+        is_more = False
+        if wish.guess is not None:
+            state = wish.guess.state
+        else:
+            is_more = self._sort_into_lanes(job_type, limits)
+            state = LaneState.read(job_type, limits, *self._places_of(job_type))
         for (kind, name), record in self._records.items():
             if kind is RecordKind.RATE and name.startswith(f"{job_type} "):
                 state.next_at[name[len(job_type) + 1 :]] = float(record.document or b"0")
-        lanes = rotated(sorted(by_lane), claim.after)
-        opened = [lane for lane in lanes if state.is_open(lane, now=claim.now)][:LANES_AT_ONCE]
-        deep = depths(len(opened), max(claim.limit, 0), limits)[-1]
-        fronts = [
-            WaitingJob(lane, rank, seq, self._jobs[job_id].priority)
-            for lane in opened
-            for rank, seq, job_id in by_lane[lane][:deep]
-        ]
-        names = {seq: job_id for lane in opened for _, seq, job_id in by_lane[lane][:deep]}
-        first = crc32(claim.dispatcher_id.encode()) + int(claim.now * 1000)
-        wanted = max(claim.limit, 0)
-        choice = choose(state, fronts, wanted=wanted, now=claim.now, deep=deep, first=first)
-        sizes = accumulate(
-            (len(self._payloads[names[it]] or b"") for it in choice.starts), initial=0
+        claim = memory_lanes.chosen(
+            wish,
+            state,
+            self._lanes.get(job_type, {}),
+            priority=lambda job_id: self._jobs[job_id].priority,
+            size=lambda job_id: len(self._payloads[job_id] or b""),
         )
-        pairs = zip(choice.starts.items(), sizes, strict=False)
-        chosen = {names[seq]: held for (seq, held), size in pairs if size < claim.most_bytes}
-        jobs = self._take(claim, chosen)
-        for bucket, next_at in choice.buckets.items():
+        jobs = self._take(wish, claim.places)
+        for bucket, next_at in claim.choice.buckets.items():
             name = f"{job_type} {bucket}"
             before = self._records.get((RecordKind.RATE, name))
             self._records[RecordKind.RATE, name] = Record(
@@ -202,9 +179,19 @@ class MemoryStore:
                 revision=1 if before is None else before.revision + 1,
                 document=repr(next_at).encode(),
             )
-        last = jobs[-1].lane if jobs else None
-        look = look_after(choice, state, lanes, last, now=claim.now, before=claim.after)
-        return jobs, replace(look, is_more=look.is_more or len(unsorted) == SORTED_AT_ONCE)
+        look = claim.look([job.lane for job in jobs], is_rest=bool(self._waiting(job_type)))
+        return jobs, replace(look, is_more=look.is_more or is_more)
+
+    def _sort_into_lanes(self, job_type: str, limits: JobLimits) -> bool:
+        """Sort what waits in no lane, or in one of another key; True if there may be more."""
+        unsorted = self._ready.get(job_type, [])[:SORTED_AT_ONCE]
+        for _, _, job_id in unsorted:
+            self._sort(job_id, limits)
+        by_lane = self._lanes.get(job_type, {})
+        for lane in [it for it in by_lane if not limits.is_lane(it)][:1]:
+            for _, _, job_id in by_lane[lane][:SORTED_AT_ONCE]:
+                self._sort(job_id, limits)
+        return len(unsorted) == SORTED_AT_ONCE
 
     def _sort(self, job_id: str, limits: JobLimits) -> None:
         job = self._jobs[job_id]
@@ -465,10 +452,12 @@ class MemoryStore:
         if not self._is_open:
             raise StoreError("the memory store is not open; call open() first, close() last")
 
-    def _insert(self, job: Job) -> Job | UniqueKeyTaken:
+    def _insert(self, job: Job, otherwise: Job | None = None) -> Job | UniqueKeyTaken:
         key = named_key(job)
         holder = job.id if job.id in self._jobs else self._keys.get(key) if key else None
         if holder is None:
+            if otherwise is not None and not self._has_places(job):
+                job = otherwise
             self._last_seq += 1
             self._seq[job.id] = self._last_seq
             self._payloads[job.id] = job.payload
@@ -485,7 +474,7 @@ class MemoryStore:
         if changed.unique_key is None and key is not None:
             del self._keys[key]
         self._write(changed)
-        return self._with_payload(changed) if answer.is_answer else self._insert(job)
+        return self._with_payload(changed) if answer.is_answer else self._insert(job, otherwise)
 
     def _plant(self, graph: JobGraph) -> list[Job] | JobRefused:
         """Insert a graph, or refuse all of it."""
@@ -510,11 +499,17 @@ class MemoryStore:
         stored = self._jobs.get(job.id)
         if stored is None or stored.status.is_final or stored.revision != job.revision - 1:
             return False
+        if not self._has_places(job):
+            return False
+        self._write(job)
+        return True
+
+    def _has_places(self, job: Job) -> bool:
+        """True if no place that a job is to have is another's."""
         for name, wanted in _PLACES.items():
             taken: dict[str, str] = getattr(self, name)
             if (text := wanted(job)) is not None and taken.get(text, job.id) != job.id:
                 return False
-        self._write(job)
         return True
 
     def _deliver(self, job: Job) -> bool:

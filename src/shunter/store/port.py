@@ -8,7 +8,7 @@ Each promise below is held by tests/conformance/store, which every store passes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
 
 from msgspec import Struct
@@ -17,9 +17,9 @@ from shunter.errors import JobRefused, UniqueKeyTaken
 from shunter.model.job import Job, Status
 from shunter.model.job_limits import JobLimits
 from shunter.model.journal import JOURNAL_PAGE_BYTES, EntryKind, JournalEntry, JournalPage
-from shunter.model.lane_claim import LaneLook
 from shunter.model.lifecycle import WorkerSlot
 from shunter.model.limits_record import LaneCount
+from shunter.model.place_guess import LaneLook, PlaceGuess
 from shunter.model.presence import Presence
 from shunter.model.record import Record, RecordKind
 from shunter.model.worker import Worker
@@ -37,7 +37,8 @@ class Claim(Struct, frozen=True, kw_only=True):
     the claim returns, and where the store can, by the same write. Once payloads of `most_bytes`
     are taken, no more jobs are: so a claim brings that much, and up to one job more.
     With `limits` there is one type, and its jobs are taken as those allow, lane by lane, beginning
-    behind the lane `after`.
+    behind the lane `after`. Free places are looked for from the number `first` on. With a `guess`
+    the places from there on are taken to be free, and only the lanes that it names are looked into.
     """
 
     dispatcher_id: str
@@ -49,6 +50,8 @@ class Claim(Struct, frozen=True, kw_only=True):
     most_bytes: int = CLAIM_BYTES
     limits: JobLimits | None = None
     after: str | None = None
+    first: int = 0
+    guess: PlaceGuess | None = None
 
 
 class JobQuery(Struct, frozen=True, kw_only=True):
@@ -75,10 +78,15 @@ class Backlog(Struct, frozen=True, kw_only=True):
 
 
 class Batch(Struct, frozen=True, kw_only=True):
-    """All that one turn of a dispatcher wants written."""
+    """All that one turn of a dispatcher wants written.
+
+    `otherwise` has, by their ids, the inserts that hold places under limits, as they are to be
+    stored where such a place is another job's.
+    """
 
     now: float
     inserts: Sequence[Job] = ()
+    otherwise: Mapping[str, Job] = {}
     graphs: Sequence[JobGraph] = ()
     replacements: Sequence[Job] = ()
     deliveries: Sequence[Job] = ()

@@ -17,6 +17,7 @@ from shunter.app import App, JobFunction, payload_of
 from shunter.client.async_client import AsyncClient
 from shunter.client.handle import R_co, ReadResult, decode, raise_refusal, value_of
 from shunter.client.input_checks import checked_names, checked_type
+from shunter.client.limits import AsyncLimits, Limits
 from shunter.client.opening import (
     check_unique,
     is_same_call,
@@ -211,6 +212,11 @@ class Sandbox:
         """The schedules by which jobs are made as time passes; with the methods of a client's."""
         ask = SandboxSession(self).ask
         return Schedules(AsyncSchedules(ask, self, lambda job_id: SandboxJob(self, job_id)), finish)
+
+    @property
+    def limits(self) -> Limits:
+        """The limits of types; with the methods of a client's."""
+        return Limits(AsyncLimits(SandboxSession(self).ask), finish)
 
     def template(self, job: str | JobFunction[..., Any], payload: bytes) -> Submission:
         """Return a job as it would be submitted, but without a name and without sealing it."""

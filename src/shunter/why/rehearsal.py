@@ -19,8 +19,8 @@ from shunter.dispatch.state import DispatcherState
 from shunter.dispatch.turn import reads, settle, turn
 from shunter.model.job import Dispatch, Execution, Job, Status
 from shunter.model.job_limits import JobLimits
-from shunter.model.lane_claim import LaneLook
 from shunter.model.limits_record import LimitsRecord
+from shunter.model.place_guess import LaneLook
 from shunter.model.queueing import alarm
 from shunter.model.record import Record, RecordKind
 from shunter.model.report import Held
@@ -65,7 +65,7 @@ class _Rehearsal:
         self._state = DispatcherState(NAME, Rules(), jitter=lambda: 0.5)
         self._state.had_turn(situation.job.type)
         if situation.lane is not None:
-            self._state.limits.saw(situation.job.type, LaneLook(situation.lane))
+            self._state.limits.saw(situation.job.type, LaneLook(situation.lane), started=0)
 
     def starts(self) -> bool:
         """Take turns until nothing more happens; True if the job was started."""

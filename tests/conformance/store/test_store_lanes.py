@@ -14,8 +14,10 @@ from shunter.errors import StoreError
 from shunter.model import lifecycle
 from shunter.model.job import Status
 from shunter.model.job_limits import JobLimits, Limit, Rate
+from shunter.model.lane_claim import LanePlace
 from shunter.model.lifecycle import WorkerSlot
 from shunter.model.limits_record import LaneCount
+from shunter.model.place_guess import PlaceGuesses
 from shunter.model.record import RecordKind
 from shunter.store.port import Batch
 
@@ -33,6 +35,25 @@ def wish(limits=BY_TENANT, *, limit=10, by="d-1", now=NOW, after=None, slots=Tru
     started = tuple(WorkerSlot(f"w-{by}") for _ in range(limit)) if slots else ()
     plain = claim(limit=limit, by=by, now=now)
     return replace(plain, limits=limits, after=after, slots=started)
+
+
+class Claimer:
+    """Claims as a dispatcher does: by guesses where the last look allows it."""
+
+    def __init__(self, store, limits):
+        self._store, self._limits = store, limits
+        self._guesses = PlaceGuesses()
+        self.guessed = 0
+
+    async def commit(self, limit, **parts):
+        first = self._guesses.first("sum")
+        guess = self._guesses.of("sum", self._limits, wanted=limit, now=NOW)
+        self.guessed += guess is not None
+        asked = replace(wish(self._limits, limit=limit), first=first, guess=guess)
+        committed = await self._store.commit(Batch(now=NOW, claims=[asked], **parts))
+        look = committed.looks["sum"]
+        self._guesses.saw("sum", look.guess, started=len(committed.claimed[0]))
+        return committed
 
 
 def names(found):
@@ -229,13 +250,16 @@ def test_places_that_are_guessed_wrong_cost_a_look_and_no_job(run, database, ope
     limits = JobLimits(limit=Limit(60, by="tenant"), fair=fair)
     busy, other = opened(), opened()
     run(busy.insert([*of("a", 90, limits=limits), *of("b", 30, limits=limits)]))
-    taken = run(busy.claim(wish(limits, limit=4)))
-    run(other.claim(wish(limits, limit=20)))  # on places that the first one takes for free
+    claimer = Claimer(busy, limits)
+    taken = run(claimer.commit(4)).claimed[0]
+    # on places that the first one takes for free
+    run(other.claim(replace(wish(limits, limit=20), first=4)))
 
     for _ in range(40):
-        taken += run(busy.claim(wish(limits, limit=4)))
+        taken += run(claimer.commit(4)).claimed[0]
     counted = {it.lane: it.running for it in run(busy.lane_counts(limit=10))}
 
+    assert claimer.guessed > 4
     assert counted == {"tenant=a": 60, "tenant=b": 30}
     assert len(taken) == 70
     places = [(it.lane, it.execution.limit_place) for it in taken]
@@ -245,10 +269,10 @@ def test_places_that_are_guessed_wrong_cost_a_look_and_no_job(run, database, ope
 def test_while_there_is_plenty_of_room_jobs_start_in_order(run, store):
     limits = JobLimits(limit=Limit(1000, by="tenant", total=5000))
     run(store.insert([*of("a", 30, limits=limits), *of("b", 30, limits=limits)]))
+    claimer = Claimer(store, limits)
     ended, found = [], []
     for _ in range(6):
-        batch = Batch(now=NOW, replacements=ended, claims=[wish(limits, limit=10)])
-        committed = run(store.commit(batch))
+        committed = run(claimer.commit(10, replacements=ended))
         [taken] = committed.claimed
         assert all(committed.replaced)
         ended = [lifecycle.completed(it, it.attempt, result=b"\xc0", now=NOW) for it in taken]
@@ -256,6 +280,51 @@ def test_while_there_is_plenty_of_room_jobs_start_in_order(run, store):
 
     assert len(found) == 60
     assert [it.created for it in found] == sorted(it.created for it in found)
+    assert claimer.guessed == 5
+
+
+def test_a_claim_by_a_guess_says_whether_others_wait(run, store):
+    limits = JobLimits(limit=Limit(1000, by="tenant"))
+    run(store.insert(of("a", 9, limits=limits)))
+    claimer = Claimer(store, limits)
+    run(claimer.commit(4))
+
+    unknown = run(claimer.commit(9, inserts=of("b", 1, limits=limits)))
+    after = run(claimer.commit(9))
+    last = run(claimer.commit(9))
+
+    assert (len(unknown.claimed[0]) < 6, unknown.looks["sum"].is_more) in (
+        (True, True),  # a lane that the guess knows nothing of
+        (False, False),  # or a look at once
+    )
+    assert len(unknown.claimed[0]) + len(after.claimed[0]) == 6
+    look = last.looks["sum"]
+    assert (look.is_more, look.is_held_back, look.guess is None) == (False, False, False)
+
+
+def test_a_new_job_starts_on_a_place_that_was_guessed_or_else_waits(run, store):
+    queued = of("a", 3)
+    run(store.insert(queued[:1]))
+    [first] = run(store.claim(wish()))
+    number = first.execution.limit_place
+    slot = WorkerSlot("w-1")
+
+    def started(it, place):
+        mine = lifecycle.claimed(it, dispatcher_id="d-1", now=NOW)
+        return lifecycle.started(lifecycle.occupying(mine, place), slot, now=NOW)
+
+    taken, free = LanePlace(number, 7), LanePlace((number + 1) % 5, 6)
+    new = [started(queued[1], taken), started(queued[2], free)]
+    otherwise = {it.id: it for it in queued[1:]}
+    batch = Batch(now=NOW, inserts=new, otherwise=otherwise)
+    committed = run(store.commit(batch))
+    again = run(store.commit(Batch(now=NOW, inserts=new, otherwise=otherwise)))
+
+    assert committed.inserted[0] is queued[1], "its place was another's"
+    assert committed.inserted[1] is new[1]
+    stored = run(store.get(names(new), payload=True))
+    assert stored == [queued[1], new[1]]
+    assert again.inserted == stored, "they are stored once"
 
 
 def test_several_stores_together_never_exceed_a_rate(run, database, opened):

@@ -246,10 +246,10 @@ def test_the_operator_of_a_namespace_may_not_change_limits_which_hold_for_all(
         Client(keyed.station.frontend, key_file=keyed.file("boss")) as boss,
     ):
         with pytest.raises(Forbidden, match="is of namespace 'theirs', and limits hold for all"):
-            their_boss.set_limits("limited", limit=1)
+            their_boss.limits.set("limited", limit=1)
 
-        assert [it for it in boss.limits() if it.type == "limited"] == []
-        assert boss.set_limits("limited", limit=3).limits.total == 3
+        assert [it for it in boss.limits.list() if it.type == "limited"] == []
+        assert boss.limits.set("limited", limit=3).limits.total == 3
 
 
 def test_an_operator_cancels_anybodys_job_and_the_log_says_so(keyed: KeyedYard) -> None:

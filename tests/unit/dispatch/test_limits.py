@@ -77,6 +77,51 @@ def test_jobs_that_came_before_the_limits_keep_to_them(scene: Scene) -> None:
     assert sent(scene) == ["a1", "a2"]
 
 
+PLENTY = JobLimits(limit=Limit(1000, by="tenant", total=5000))
+
+
+def claims_of(scene: Scene) -> list[int]:
+    """From now on, how many claims each commit has."""
+    counts: list[int] = []
+    commit = scene.store.commit
+
+    async def counted(batch):
+        counts.append(len(batch.claims))
+        return await commit(batch)
+
+    scene.store.commit = counted
+    return counts
+
+
+def test_while_there_is_plenty_of_room_new_jobs_start_as_they_are_stored(scene: Scene) -> None:
+    limited(scene, PLENTY, slots=50)
+    submit(scene, "a1", tenant="a")  # by a claim, which looks at all places
+    claims = claims_of(scene)
+
+    submit(scene, "a2", "a3", tenant="a")
+    submit(scene, "b1", tenant="b")
+    done(scene, "a2")
+
+    assert sent(scene) == ["a1", "a2", "a3", "b1"]
+    assert not any(claims), "nobody waits, so nobody has to look"
+    places = [scene.job(it).execution for it in ("a1", "a3", "b1")]
+    assert len({it.total_place for it in places}) == 3
+    assert {it.limit_place for it in places} < set(range(1000))
+
+
+def test_a_new_job_whose_place_is_taken_waits_for_a_claim(scene: Scene) -> None:
+    limited(scene, PLENTY, slots=50)
+    submit(scene, "a1", tenant="a")
+    taken = scene.job("a1").execution.total_place
+    assert taken is not None
+    scene.dispatcher.state.limits._guesses._first["t"] = 5000 + taken
+
+    submit(scene, "b1", "b2", tenant="b")
+
+    assert sent(scene) == ["a1", "b2", "b1"]
+    assert scene.dispatcher.counters["jobs_accepted"] == 3
+
+
 def test_what_another_dispatcher_ended_is_noticed_by_the_next_look(scene: Scene) -> None:
     other = scene.another_dispatcher("d-2")
     limited(scene, JobLimits(limit=Limit(1)))

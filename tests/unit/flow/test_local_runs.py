@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shunter.errors import FlowError
+from shunter.errors import FlowError, FlowFailed
 from shunter.flow.flow import Flow
 from shunter.flow.graph.instructions import END_OF_STREAM, FLUSH, Instruction
 from shunter.flow.runners.local import LocalRun, run
@@ -456,3 +456,40 @@ class Restorable:
 
     def close(self):
         self.published.append(self.rows)
+
+
+class FullDisk:
+    """A sink that finds its disk full: as it writes, or as it publishes."""
+
+    def __init__(self, where):
+        self._where = where
+
+    def check(self):
+        return None
+
+    def open(self, saved):
+        return None
+
+    def write(self, events):
+        if self._where == "write":
+            raise FlowError("out/: no space left on device; make room")
+        return len(events)
+
+    def checkpoint(self):
+        return None
+
+    def close(self):
+        if self._where == "close":
+            raise FlowError("out/: no space left on device; make room")
+
+    def abandon(self):
+        return None
+
+
+@pytest.mark.parametrize("where", ["write", "close"])
+def test_a_run_that_a_sink_ends_has_failed_and_the_flow_is_not_wrong(where):
+    flow = Flow("full")
+    flow.source([1, 2, 3]).sink(FullDisk(where))
+
+    with pytest.raises(FlowFailed, match=r"out/: no space left on device; make room$"):
+        LocalRun(flow).run()

@@ -15,9 +15,9 @@ from shunter.model.lane_claim import (
     LaneState,
     WaitingJob,
     choose,
-    look_after,
     rotated,
 )
+from shunter.model.place_guess import look_after
 from shunter.model.queueing import limit_place, total_place
 
 NOW = 1000.0

@@ -5,19 +5,35 @@ from __future__ import annotations
 import pytest
 
 from shunter.model.job_limits import JobLimits, Limit, Rate
-from shunter.model.lane_claim import LANES_AT_ONCE, LaneState
-from shunter.model.place_guess import KEPT_SECONDS, PlaceGuesses
+from shunter.model.lane_claim import LANES_AT_ONCE, LaneChoice, LanePlace, LaneState
+from shunter.model.place_guess import (
+    KEPT_SECONDS,
+    LaneLook,
+    PlaceGuess,
+    PlaceGuesses,
+    seen_by_guess,
+    seen_by_look,
+)
 
 NOW = 1000.0
 LIMITS = JobLimits(limit=Limit(40, by="tenant", total=100))
+NOTHING = LaneChoice({}, {})
 
 
-def looked(limits=LIMITS, *, lanes=("tenant=a", "tenant=b"), held=None, totals=(), started=0):
-    """Guesses after a look that has found these places taken."""
-    guesses = PlaceGuesses()
-    guesses.first("mail", dispatcher_id="d-1", now=NOW)
+def choice(count, **buckets):
+    return LaneChoice({seq: LanePlace() for seq in range(count)}, buckets)
+
+
+def look(limits=LIMITS, *, lanes=("tenant=a", "tenant=b"), held=None, totals=(), chosen=NOTHING):
+    """What is learnt from a full look that has found these places taken."""
     state = LaneState(limits, held or {}, set(totals))
-    guesses.looked("mail", state, lanes, started=started, now=NOW)
+    count = len(chosen.starts)
+    return seen_by_look(LaneLook(), state, lanes, chosen, fronts=count, started=count, now=NOW)
+
+
+def guesses_after(seen):
+    guesses = PlaceGuesses(first=7)
+    guesses.saw("mail", seen.guess, started=0)
     return guesses
 
 
@@ -28,55 +44,114 @@ def is_guessed(guesses, *, wanted, limits=LIMITS, now=NOW):
 @pytest.mark.parametrize(
     ("given", "most"),
     [
-        (looked(), 20),  # half of the 40 of a key
-        (looked(held={"tenant=b": set(range(30))}), 5),
-        (looked(totals=range(90)), 5),
-        (looked(started=12), 8),
-        (looked(JobLimits(fair="tenant")), 50_000),
-        (looked(held={"tenant=b": {40}}), 0),  # the limit was lowered, and one above it still runs
-        (looked(totals=[100]), 0),
-        (looked(lanes=[f"tenant={it}" for it in range(LANES_AT_ONCE)]), 0),
+        (look(), 20),  # half of the 40 of a key
+        (look(held={"tenant=b": set(range(30))}), 5),
+        (look(totals=range(90)), 5),
+        (look(chosen=choice(12)), 8),
+        (look(JobLimits(fair="tenant")), 50_000),
+        (look(lanes=()), 20),  # as much as a key may have that was not seen
+        (look(held={"tenant=b": {40}}), 0),  # the limit was lowered, and one above it still runs
+        (look(totals=[100]), 0),
+        (look(lanes=[f"tenant={it}" for it in range(LANES_AT_ONCE)]), 0),
     ],
 )
 def test_half_of_the_room_is_given_away_without_a_look(given, most):
-    limits = given._by_type["mail"].limits
+    guesses, limits = guesses_after(given), given.guess.limits if given.guess else LIMITS
 
-    assert is_guessed(given, wanted=max(most, 1), limits=limits) is (most > 0)
-    assert not is_guessed(given, wanted=most + 1, limits=limits)
+    assert is_guessed(guesses, wanted=max(most, 1), limits=limits) is (most > 0)
+    assert not is_guessed(guesses, wanted=most + 1, limits=limits)
 
 
 def test_a_look_counts_for_a_moment_and_under_the_same_limits():
-    guesses = looked()
+    guesses = guesses_after(look())
 
     assert not is_guessed(guesses, wanted=1, now=NOW + KEPT_SECONDS)
     assert not is_guessed(guesses, wanted=1, now=NOW - 0.01)
     assert not is_guessed(guesses, wanted=1, limits=JobLimits(limit=Limit(41, by="tenant")))
 
 
-def test_numbers_go_on_behind_those_given_last():
-    guesses = looked()
-    first = guesses.first("mail", dispatcher_id="d-1", now=NOW)
+def test_new_jobs_get_the_next_numbers_while_there_is_room():
+    guesses = guesses_after(look())
 
-    guesses.started("mail", 7)
+    places = [guesses.take("mail", LIMITS, "tenant=a", running=0, now=NOW) for _ in range(21)]
 
-    assert guesses.first("mail", dispatcher_id="d-1", now=NOW + 5) == first + 7
-    assert not is_guessed(guesses, wanted=14)
+    assert places[:3] == [LanePlace(7, 7), LanePlace(8, 8), LanePlace(9, 9)]
+    assert places[19:] == [LanePlace(26, 26), None], "half of the room is given away"
+    assert guesses.first("mail") == 27
+    guesses.saw("mail", look().guess, started=5)
+    assert guesses.first("mail") == 32
+
+
+def test_numbers_go_round():
+    guesses = PlaceGuesses(first=99)
+    guesses.saw("mail", look().guess, started=0)
+
+    taken = [guesses.take("mail", LIMITS, "tenant=a", running=0, now=NOW) for _ in range(2)]
+
+    assert taken == [LanePlace(19, 99), LanePlace(20, 0)]
+
+
+@pytest.mark.parametrize(
+    ("lane", "running", "is_given"), [("a", 500, True), ("c", 20, True), ("c", 21, False)]
+)
+def test_a_lane_that_was_not_seen_may_be_full(lane, running, is_given):
+    guesses = guesses_after(look())
+
+    place = guesses.take("mail", LIMITS, f"tenant={lane}", running=running, now=NOW)
+
+    assert (place is not None) is is_given
+
+
+def test_tokens_are_taken_by_claims_alone():
+    limits = JobLimits(rate=Rate(10, by="tenant"))
+    guesses = guesses_after(look(limits))
+
+    assert is_guessed(guesses, wanted=1, limits=limits)
+    assert guesses.take("mail", limits, "tenant=a", running=0, now=NOW) is None
 
 
 def test_tokens_that_were_taken_are_remembered_with_their_revisions():
-    guesses = looked(JobLimits(rate=Rate(10, by="tenant")))
-    guesses.took_tokens("mail", {"tenant=a": 5.0})
-    guesses.took_tokens("mail", {"tenant=a": 6.0, "tenant=b": 1.0})
+    first = look(JobLimits(rate=Rate(10, by="tenant")), chosen=choice(1, **{"tenant=a": 5.0})).guess
 
-    guess = guesses._by_type["mail"]
+    guess = first.less(2, {"tenant=a": 6.0, "tenant=b": 1.0})
 
     assert guess.next_at == {"tenant=a": 6.0, "tenant=b": 1.0}
     assert guess.revisions == {"tenant=a": 2, "tenant=b": 1}
 
 
-def test_a_guess_in_vain_makes_the_next_claim_look():
-    guesses = looked()
+GUESS = PlaceGuess(LIMITS, ["tenant=a"], NOW, 20)
 
-    guesses.forget("mail")
 
-    assert not is_guessed(guesses, wanted=1)
+@pytest.mark.parametrize(
+    ("started", "is_rest", "left"),
+    [
+        (5, True, LaneLook(guess=GUESS.less(5, {}))),
+        (4, True, LaneLook(is_more=True)),  # a place was another's
+    ],
+)
+def test_a_guess_in_vain_makes_the_next_claim_look(started, is_rest, left):
+    seen = seen_by_guess(LaneLook(), GUESS, choice(5), started=started, wanted=5, is_rest=is_rest)
+
+    assert seen == left
+
+
+@pytest.mark.parametrize("is_rest", [True, False])
+def test_a_claim_that_got_less_than_it_wanted_knows_whether_others_wait(is_rest):
+    seen = seen_by_guess(LaneLook(), GUESS, choice(2), started=2, wanted=5, is_rest=is_rest)
+
+    assert seen.is_more is is_rest
+    assert seen.is_held_back is is_rest
+    assert (seen.guess is None) is is_rest
+
+
+@pytest.mark.parametrize(
+    ("held", "fronts", "is_held_back"),
+    [({}, 2, False), ({}, 3, True), ({"tenant=a": set(range(40))}, 2, True)],
+    ids=["all started", "some wait", "a full key"],
+)
+def test_who_waits_for_a_place_is_known_after_a_look(held, fronts, is_held_back):
+    state, chosen = LaneState(LIMITS, held, set()), choice(2)
+
+    seen = seen_by_look(LaneLook(), state, ["tenant=a"], chosen, fronts=fronts, started=2, now=NOW)
+
+    assert seen.is_held_back is is_held_back

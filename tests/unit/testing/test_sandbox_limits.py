@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 from shunter import App, Client, Limit, Rate
+from shunter.errors import LimitsRefused
 from shunter.testing import Sandbox
 
 
@@ -50,13 +53,18 @@ def test_limits_are_shown_and_changed_by_a_client_in_a_handler() -> None:
     @app.job
     def ask() -> list[int | None]:
         with Client("tcp://nowhere:1") as client:
-            [before] = client.limits()
-            after = client.set_limits(limited, limit=7)
+            [before] = client.limits.list()
+            after = client.limits.set(limited, limit=7)
             return [before.limits.per_key, after.limits.per_key]
 
     with Sandbox(app) as sandbox:
         assert sandbox.submit(ask).result() == [1, 7]
         limits = sandbox.dispatcher.state.limits.of("limited")
+        assert sandbox.limits.reset("limited").limits.per_key == 1
+        with pytest.raises(LimitsRefused, match=r"limit\.at_once"):
+            sandbox.limits.set(limited, limit=-1)
+        with pytest.raises(LimitsRefused, match="change"):
+            sandbox.limits.set(limited, limit="many")  # type: ignore[arg-type]
 
     assert limits is not None
     assert limits.per_key == 7

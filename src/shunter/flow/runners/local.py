@@ -24,6 +24,7 @@ from shunter.flow.runners.port import (
     Stopped,
 )
 from shunter.flow.runners.shared_outputs import SharedOutputs
+from shunter.flow.runtime.bad_events import failing_run
 from shunter.flow.runtime.checkpoint import Checkpoint, CheckpointStore, check_fits
 from shunter.flow.runtime.inbox import LIMIT
 from shunter.flow.runtime.plan import planned
@@ -82,6 +83,7 @@ class LocalRun:
         for worker in self.workers:
             worker.ask_for_checkpoint(number)
 
+    @failing_run()
     def run(self, look: Callable[[], None] = lambda: None) -> LiveReport:
         """Run to the end; `look` is called again and again meanwhile."""
         try:
@@ -128,6 +130,7 @@ class KeptRun:
             on_checkpoint=lambda worker, _, snapshot: self._note(worker, snapshot),
         )
 
+    @failing_run()
     def run(self, look: Callable[[], None] = lambda: None) -> LiveReport:
         """Run to the end, and forget the checkpoints once all is published."""
 

@@ -112,6 +112,17 @@ def blamed_on(stage: Stage, doing: str) -> Iterator[None]:
         ) from error
 
 
+@contextmanager
+def failing_run() -> Iterator[None]:
+    """Let what ends a run that has begun be a FlowFailed, whoever found it."""
+    try:
+        yield
+    except FlowFailed:
+        raise
+    except FlowError as error:
+        raise FlowFailed.of(error) from error
+
+
 def users_traceback(error: Exception) -> str:
     """The traceback without the frames that are ours."""
     walked = [

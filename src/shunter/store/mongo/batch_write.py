@@ -24,7 +24,6 @@ from typing import Protocol
 
 from shunter.errors import StoreError
 from shunter.model.job import Job
-from shunter.model.place_guess import PlaceGuesses
 from shunter.model.queueing import is_ready, rank
 from shunter.store.mongo.claiming import Claiming
 from shunter.store.mongo.connection import MongoConnection
@@ -56,7 +55,6 @@ class BatchWrite:
         self,
         batch: Batch,
         contention: Contention,
-        guesses: PlaceGuesses,
         *,
         stamp: str,
         seqs: Iterator[int],
@@ -65,7 +63,7 @@ class BatchWrite:
         self._workers = WorkerWrites(batch.workers, batch.renewed, now=batch.now)
         self._replacements = Replacements(batch.replacements, stamp=f"{stamp}.r")
         self._deliveries = Deliveries(batch.deliveries, stamp=f"{stamp}.d")
-        self._insertions = Insertions(batch.inserts, stamp=f"{stamp}.i", seqs=seqs)
+        self._insertions = Insertions(batch.inserts, batch.otherwise, stamp=f"{stamp}.i", seqs=seqs)
         written = {job.id for job in (*batch.replacements, *batch.inserts)}
         self._is_first = [entry.job_id in written for entry in batch.entries]
         first = [it for it, goes in zip(batch.entries, self._is_first, strict=True) if goes]
@@ -77,7 +75,7 @@ class BatchWrite:
         self._claims: list[Claiming | LaneClaiming] = [
             Claiming(claim, contention, stamp=f"{stamp}.c{at}")
             if claim.limits is None
-            else LaneClaiming(claim, claim.limits, guesses, stamp=f"{stamp}.c{at}")
+            else LaneClaiming(claim, claim.limits, stamp=f"{stamp}.c{at}")
             for at, claim in enumerate(batch.claims)
         ]
 

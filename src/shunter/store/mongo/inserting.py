@@ -7,7 +7,7 @@ not an earlier one: it is this one, written by a try whose answer was lost.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
 from bson.raw_bson import RawBSONDocument
@@ -18,7 +18,7 @@ from shunter.model.job import Job
 from shunter.model.uniqueness import Answer, EarlierJobChange, answer_to, named_key
 from shunter.store.mongo.blobs import Cutter, jobs_of, part_ids_of
 from shunter.store.mongo.connection import MongoConnection
-from shunter.store.mongo.documents import Document, inserted
+from shunter.store.mongo.documents import Body, Document, inserted
 from shunter.store.mongo.faults import duplicates
 from shunter.store.mongo.key_meeting import KeyMeeting
 
@@ -33,12 +33,22 @@ MOST_BYTES = 16 << 20
 class Insertions:
     """Inserts jobs. `answers` has what is stored now for each, once it is performed."""
 
-    def __init__(self, jobs: Sequence[Job], *, stamp: str, seqs: Iterator[int]) -> None:
-        self._jobs = jobs
+    def __init__(
+        self,
+        jobs: Sequence[Job],
+        otherwise: Mapping[str, Job],
+        *,
+        stamp: str,
+        seqs: Iterator[int],
+    ) -> None:
+        self._jobs = list(jobs)
+        self._otherwise = otherwise
         self._stamp = stamp
         self._cutter = Cutter()
         self._documents: list[RawBSONDocument] = []
         self._answers: dict[int, Answer] = {}
+        self._bodies: dict[int, tuple[Body, Body]] = {}  # of those that may be stored otherwise
+        self._given_up: dict[int, Job] = {}  # what was offered first of those that are
         for place, job in enumerate(jobs):
             own = self._stamp_of(place)
             payload = self._cutter.body(job.id, job.payload, f"{own}.payload")
@@ -46,6 +56,8 @@ class Insertions:
             self._documents.append(
                 inserted(job, seq=next(seqs), stamp=own, payload=payload, result=result)
             )
+            if job.id in otherwise:
+                self._bodies[place] = payload, result
 
     @property
     def answers(self) -> list[Answer]:
@@ -74,6 +86,9 @@ class Insertions:
 
     def _stamp_of(self, place: int) -> str:
         return f"{self._stamp}{place}"
+
+    def _other_stamp_of(self, place: int) -> str:
+        return f"{self._stamp}{place}.otherwise"
 
     def _offers(self) -> Iterator[list[int]]:
         """The places of what is not answered yet, in portions."""
@@ -118,8 +133,12 @@ class Insertions:
             key = named_key(job)
             earlier = by_id.get(job.id) or (by_key.get(key) if key else None)
             if earlier is None:
+                self._give_up_places(place, job)
                 continue
             if stamps[earlier.id] == self._stamp_of(place):
+                answers[place] = self._given_up.get(place, job)
+                continue
+            if stamps[earlier.id] == self._other_stamp_of(place):
                 answers[place] = job
                 continue
             answer = answer_to(job, earlier)
@@ -133,8 +152,24 @@ class Insertions:
             answers[place] = answer
         return answers
 
+    def _give_up_places(self, place: int, job: Job) -> None:
+        """Offer a job without the places that it was to have: one of them is another's."""
+        if place not in self._bodies or place in self._given_up:
+            return
+        payload, result = self._bodies[place]
+        queued, seq = self._otherwise[job.id], self._documents[place]["seq"]
+        own = self._other_stamp_of(place)
+        self._documents[place] = inserted(
+            queued, seq=seq, stamp=own, payload=payload, result=result
+        )
+        self._given_up[place], self._jobs[place] = job, queued
+
     async def _discard_refused(self, connection: MongoConnection) -> None:
-        ours = {job.id for place, job in enumerate(self._jobs) if self._answers[place] is job}
+        ours = {
+            job.id
+            for place, job in enumerate(self._jobs)
+            if self._answers[place] is job or self._answers[place] is self._given_up.get(place)
+        }
         refused = {job.id for job in self._jobs} - ours
         if refused:
             await connection.patiently(partial(self._cutter.discard, connection, refused))

@@ -27,16 +27,19 @@ from shunter.model.lane_claim import (
     MOST_LOOKS,
     SORTED_AT_ONCE,
     LaneChoice,
-    LaneLook,
     LanePlace,
     LaneState,
     WaitingJob,
     choose,
     depths,
-    look_after,
 )
 from shunter.model.lifecycle import WorkerSlot, occupying, started_at_once
-from shunter.model.place_guess import PlaceGuess, PlaceGuesses
+from shunter.model.place_guess import (
+    LaneLook,
+    PlaceGuess,
+    look_after,
+    seen_by_look,
+)
 from shunter.model.record import Record, RecordKind
 from shunter.store.mongo import lanes, record_documents
 from shunter.store.mongo.blobs import Found, filled
@@ -63,19 +66,22 @@ class _LaneBid(Struct):
     found: dict[str, Found] = {}
     buckets: list[Record] = []
     has_tokens: bool = False
+    guess: PlaceGuess | None = None
     is_guess: bool = False
+    is_all: bool = False
 
 
 class LaneClaiming:
     """Performs a claim under limits. `look` is what it has seen, once it is performed."""
 
-    def __init__(
-        self, claim: Claim, limits: JobLimits, guesses: PlaceGuesses, *, stamp: str
-    ) -> None:
+    def __init__(self, claim: Claim, limits: JobLimits, *, stamp: str) -> None:
         self.claim = claim
         self._limits, self._stamp = limits, stamp
-        self._guesses = guesses
         (self._type,) = claim.types
+        self._guess = claim.guess
+        if self._guess is not None and len(self._guess.lanes) > MOST_FRONTS:
+            self._guess = None
+        self._first = claim.first
         self._slots: list[WorkerSlot | None] = list(claim.slots) or [None] * max(claim.limit, 0)
         self._room = claim.most_bytes
         self._after = claim.after
@@ -95,25 +101,29 @@ class LaneClaiming:
             losses = await self._made(connection, bid) if bid.documents else 0
             self._bid = None
             is_full = not self._slots or self._room <= 0
-            if losses or not is_full:
-                self._guesses.forget(self._type)
-            is_end = not losses and not bid.is_guess
+            self._guess = None if losses else bid.guess
+            is_end = not losses
+            if bid.is_guess and not losses and not is_full:
+                if self.reserve is not None and self.reserve.first_made_ready is not None:
+                    return  # more may be waiting when all of the batch is written
+                is_end = not await self._is_waiting(connection)
+                self._guess = bid.guess if is_end else None
             self.is_done = is_full or is_end or self._rounds >= MOST_ROUNDS
-            if self.is_done and losses:
-                self.look = replace(self.look, is_more=True)
+            if self.is_done:
+                is_held_back = is_full or losses > 0 or not bid.is_all
+                is_more = self.look.is_more or losses > 0
+                self.look = replace(
+                    self.look, guess=self._guess, is_held_back=is_held_back, is_more=is_more
+                )
+
+    async def _is_waiting(self, connection: MongoConnection) -> bool:
+        return await connection.patiently(partial(lanes.is_waiting, connection, self._type))
 
     async def _next_bid(self, connection: MongoConnection) -> _LaneBid:
         """Choose what is to start: without a look at places, if they are very likely free."""
-        guess = self._guess
-        if guess is None:
+        if self._guess is None:
             return await self._seen_bid(connection)
-        return await self._guessed_bid(connection, guess)
-
-    @property
-    def _guess(self) -> PlaceGuess | None:
-        wanted, now = len(self._slots), self.claim.now
-        guess = self._guesses.of(self._type, self._limits, wanted=wanted, now=now)
-        return guess if guess and not self._rounds and len(guess.lanes) <= MOST_FRONTS else None
+        return await self._guessed_bid(connection, self._guess)
 
     async def _guessed_bid(self, connection: MongoConnection, guess: PlaceGuess) -> _LaneBid:
         """Choose from the lanes that were seen last, as if all places were free."""
@@ -132,9 +142,9 @@ class LaneClaiming:
             fronts = [lanes.seen(document) for document in found]
         fronts = [job for job in fronts if job.id not in reserve.replaced]
         chosen, choice = self._choose(state, fronts, deep)
-        self._guesses.started(self._type, len(chosen))
         bid = await self._bid_for(connection, chosen, documents)
-        bid.is_guess = True
+        bid.is_guess, bid.is_all = True, True
+        bid.guess = guess.less(len(chosen), choice.buckets)
         self._conclude(bid, choice, state, names, guess.revisions)
         return bid
 
@@ -168,12 +178,19 @@ class LaneClaiming:
             opened = await lanes.fronts(connection, job_type, names, deep, documents)
         chosen, choice = self._choose(state, opened, deep)
         names = [head.lane for head in heads]
-        if len(chosen) == wanted:
-            self._guesses.looked(
-                job_type, state, names, started=wanted, now=now, revisions=revisions
-            )
         bid = await self._bid_for(connection, chosen, documents)
         self._conclude(bid, choice, state, names, revisions)
+        seen = seen_by_look(
+            self.look,
+            state,
+            names,
+            choice,
+            fronts=len(opened),
+            started=len(chosen),
+            now=now,
+            revisions=revisions,
+        )
+        bid.guess, bid.is_all = seen.guess, not seen.is_held_back
         self.look = replace(self.look, is_more=self.look.is_more or moved >= SORTED_AT_ONCE)
         return bid
 
@@ -195,7 +212,6 @@ class LaneClaiming:
             )
             for bucket, next_at in choice.buckets.items()
         ]
-        self._guesses.took_tokens(self._type, choice.buckets)
         self._rounds += 1
         last = list(bid.found.values())[-1][0].lane if bid.found else None
         now = self.claim.now
@@ -208,16 +224,15 @@ class LaneClaiming:
         """Decide; jobs of several clients may have one seq, so they are numbered here."""
         numbers = {job.id: number for number, job in enumerate(sorted(fronts))}
         waiting = [WaitingJob(it.lane, it.rank, numbers[it.id], it.priority) for it in fronts]
-        dispatcher_id, now = self.claim.dispatcher_id, self.claim.now
-        first = self._guesses.first(self._type, dispatcher_id=dispatcher_id, now=now)
         choice = choose(
             state,
             waiting,
             wanted=len(self._slots),
-            now=now,
+            now=self.claim.now,
             deep=deep,
-            first=first + self._rounds,
+            first=self._first + self._rounds,
         )
+        self._first += len(choice.starts)
         ids = {number: job_id for job_id, number in numbers.items()}
         return {ids[number]: place for number, place in choice.starts.items()}, choice
 
@@ -250,8 +265,8 @@ class LaneClaiming:
                 updated=dispatch.date,
                 dispatcher=dispatch,
             )
-            job, slot = occupying(job, place), self._slots[len(bid.found)]
-            job = job if slot is None else started_at_once(job, slot)
+            slot = self._slots[len(bid.found)]
+            job = occupying(job, place) if slot is None else started_at_once(job, slot, place)
             bid.found[job_id] = job, apart
             bid.seen[job_id] = seen
             bid.documents[job_id] = replacing(job, stamp=bid.stamp, result=None)

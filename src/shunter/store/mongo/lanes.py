@@ -75,6 +75,17 @@ async def taken(connection: MongoConnection, job_type: str, limits: JobLimits) -
     return LaneState.read(job_type, limits, *await asyncio.gather(*map(texts, wanted)))
 
 
+async def is_waiting(connection: MongoConnection, job_type: str) -> bool:
+    """True if any job of a type could be claimed, in a lane or in none."""
+    places: list[Document] = [
+        {"type": job_type, "lane": {"$gte": ""}, **WAITS},
+        {"type": job_type, "ready": {"$gte": LOWEST}},
+    ]
+    newest = connection.newest_jobs
+    found = await asyncio.gather(*(newest.find_one(where, {"_id": True}) for where in places))
+    return any(found)
+
+
 def heads(job_type: str, bounds: Document, limit: int) -> list[Document]:
     """The stages that find the first jobs of lanes, in the order of the lanes."""
     return [

@@ -20,7 +20,6 @@ from shunter.errors import StoreError, UniqueKeyTaken
 from shunter.model.job import Job
 from shunter.model.journal import JOURNAL_PAGE_BYTES, EntryKind, JournalPage
 from shunter.model.limits_record import LaneCount
-from shunter.model.place_guess import PlaceGuesses
 from shunter.model.presence import Presence
 from shunter.model.record import Record, RecordKind
 from shunter.model.worker import Worker
@@ -65,7 +64,6 @@ class MongoStore:
         self._seqs = _rising()
         self._numbers = count()
         self._contention = Contention()
-        self._guesses = PlaceGuesses()
         self._listing = WorkerListing()
         self._failed: deque[BatchWrite] = deque(maxlen=MOST_FAILED)
 
@@ -289,9 +287,7 @@ class MongoStore:
             if write.batch is batch:
                 self._failed.remove(write)
                 return write
-        return BatchWrite(
-            batch, self._contention, self._guesses, stamp=self._next_stamp(), seqs=self._seqs
-        )
+        return BatchWrite(batch, self._contention, stamp=self._next_stamp(), seqs=self._seqs)
 
     def _next_stamp(self) -> str:
         return f"{self.client_id}-{next(self._numbers)}"

@@ -24,26 +24,24 @@ from shunter.model.lane_claim import (
     MOST_LOOKS,
     SORTED_AT_ONCE,
     LaneChoice,
-    LaneLook,
     LanePlace,
     LaneState,
     WaitingJob,
     choose,
     depths,
     is_in_order,
-    look_after,
 )
 from shunter.model.lifecycle import occupying, started_at_once
 from shunter.model.limits_record import LaneCount
-from shunter.model.place_guess import PlaceGuesses
+from shunter.model.place_guess import LaneLook, look_after, seen_by_guess, seen_by_look
 from shunter.model.record import RecordKind
 from shunter.store.port import Claim
 from shunter.store.sqlite import reads, statements
 from shunter.store.sqlite.rows import JobRow, as_json, replaced
-from shunter.store.sqlite.writes import replace
+from shunter.store.sqlite.writes import replace, start_placed
 
 _decode_keys = msgspec.json.Decoder(list[tuple[int, dict[str, str] | None]]).decode
-_decode_fronts = msgspec.json.Decoder(list[list[tuple[int, int, int]]]).decode
+_decode_fronts = msgspec.json.Decoder(list[list[WaitingJob]]).decode
 _decode_counts = msgspec.json.Decoder(list[tuple[str, str, int, int]]).decode
 
 _WAITS = "status = 'q' AND alarm IS NULL AND lane IS NOT NULL"
@@ -65,7 +63,7 @@ def _fronts(priority: str) -> str:
     """For each lane, its first jobs; without a priority the index alone answers."""
     return f"""
         SELECT json_group_array(json((
-            SELECT json_group_array(json_array(rank, seq, priority)) FROM (
+            SELECT json_group_array(json_array(wanted.value, rank, seq, priority)) FROM (
                 SELECT rank, seq, {priority} AS priority FROM jobs INDEXED BY lanes
                 WHERE type = ?2 AND lane = wanted.value AND {_WAITS}
                 ORDER BY rank, seq LIMIT ?3))))
@@ -123,12 +121,18 @@ def _lanes(beginning: str) -> str:
 
 LANES_FROM_FIRST, LANES_AFTER = _lanes(">= ''"), _lanes("> ?2")
 
+_IS_UNSORTED = """
+    EXISTS (
+        SELECT true FROM jobs INDEXED BY ready
+        WHERE type = ?1 AND status = 'q' AND alarm IS NULL AND lane IS NULL)"""
+_IS_WAITING = f"""
+    SELECT {_IS_UNSORTED} OR EXISTS (
+        SELECT true FROM jobs INDEXED BY lanes WHERE type = ?1 AND {_WAITS})"""
+
 _VIEW, _VIEW_AFTER = (
     f"""
     SELECT json_array(
-        EXISTS (
-            SELECT true FROM jobs INDEXED BY ready
-            WHERE type = ?1 AND status = 'q' AND alarm IS NULL AND lane IS NULL),
+        {_IS_UNSORTED},
         ({_following(">= ''")}), ({_following(">= ?6")}),
         json(({_TOTALS})), json(({LANES_FROM_FIRST})), json(({after})))"""
     for after in ("SELECT json_array()", LANES_AFTER)
@@ -166,30 +170,26 @@ _decode_view = msgspec.json.Decoder(_LaneView).decode
 
 
 def claim(
-    connection: sqlite3.Connection, wish: Claim, limits: JobLimits, guesses: PlaceGuesses
+    connection: sqlite3.Connection, wish: Claim, limits: JobLimits
 ) -> tuple[list[Job], LaneLook]:
-    """Take what the limits of a type allow."""
-    (job_type,) = wish.types
-    first = guesses.first(job_type, dispatcher_id=wish.dispatcher_id, now=wish.now)
-    guess = guesses.of(job_type, limits, wanted=wish.limit, now=wish.now)
-    if guess is not None and wish.limit > 0:
-        lanes = guess.lanes_after(wish.after)
-        jobs, look = _start(connection, wish, guess.state, lanes, first)
-        if len(jobs) == wish.limit:
-            guesses.started(job_type, wish.limit)
-            return jobs, look
-        guesses.forget(job_type)
-        if jobs:
-            return jobs, changed(look, is_more=True)
-    return _look(connection, wish, limits, guesses, first)
+    """Take what the limits of a type allow: by a guess, or if there is none, after a look."""
+    if (guess := wish.guess) is not None and wish.limit > 0:
+        state, lanes = guess.state, guess.lanes_after(wish.after)
+        _read_buckets(connection, wish.types[0], state, lanes)
+        start = _Start.of(connection, wish, state, lanes)
+        count = len(start.jobs)
+        is_rest = count < wish.limit and _is_waiting(connection, wish.types[0])
+        if count or not is_rest:
+            look, choice = start.look, start.choice
+            wanted = wish.limit
+            return start.jobs, seen_by_guess(
+                look, guess, choice, started=count, wanted=wanted, is_rest=is_rest
+            )
+    return _look(connection, wish, limits)
 
 
 def _look(
-    connection: sqlite3.Connection,
-    wish: Claim,
-    limits: JobLimits,
-    guesses: PlaceGuesses,
-    first: int,
+    connection: sqlite3.Connection, wish: Claim, limits: JobLimits
 ) -> tuple[list[Job], LaneLook]:
     """Look at lanes and places, sort what waits in no lane, and start what may start."""
     (job_type,) = wish.types
@@ -209,39 +209,49 @@ def _look(
             break
         after = lanes[-1]
         state.held = _view(connection, job_type, limits, after).rotated(after)
-    jobs, look = _start(connection, wish, state, lanes, first, has_buckets=True)
-    if len(jobs) == wish.limit:
-        guesses.looked(job_type, state, lanes, started=len(jobs), now=wish.now)
-    return jobs, changed(look, is_more=look.is_more or is_more)
+    start = _Start.of(connection, wish, state, lanes)
+    look = seen_by_look(
+        start.look,
+        state,
+        lanes,
+        start.choice,
+        fronts=start.fronts,
+        started=len(start.jobs),
+        now=wish.now,
+    )
+    return start.jobs, changed(look, is_more=look.is_more or is_more)
 
 
-def _start(
-    connection: sqlite3.Connection,
-    wish: Claim,
-    state: LaneState,
-    lanes: Sequence[str],
-    first: int,
-    *,
-    has_buckets: bool = False,
-) -> tuple[list[Job], LaneLook]:
-    """Start what may start in these lanes, on places from `first` on."""
-    (job_type,), limits = wish.types, state.limits
-    if not has_buckets:
-        _read_buckets(connection, job_type, state, lanes)
-    opened = [lane for lane in lanes if state.is_open(lane, now=wish.now)]
-    choice = LaneChoice({}, {})
-    for deep in depths(len(opened), wish.limit, limits) if opened else ():
-        fronts = _read_fronts(connection, job_type, opened, limits, deep)
-        choice = choose(state, fronts, wanted=wish.limit, now=wish.now, deep=deep, first=first)
-        if limits.fair or is_in_order(choice, fronts, deep):
-            break
-    jobs = _taken(connection, wish, choice.starts) if choice.starts else []
-    for bucket, next_at in choice.buckets.items():
-        row = (RecordKind.RATE, _bucket_name(job_type, bucket), as_json(next_at))
-        connection.execute(_PUT_BUCKET, row)
-    last = jobs[-1].lane if jobs else None
-    look = look_after(choice, state, lanes, last, now=wish.now, before=wish.after)
-    return jobs, look
+class _Start(Struct, frozen=True):
+    """What a claim has started, of how many jobs that it saw at the fronts of lanes."""
+
+    jobs: list[Job]
+    choice: LaneChoice
+    look: LaneLook
+    fronts: int
+
+    @classmethod
+    def of(
+        cls, connection: sqlite3.Connection, wish: Claim, state: LaneState, lanes: Sequence[str]
+    ) -> _Start:
+        """Start what may start in these lanes."""
+        (job_type,), limits = wish.types, state.limits
+        opened = [lane for lane in lanes if state.is_open(lane, now=wish.now)]
+        choice, fronts = LaneChoice({}, {}), list[WaitingJob]()
+        for deep in depths(len(opened), wish.limit, limits) if opened else ():
+            fronts = _read_fronts(connection, job_type, opened, limits, deep)
+            choice = choose(
+                state, fronts, wanted=wish.limit, now=wish.now, deep=deep, first=wish.first
+            )
+            if limits.fair or is_in_order(choice, fronts, deep):
+                break
+        jobs = _taken(connection, wish, choice.starts) if choice.starts else []
+        for bucket, next_at in choice.buckets.items():
+            row = (RecordKind.RATE, _bucket_name(job_type, bucket), as_json(next_at))
+            connection.execute(_PUT_BUCKET, row)
+        last = jobs[-1].lane if jobs else None
+        look = look_after(choice, state, lanes, last, now=wish.now, before=wish.after)
+        return cls(jobs, choice, look, len(fronts))
 
 
 def counts(connection: sqlite3.Connection, limit: int) -> list[LaneCount]:
@@ -296,7 +306,12 @@ def _read_fronts(
     """Read the first jobs of these lanes; their priorities only where it is about turns."""
     text = _FRONTS_IN_TURNS if limits.fair else FRONTS
     found = _decode_fronts(reads.value(connection, text, as_json(lanes), job_type, deep))
-    return [WaitingJob(lane, *job) for lane, jobs in zip(lanes, found, strict=True) for job in jobs]
+    return [job for jobs in found for job in jobs]
+
+
+def _is_waiting(connection: sqlite3.Connection, job_type: str) -> bool:
+    """True if any job of a type could be claimed, in a lane or in none."""
+    return bool(reads.value(connection, _IS_WAITING, job_type))
 
 
 def _bucket_name(job_type: str, bucket: str) -> str:
@@ -326,8 +341,12 @@ def _taken(connection: sqlite3.Connection, wish: Claim, starts: dict[int, LanePl
         claim=made,
         keep=within_bytes,
     )
-    jobs = [occupying(job, starts[seq]) for seq, job in zip(kept, jobs, strict=True)]
+    places = [starts[seq] for seq in kept]
     if wish.slots:
-        jobs = [started_at_once(job, slot) for job, slot in zip(jobs, wish.slots, strict=False)]
-    written = replace(connection, [replaced(job) for job in jobs])
+        triples = zip(jobs, wish.slots, places, strict=False)
+        jobs = [started_at_once(job, slot, held) for job, slot, held in triples]
+        written = start_placed(connection, jobs, kept, wish.slots)
+    else:
+        jobs = [occupying(job, held) for job, held in zip(jobs, places, strict=True)]
+        written = replace(connection, [replaced(job) for job in jobs])
     return [job for job, was_free in zip(jobs, written, strict=True) if was_free]

@@ -15,6 +15,7 @@ from msgspec import Struct
 from msgspec.structs import force_setattr, replace
 
 from shunter.model.job import FINAL, Dispatch, Job, Status
+from shunter.model.lane_claim import LanePlace
 from shunter.model.lifecycle import WorkerSlot, started_at_once
 from shunter.model.queueing import alarm, deadline, limit_place, place, rank, total_place
 from shunter.model.worker import Worker
@@ -23,9 +24,13 @@ Parameters = tuple[Any, ...]
 
 
 class ClaimMark(Dispatch, frozen=True, omit_defaults=True):
-    """What a claim wrote beside the document: whose it is, and where it started the job at once."""
+    """What a claim wrote beside the document: whose it is, and where it started the job at once.
+
+    `held` are the places that the job has under limits.
+    """
 
     slot: WorkerSlot | None = None
+    held: LanePlace | None = None
 
 
 class JobRow(Struct, frozen=True, array_like=True):
@@ -150,7 +155,7 @@ def jobs_in(
             mark = row.claim
             _claim(job, Dispatch(mark.id, mark.date, mark.expiry), row.revision)
             if mark.slot is not None:
-                job = started_at_once(job, mark.slot)
+                job = started_at_once(job, mark.slot, mark.held)
                 force_setattr(row, "job", job)
         if type(row.payload) is str:
             force_setattr(job, "payload", bytes.fromhex(row.payload))

@@ -22,6 +22,9 @@ from shunter.store.sqlite.rows import Parameters
 MOST_ROWS = 256
 """How many rows one statement writes, or one text holds, at most."""
 
+MOST_STARTED = 1024
+"""How many jobs one statement starts on places, at most."""
+
 MOST_EXACT_ROWS = 32
 """Up to so many rows are written by one statement, whatever their number; it is prepared once."""
 
@@ -214,6 +217,23 @@ START_NUMBERED = f"""
         deadline = NULL
     WHERE {NUMBERED}"""
 """The same for jobs that start at once on one worker: takes its id before the seqs."""
+
+
+@cache
+def start_placed(rows: int) -> str:
+    """The same for jobs that have places under limits. One whose place is another's is left out.
+
+    Takes the stamp, the beginning of the claim, the alarm, the worker's id and the beginning of
+    places' names, then rows of a seq and the numbers under the limits of the key and of the type.
+    """
+    held = "ifnull(new.column2, 'null') || ',' || ifnull(new.column3, 'null')"
+    return f"""
+        UPDATE OR IGNORE jobs SET stamp = ?1, status = 'i', revision = revision + 1,
+            claim = ?2 || ',"held":[' || {held} || ']}}', alarm = ?3, worker_id = ?4,
+            deadline = NULL, limit_place = ?5 || lane || ' ' || new.column2,
+            total_place = ?5 || new.column3
+        FROM (VALUES {_places(rows, 3)}) AS new
+        WHERE jobs.seq = new.column1"""
 
 
 @cache

@@ -17,9 +17,8 @@ from typing import cast
 from shunter.errors import StoreError, UniqueKeyTaken
 from shunter.model.job import Job
 from shunter.model.journal import JOURNAL_PAGE_BYTES, EntryKind, JournalPage
-from shunter.model.lane_claim import LaneLook
 from shunter.model.limits_record import LaneCount
-from shunter.model.place_guess import PlaceGuesses
+from shunter.model.place_guess import LaneLook
 from shunter.model.presence import Presence
 from shunter.model.record import Record, RecordKind
 from shunter.model.worker import Worker
@@ -57,7 +56,6 @@ class SQLiteStore:
         self._inspector: Inspector | None = None
         self._unacknowledged: tuple[Batch, Unacknowledged] | None = None
         self._busy_timeout = busy_timeout
-        self._guesses = PlaceGuesses()
         self._is_open = False
 
     async def open(self) -> None:
@@ -117,7 +115,7 @@ class SQLiteStore:
                 entered=journal_rows.enter(connection, batch.entries) if batch.entries else [],
                 replaced=writes.replace(connection, replacements),
                 delivered=writes.deliver(connection, deliveries),
-                inserted=writes.insert(connection, batch.inserts, inserts),
+                inserted=writes.insert(connection, batch.inserts, inserts, batch.otherwise),
                 graphs=[edges.plant(connection, rows) for rows in graphs],
                 claimed=[self._claim(connection, claim, looks) for claim in batch.claims],
                 looks=looks,
@@ -324,7 +322,7 @@ class SQLiteStore:
         """Perform a claim of either kind; what one under limits has seen goes into `looks`."""
         if wish.limits is None:
             return writes.claim(connection, wish)
-        jobs, looks[wish.types[0]] = lanes.claim(connection, wish, wish.limits, self._guesses)
+        jobs, looks[wish.types[0]] = lanes.claim(connection, wish, wish.limits)
         return jobs
 
     def _connect_reader(self) -> sqlite3.Connection:

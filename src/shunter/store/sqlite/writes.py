@@ -10,13 +10,14 @@ from __future__ import annotations
 import random
 import sqlite3
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate, chain
 
 import msgspec
 
 from shunter.errors import UniqueKeyTaken
 from shunter.model.job import Dispatch, Job
+from shunter.model.job_limits import texts_between
 from shunter.model.lifecycle import WorkerSlot, started_at_once
 from shunter.model.presence import KEPT_SECONDS, Presence
 from shunter.model.queueing import Head, alarm, favoured
@@ -43,9 +44,15 @@ MOST_STARTS_ALIKE = 8
 
 
 def insert(
-    connection: sqlite3.Connection, jobs: Sequence[Job], rows: Sequence[Parameters]
+    connection: sqlite3.Connection,
+    jobs: Sequence[Job],
+    rows: Sequence[Parameters],
+    otherwise: Mapping[str, Job] | None = None,
 ) -> list[Job | UniqueKeyTaken]:
-    """Insert jobs, whose rows these are, and say for each what is stored now."""
+    """Insert jobs, whose rows these are, and say for each what is stored now.
+
+    `otherwise` has those that are stored in another way where their place is taken.
+    """
     answers: list[Job | UniqueKeyTaken] = []
     for start, chunk in chunks(rows):
         offered = jobs[start : start + len(chunk)]
@@ -60,7 +67,10 @@ def insert(
         bodies = [(seq, offered[at].payload) for seq, at in enumerate(new, before + 1)]
         for _, some in chunks(bodies):
             execute(connection, statements.insert_payloads, some)
-        answers += offered if count == len(chunk) else _answers(connection, offered, set(new))
+        if count == len(chunk):
+            answers += offered
+        else:
+            answers += _answers(connection, offered, set(new), otherwise or {})
     return answers
 
 
@@ -110,25 +120,76 @@ def _start(
     seqs: Sequence[int],
     slots: Sequence[WorkerSlot],
 ) -> None:
-    """Write that jobs have started, each on its slot.
-
-    What starts alike, on one worker, is written by one statement that leaves the documents as they
-    are, at a third of the price.
-    """
-    alike: defaultdict[tuple[WorkerSlot, float | None], list[int]] = defaultdict(list)
-    for job, seq, slot in zip(jobs, seqs, slots, strict=False):
-        alike[slot, alarm(job)].append(seq)
-    has_marks = all(slot.place is None and not slot.at_most_once for slot, _ in alike)
-    if not has_marks or len(alike) > MOST_STARTS_ALIKE:
+    """Write that jobs have started, each on its slot."""
+    alike = _starts_alike(jobs, slots)
+    if alike is None:
         assert all(replace(connection, [replaced(job) for job in jobs]))
         return
-    for (slot, at), numbers in alike.items():
-        made = jobs[0].dispatcher
-        assert made is not None
-        mark = ClaimMark(made.id, made.date, made.expiry, slot)
-        parameters = (as_json(mark), at, slot.worker_id, as_json(numbers))
+    for (slot, at), places in alike.items():
+        numbers = [seqs[place] for place in places]
+        parameters = (as_json(_mark(jobs[0], slot)), at, slot.worker_id, as_json(numbers))
         count = connection.execute(statements.START_NUMBERED, parameters).rowcount
         assert count == len(numbers)
+
+
+def start_placed(
+    connection: sqlite3.Connection,
+    jobs: Sequence[Job],
+    seqs: Sequence[int],
+    slots: Sequence[WorkerSlot],
+) -> list[bool]:
+    """Write that jobs of one type have started on places under limits; say of which it is true."""
+    alike = _starts_alike(jobs, slots)
+    if alike is None:
+        return replace(connection, [replaced(job) for job in jobs])
+    answers = [False] * len(jobs)
+    low, _ = texts_between(jobs[0].type)
+    for (slot, at), places in alike.items():
+        mark = as_json(_mark(jobs[0], slot))[:-1]
+        stamp = random.getrandbits(48)  # marks what this claim wrote; no secret
+        first = (stamp, mark, _NULL if at is None else at, slot.worker_id, low)
+        for start in range(0, len(places), statements.MOST_STARTED):
+            some = places[start : start + statements.MOST_STARTED]
+            rows = _padded([_placed(jobs[place], seqs[place]) for place in some])
+            count = execute(connection, statements.start_placed, rows, *first).rowcount
+            ids = [jobs[place].id for place in some]
+            written = set(ids) if count == len(ids) else _written_by(connection, stamp, ids)
+            for place in some:
+                answers[place] = jobs[place].id in written
+    return answers
+
+
+def _starts_alike(
+    jobs: Sequence[Job], slots: Sequence[WorkerSlot]
+) -> dict[tuple[WorkerSlot, float | None], list[int]] | None:
+    """Return where in a claim jobs are that start alike, on one worker; None if they are too few.
+
+    Such are written by one statement that leaves the documents as they are, at a third of the
+    price.
+    """
+    alike: defaultdict[tuple[WorkerSlot, float | None], list[int]] = defaultdict(list)
+    for place, (job, slot) in enumerate(zip(jobs, slots, strict=False)):
+        alike[slot, alarm(job)].append(place)
+    has_marks = all(slot.place is None and not slot.at_most_once for slot, _ in alike)
+    return alike if has_marks and len(alike) <= MOST_STARTS_ALIKE else None
+
+
+def _mark(job: Job, slot: WorkerSlot) -> ClaimMark:
+    made = job.dispatcher
+    assert made is not None
+    return ClaimMark(made.id, made.date, made.expiry, slot)
+
+
+def _placed(job: Job, seq: int) -> Parameters:
+    """The parameters of `statements.start_placed` for one job."""
+    run = job.execution
+    return seq, run.limit_place, run.total_place
+
+
+def _padded(rows: list[Parameters]) -> list[Parameters]:
+    """Fill rows up to a power of two, so that there are few statements; no job has the seq NULL."""
+    size = 1 << (len(rows) - 1).bit_length()
+    return rows + [(_NULL, _NULL, _NULL)] * (size - len(rows))
 
 
 def _front(connection: sqlite3.Connection, types: Sequence[str], limit: int) -> list[int]:
@@ -172,10 +233,14 @@ def _swap(
             answers += [count > 0] * len(chunk)
         else:
             ids = [row[0] for row in chunk]
-            text = reads.value(connection, statements.WRITTEN_BY, stamp, as_json(ids))
-            written = set(_decode_ids(text))
+            written = _written_by(connection, stamp, ids)
             answers += [job_id in written for job_id in ids]
     return answers
+
+
+def _written_by(connection: sqlite3.Connection, stamp: int, ids: Sequence[str]) -> set[str]:
+    """Return which of these jobs bear a statement's stamp."""
+    return set(_decode_ids(reads.value(connection, statements.WRITTEN_BY, stamp, as_json(ids))))
 
 
 def purge(connection: sqlite3.Connection, ended_before: float, limit: int) -> int:
@@ -216,7 +281,10 @@ def meet(connection: sqlite3.Connection, presence: Presence) -> list[Presence]:
 
 
 def _answers(
-    connection: sqlite3.Connection, offered: Sequence[Job], new: set[int]
+    connection: sqlite3.Connection,
+    offered: Sequence[Job],
+    new: set[int],
+    otherwise: Mapping[str, Job],
 ) -> Iterator[Job | UniqueKeyTaken]:
     """Answer a batch in which some met an earlier job; the others stand at the places `new`."""
     refused = [job for at, job in enumerate(offered) if at not in new]
@@ -227,22 +295,32 @@ def _answers(
         if at in new:
             yield job
             continue
-        answer = answer_to(job, by_id.get(job.id) or by_key[named_key(job)])
+        earlier = by_id.get(job.id) or by_key.get(named_key(job))
+        if earlier is None:  # a place of its own is another job's
+            queued = otherwise[job.id]
+            yield from insert(connection, [queued], [inserted(queued)])
+            continue
+        answer = answer_to(job, earlier)
         if isinstance(answer, EarlierJobChange):
-            answer = _changed(connection, job, answer)
+            answer = _changed(connection, job, answer, otherwise)
             by_id[answer.id] = by_key[named_key(answer)] = answer
         yield answer
 
 
-def _changed(connection: sqlite3.Connection, job: Job, change: EarlierJobChange) -> Job:
+def _changed(
+    connection: sqlite3.Connection,
+    job: Job,
+    change: EarlierJobChange,
+    otherwise: Mapping[str, Job],
+) -> Job:
     """Change the earlier job, and return the one that stands for the new one."""
     earlier = change.job
     if not change.is_answer:
         given_up = connection.execute(statements.GIVE_UP_KEY, (earlier.id, earlier.revision))
         assert given_up.rowcount == 1
-        [stored] = insert(connection, [job], [inserted(job)])
-        assert stored is job
-        return job
+        [stored] = insert(connection, [job], [inserted(job)], otherwise)
+        assert isinstance(stored, Job)
+        return stored
     assert all(replace(connection, [replaced(earlier)]))
     if change.has_payload:
         connection.execute(statements.REPLACE_PAYLOAD, (earlier.id, earlier.payload))

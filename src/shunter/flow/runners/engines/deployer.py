@@ -25,6 +25,7 @@ from shunter.flow.runners.engines.messages import EngineAnswer, Happened
 from shunter.flow.runners.engines.network import InboxAddress
 from shunter.flow.runners.port import LOOPBACK, CheckpointKept, OnKept, Stopped
 from shunter.flow.runners.shared_outputs import SharedOutputs
+from shunter.flow.runtime.bad_events import failing_run
 from shunter.flow.runtime.checkpoint import Checkpoint, CheckpointStore, check_fits
 from shunter.flow.runtime.inbox import LIMIT
 from shunter.flow.runtime.plan import planned
@@ -393,11 +394,13 @@ class FlowRun:
     def _is_complete(self, keeping: Mapping[str, Any], ended: Mapping[str, Any]) -> bool:
         return all(worker.id in keeping or worker.id in ended for worker in self.plan.workers)
 
+    @failing_run()
     def _keep(self, number: int, snapshots: dict[str, Any], *, is_end: bool = False) -> None:
         assert self._checkpoints is not None
         nodes = len(self._engines)
         self._checkpoints.keep(Checkpoint(number, self.fingerprint, nodes, snapshots, is_end))
 
+    @failing_run()
     def _publish(self, ended: Mapping[str, Any], outputs: SharedOutputs) -> None:
         """Let all sinks show what they have got, and show what several workers have written."""
         self._look(time.monotonic(), wait=True)

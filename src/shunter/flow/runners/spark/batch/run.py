@@ -32,6 +32,7 @@ from shunter.flow.runners.spark.session.run_watch import RunWatch
 from shunter.flow.runners.spark.session.slots import nodes_of
 from shunter.flow.runners.spark.session.spark_session import spark_session
 from shunter.flow.runners.spark.shipping.shipped_code import send_package
+from shunter.flow.runtime.bad_events import failing_run
 from shunter.flow.runtime.codec import EventCodec
 from shunter.flow.runtime.plan import FlowPlan, dead_letters_stage
 from shunter.flow.runtime.report import StageReport
@@ -99,7 +100,7 @@ class BatchRun:
                     parts[chain.sink.name], tallies = manifests_in(bodies)
                     told |= tallies
                 for feed in fed:
-                    with self._named(*feed.chain.stages):
+                    with failing_run(), self._named(*feed.chain.stages):
                         feed.take(compiled.input_of(feed.chain), watch.check)
                 for name, output in written.items():
                     parts[name] = widened_parts(self._session, output, parts[name])
@@ -111,11 +112,12 @@ class BatchRun:
             raise
         finally:
             self._plan.forget()
-        for name, output in written.items():
-            output.publish(parts[name])
-        for feed in fed:
-            feed.close()
-            told |= feed.tallies
+        with failing_run():
+            for name, output in written.items():
+                output.publish(parts[name])
+            for feed in fed:
+                feed.close()
+                told |= feed.tallies
         return reports_of(self._flow, self._plan.tallies(told))
 
     def _staged(self) -> dict[str, StagedOutput]:

@@ -55,6 +55,7 @@ from shunter.flow.runners.spark.stream.spark_log import VOID, SparkLog
 from shunter.flow.runners.spark.stream.states import LiveFiles, StateFile, StateFiles, Written
 from shunter.flow.runners.spark.stream.task_files import StreamFilesFeed, is_written_by_tasks
 from shunter.flow.runners.spark.stream.tasks import MicroBatch
+from shunter.flow.runtime.bad_events import failing_run
 from shunter.flow.runtime.report import StageReport
 
 if TYPE_CHECKING:
@@ -293,6 +294,7 @@ class StreamRun:
             states={} if self._last is None else self._last.states,
         )  # fmt: skip
 
+    @failing_run()
     def _do(self, raw: DataFrame, batch: MicroBatch) -> None:
         began, read = time.monotonic(), self._read
         self._plan.files = {
