@@ -121,7 +121,7 @@ def _data() -> dict[str, dict[str, Any]]:
         "result": value_tree(JOB.result),
         "log": JOB.log,
         "is_log_cut": True,
-        "panels": [(PANELS[0], RELATIONS)],
+        "panels": [(panel, RELATIONS) for panel in PANELS if panel.name == "relations"],
         "edit": TEXT,
     }
     flow = {"job": JOB, "progress": FLOW, "drawing": drawn(FLOW), "box": (WIDTH, HEIGHT)}

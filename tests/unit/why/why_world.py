@@ -20,10 +20,10 @@ from shunter.model.explanation import ChangeKind, Reason, ReasonKind, SmallestCh
 from shunter.model.job import Dispatch, Execution, Job, Status, When
 from shunter.model.job_limits import JobLimits, Limit, Rate
 from shunter.model.journal import EntryKind, JournalEntry
-from shunter.model.lane_claim import LaneLook
 from shunter.model.limits_record import LimitsRecord, record_of
 from shunter.model.pause import Pause, PauseTarget, all_of
 from shunter.model.pause import record_of as pause_record
+from shunter.model.place_guess import LaneLook
 from shunter.model.record import Record, RecordKind
 from shunter.model.report import Held
 from shunter.model.waits import WaitKind, Waits
@@ -227,7 +227,7 @@ class System:
         self.rest()
         self.dispatcher.state.had_turn(TYPE)  # its turn was last: only dispatchers know that
         if world.job.lane is not None:
-            self.dispatcher.state.limits.saw(TYPE, LaneLook(world.job.lane))
+            self.dispatcher.state.limits.saw(TYPE, LaneLook(world.job.lane), started=0)
 
     def _fill(self) -> None:
         world, store = self.world, self.store
