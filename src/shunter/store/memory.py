@@ -54,7 +54,7 @@ from shunter.store import memory_search
 from shunter.store.memory_edges import MemoryEdges
 from shunter.store.memory_journals import MemoryJournals
 from shunter.store.port import Backlog, Batch, Claim, Committed, JobQuery
-from shunter.store.search import JobSearch, JobsSeen, QueueDepth
+from shunter.store.search import JobSearch, JobsSeen, QueueDepth, RunSearch, RunsSeen
 
 _PLACES: dict[str, Callable[[Job], str | None]] = {
     "_places": place,
@@ -260,22 +260,7 @@ class MemoryStore:
 
     async def find(self, query: JobQuery) -> list[Job]:
         self._check_open()
-        below = self._last_seq + 1
-        if query.before is not None:
-            last = self._jobs.get(query.before)
-            is_there = last is not None and query.namespace in (None, last.namespace)
-            below = self._seq[query.before] if is_there else 0
-        matching = (
-            replace(job, result=None)
-            for job in reversed(self._jobs.values())
-            if self._seq[job.id] < below
-            and query.status in (None, job.status)
-            and query.type in (None, job.type)
-            and query.worker_id in (None, job.execution.worker_id)
-            and query.namespace in (None, job.namespace)
-            and query.run in (None, job.run)
-        )
-        return [job for _, job in zip(range(query.limit), matching, strict=False)]
+        return memory_search.find(self._jobs, self._seq, query)
 
     async def search(self, wanted: JobSearch) -> JobsSeen:
         self._check_open()
@@ -284,6 +269,10 @@ class MemoryStore:
     async def depths(self, *, most: int) -> list[QueueDepth]:
         self._check_open()
         return memory_search.depths(self._jobs.values(), most)
+
+    async def runs(self, wanted: RunSearch) -> RunsSeen:
+        self._check_open()
+        return memory_search.runs(self._jobs.values(), wanted)
 
     async def presences(self) -> list[Presence]:
         self._check_open()

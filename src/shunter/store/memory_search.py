@@ -2,14 +2,46 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
+from itertools import islice
+from math import inf
 from typing import Any
 
 from msgspec.structs import replace
 
 from shunter.model.job import Job, Status
 from shunter.model.queueing import UNDER_WAY, rank
-from shunter.store.search import JobSearch, JobsSeen, QueueDepth
+from shunter.store.port import JobQuery
+from shunter.store.search import (
+    COUNTED_OF_A_RUN,
+    JobSearch,
+    JobsSeen,
+    QueueDepth,
+    RunSearch,
+    RunsSeen,
+    RunSummary,
+)
+
+
+def find(jobs: dict[str, Job], seqs: Mapping[str, int], query: JobQuery) -> list[Job]:
+    """List jobs, newest first."""
+    below = inf
+    if query.before is not None:
+        last = jobs.get(query.before)
+        is_there = last is not None and query.namespace in (None, last.namespace)
+        below = seqs[query.before] if is_there else 0
+    matching = (
+        replace(job, result=None)
+        for job in reversed(jobs.values())
+        if seqs[job.id] < below
+        and query.status in (None, job.status)
+        and query.type in (None, job.type)
+        and query.worker_id in (None, job.execution.worker_id)
+        and query.namespace in (None, job.namespace)
+        and query.run in (None, job.run)
+    )
+    return list(islice(matching, max(query.limit, 0)))
 
 
 def search(jobs: Iterable[Job], seqs: Mapping[str, int], wanted: JobSearch) -> JobsSeen:
@@ -36,6 +68,37 @@ def depths(jobs: Iterable[Job], most: int) -> list[QueueDepth]:
         if not job.status.is_final:
             by_type.setdefault(job.type, []).append(job)
     return [_depth(kind, by_type[kind], most) for kind in sorted(by_type)]
+
+
+def runs(jobs: Iterable[Job], wanted: RunSearch) -> RunsSeen:
+    """List runs by falling ids."""
+    by_run: dict[str, list[Job]] = {}
+    for job in jobs:
+        if job.run is not None and (wanted.after is None or job.run < wanted.after):
+            by_run.setdefault(job.run, []).append(job)
+    found: list[RunSummary] = []
+    looked_at, last = 0, wanted.after
+    for name in sorted(by_run, reverse=True):
+        if len(found) == wanted.limit or looked_at >= wanted.most:
+            return RunsSeen(runs=found, next=last)
+        counted = by_run[name][:COUNTED_OF_A_RUN]
+        looked_at, last = looked_at + len(counted), name
+        seen = [it for it in counted if wanted.namespace in (None, it.namespace)]
+        if seen and wanted.workflow in (None, seen[0].workflow):
+            found.append(_summary(name, seen, is_cut=len(counted) < len(by_run[name])))
+    return RunsSeen(runs=found)
+
+
+def _summary(name: str, jobs: list[Job], *, is_cut: bool) -> RunSummary:
+    is_over = all(job.status.is_final for job in jobs)
+    return RunSummary(
+        id=name,
+        workflow=jobs[0].workflow,
+        created=jobs[0].created,
+        counts=dict(Counter(job.status for job in jobs)),
+        ended=max(job.execution.ended or job.updated for job in jobs) if is_over else None,
+        is_cut=is_cut,
+    )
 
 
 def _depth(kind: str, jobs: list[Job], most: int) -> QueueDepth:

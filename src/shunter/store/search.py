@@ -20,6 +20,9 @@ LOOKED_AT = 2000
 MOST_TYPES = 200
 """Of how many types the queues are looked into."""
 
+COUNTED_OF_A_RUN = 1000
+"""How many jobs of one run are counted."""
+
 
 class JobSearch(Struct, frozen=True, kw_only=True):
     """Which jobs to look for.
@@ -99,6 +102,42 @@ class QueueDepth(Struct, frozen=True, kw_only=True):
     oldest: float | None = None
 
 
+class RunSearch(Struct, frozen=True, kw_only=True):
+    """Which runs of workflows to list, by falling ids: of those that Shunter made, newest first.
+
+    With a `namespace` a job of another one is as good as not there. `after` is what the last
+    answer said to go on with. The answer ends early once `most` jobs were looked at.
+    """
+
+    namespace: str | None = None
+    workflow: str | None = None
+    after: str | None = None
+    limit: int = 50
+    most: int = 20 * COUNTED_OF_A_RUN
+
+
+class RunSummary(Struct, frozen=True, kw_only=True):
+    """One run, by its first jobs: `is_cut` says that it has more than were counted.
+
+    `workflow` and `created` are those of its first job; `ended` is when the last of those
+    counted has ended, None while one has not.
+    """
+
+    id: str
+    workflow: str | None
+    created: float
+    counts: dict[Status, int]
+    ended: float | None = None
+    is_cut: bool = False
+
+
+class RunsSeen(Struct, frozen=True, kw_only=True):
+    """Runs that were found; `next` is what to go on after, None says that there are no more."""
+
+    runs: list[RunSummary]
+    next: str | None = None
+
+
 class SearchableStore(Protocol):
     """What a store answers to people."""
 
@@ -107,6 +146,9 @@ class SearchableStore(Protocol):
 
     async def depths(self, *, most: int) -> list[QueueDepth]:
         """Count jobs that have not ended by type, each queue no further than `most`."""
+
+    async def runs(self, wanted: RunSearch) -> RunsSeen:
+        """List runs of workflows; a page costs the same however many runs there are."""
 
     async def presences(self) -> list[Presence]:
         """Return the dispatchers that were here in the last day, by their ids."""

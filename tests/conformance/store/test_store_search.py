@@ -11,7 +11,7 @@ from shunter.model import lifecycle
 from shunter.model.job import Status
 from shunter.model.presence import Presence
 from shunter.model.queueing import rank
-from shunter.store.search import JobSearch, QueueDepth
+from shunter.store.search import COUNTED_OF_A_RUN, JobSearch, QueueDepth, RunSearch, RunSummary
 
 DAY = 86400.0
 
@@ -151,3 +151,55 @@ def test_who_was_here_is_read_without_being_here_oneself(run, store):
         run(store.meet(presence))
 
     assert run(store.presences()) == here[::-1]
+
+
+def runs_of(run, store, **wanted):
+    """The runs on all pages of a list, and how many pages there were."""
+    pages, after = [], None
+    while len(pages) < 50:
+        seen = run(store.runs(RunSearch(after=after, **wanted)))
+        pages.append(seen.runs)
+        after = seen.next
+        if after is None:
+            break
+    return [it for page in pages for it in page], len(pages)
+
+
+def test_runs_are_listed_newest_first_with_how_their_jobs_stand(run, store):
+    run(ended(store, "a", run="r-1", workflow="etl", created=NOW - 5))
+    run(ended(store, "b", run="r-1", workflow="etl", at=NOW + 7))
+    run(ended(store, "c", run="r-2", workflow="etl"))
+    run(store.insert([job("d", run="r-2"), job("e", run="r-2"), job("f", run="r-3")]))
+    run(store.insert([job("alone", workflow="etl")]))
+
+    found, pages = runs_of(run, store)
+
+    done, queued = Status.COMPLETED, Status.QUEUED
+    assert found == [
+        RunSummary(id="r-3", workflow=None, created=NOW, counts={queued: 1}),
+        RunSummary(id="r-2", workflow="etl", created=NOW, counts={done: 1, queued: 2}),
+        RunSummary(id="r-1", workflow="etl", created=NOW - 5, counts={done: 2}, ended=NOW + 7),
+    ]
+    assert pages == 1
+    assert runs_of(run, store, limit=1) == (found, 3)
+    assert runs_of(run, store, most=2) == (found, 2)
+    assert runs_of(run, store, workflow="etl") == (found[1:], 1)
+
+
+def test_runs_of_another_namespace_are_as_good_as_not_there(run, store):
+    mine, theirs = job("mine", run="shared", namespace="a"), job("b", run="shared", namespace="b")
+    run(store.insert([theirs, mine, job("c", run="theirs", namespace="b"), job("d", run="open")]))
+
+    assert [it.id for it in runs_of(run, store, namespace="a")[0]] == ["shared"]
+    assert runs_of(run, store, namespace="a")[0][0].counts == {Status.QUEUED: 1}
+    assert [it.id for it in runs_of(run, store, namespace="")[0]] == ["open"]
+
+
+def test_of_a_large_run_the_first_jobs_are_counted(run, store):
+    run(store.insert(jobs(COUNTED_OF_A_RUN + 1, run="large")))
+    run(store.insert(jobs(COUNTED_OF_A_RUN, "less", run="larger")))
+
+    assert [(sum(it.counts.values()), it.is_cut) for it in runs_of(run, store)[0]] == [
+        (COUNTED_OF_A_RUN, False),
+        (COUNTED_OF_A_RUN, True),
+    ]

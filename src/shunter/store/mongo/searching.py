@@ -3,19 +3,30 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from typing import Any
 
 from shunter.model.job import FINAL, Job, Status
 from shunter.store.mongo import blobs
 from shunter.store.mongo.connection import MongoConnection
 from shunter.store.mongo.documents import LOWEST, Document
-from shunter.store.search import MOST_TYPES, JobSearch, JobsSeen, QueueDepth
+from shunter.store.search import (
+    COUNTED_OF_A_RUN,
+    MOST_TYPES,
+    JobSearch,
+    JobsSeen,
+    QueueDepth,
+    RunSearch,
+    RunsSeen,
+    RunSummary,
+)
 
 _EVER = float("-inf")
 NEAR_ENOUGH = 100_000_000
 """Numbers are nanoseconds: a tenth of a second more to look through costs less than to find out."""
 
 _NO_BODIES = {"payload": False, "result": False}
+_OF_RUN = dict.fromkeys(("status", "namespace", "workflow", "created", "ended"), True)
 _QUEUES = (("ready", "ready"), ("laned", "laned"))
 """The indexes that hold what can be claimed, and the field that has its rank."""
 
@@ -57,6 +68,43 @@ async def search(connection: MongoConnection, wanted: JobSearch) -> JobsSeen:
     if wanted.status is Status.QUEUED:
         return await _by_alarm(connection, wanted)
     return await _newest(connection, wanted)
+
+
+async def runs(connection: MongoConnection, wanted: RunSearch) -> RunsSeen:
+    """List runs by one step of their index for each, and one stretch of it."""
+    found: list[RunSummary] = []
+    last, looked_at = wanted.after, 0
+    while True:
+        below: Document = {"$gte": ""} if last is None else {"$gte": "", "$lt": last}
+        query = connection.jobs.find({"run": below}, {"_id": False, "run": True})
+        following = await connection.all_of(query.sort([("run", -1)]).limit(1).hint("run"))
+        if not following:
+            return RunsSeen(runs=found)
+        if len(found) == wanted.limit or looked_at >= wanted.most:
+            return RunsSeen(runs=found, next=last)
+        last = following[0]["run"]
+        query = connection.jobs.find({"run": last}, _OF_RUN).sort([("run", 1), ("seq", 1)])
+        jobs = await connection.all_of(query.limit(COUNTED_OF_A_RUN + 1).hint("run"))
+        looked_at += len(jobs)
+        seen = [
+            it
+            for it in jobs[:COUNTED_OF_A_RUN]
+            if wanted.namespace in (None, it.get("namespace", ""))
+        ]
+        if seen and wanted.workflow in (None, seen[0].get("workflow")):
+            found.append(_summary(last, seen, is_cut=len(jobs) > COUNTED_OF_A_RUN))
+
+
+def _summary(name: str, jobs: list[Document], *, is_cut: bool) -> RunSummary:
+    ends = [it.get("ended") for it in jobs]
+    return RunSummary(
+        id=name,
+        workflow=jobs[0].get("workflow"),
+        created=jobs[0]["created"],
+        counts=dict(Counter(Status(it["status"]) for it in jobs)),
+        ended=None if None in ends else max(it for it in ends if it is not None),
+        is_cut=is_cut,
+    )
 
 
 def stretch(wanted: JobSearch) -> Document:

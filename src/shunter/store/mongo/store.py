@@ -42,7 +42,7 @@ from shunter.store.mongo.listing import WorkerListing
 from shunter.store.mongo.presences import meet, presences
 from shunter.store.mongo.workers import remove_workers, swap_workers
 from shunter.store.port import Backlog, Batch, Claim, Committed, JobQuery
-from shunter.store.search import JobSearch, JobsSeen, QueueDepth
+from shunter.store.search import JobSearch, JobsSeen, QueueDepth, RunSearch, RunsSeen
 
 MOST_FAILED = 8
 """How many failed batches are kept; a dispatcher has one, and offers it until it is written."""
@@ -140,6 +140,10 @@ class MongoStore:
     async def depths(self, *, most: int) -> list[QueueDepth]:
         async with self._use() as it:
             return await searching.depths(it, most)
+
+    async def runs(self, wanted: RunSearch) -> RunsSeen:
+        async with self._use() as it:
+            return await searching.runs(it, wanted)
 
     async def presences(self) -> list[Presence]:
         async with self._use() as it:

@@ -15,13 +15,23 @@ import msgspec
 
 from shunter.model.job import FINAL, Job, Status
 from shunter.model.presence import Presence
-from shunter.store.search import MOST_TYPES, JobSearch, JobsSeen, QueueDepth
+from shunter.store.search import (
+    COUNTED_OF_A_RUN,
+    MOST_TYPES,
+    JobSearch,
+    JobsSeen,
+    QueueDepth,
+    RunSearch,
+    RunsSeen,
+    RunSummary,
+)
 from shunter.store.sqlite import reads, statements
 from shunter.store.sqlite.rows import as_json
 
 _READY = "status = 'q' AND alarm IS NULL AND lane IS NULL"
 _LANED = "status = 'q' AND alarm IS NULL AND lane IS NOT NULL"
 ABOVE_ALL = 2**62
+ABOVE_ALL_TEXTS = "\U0010ffff"
 
 _QUEUES = (("ready", _READY), ("lanes", _LANED))
 
@@ -92,6 +102,55 @@ def presences(connection: sqlite3.Connection) -> list[Presence]:
     """Return the dispatchers that were here."""
     found = connection.execute(statements.DISPATCHERS).fetchall()
     return [msgspec.json.decode(document, type=Presence) for (document,) in found]
+
+
+NEXT_RUN = "SELECT run FROM jobs INDEXED BY runs WHERE run < ? ORDER BY run DESC LIMIT 1"
+
+OF_RUN = f"""
+    SELECT status, namespace, count(*), max(ended), min(seq) FROM (
+        SELECT status, namespace, ended, seq FROM jobs INDEXED BY runs
+        WHERE run = ? ORDER BY seq LIMIT {COUNTED_OF_A_RUN}) GROUP BY status, namespace"""
+
+MORE_OF_RUN = f"""
+    SELECT EXISTS (SELECT 1 FROM jobs INDEXED BY runs WHERE run = ? LIMIT 1
+        OFFSET {COUNTED_OF_A_RUN})"""
+
+
+def runs(connection: sqlite3.Connection, wanted: RunSearch) -> RunsSeen:
+    """List runs by one step of their index for each, and one stretch of it."""
+    found: list[RunSummary] = []
+    name, looked_at = ABOVE_ALL_TEXTS if wanted.after is None else wanted.after, 0
+    while row := connection.execute(NEXT_RUN, (name,)).fetchone():
+        if len(found) == wanted.limit or looked_at >= wanted.most:
+            return RunsSeen(runs=found, next=name)
+        (name,) = row
+        counted = connection.execute(OF_RUN, (name,)).fetchall()
+        looked_at += sum(count for _, _, count, *_ in counted)
+        seen = [it for it in counted if wanted.namespace in (None, it[1])]
+        if seen:
+            summary = _summary(connection, name, seen)
+            found += [summary] if wanted.workflow in (None, summary.workflow) else []
+    return RunsSeen(runs=found)
+
+
+def _summary(
+    connection: sqlite3.Connection, name: str, counted: list[tuple[str, str, int, float, int]]
+) -> RunSummary:
+    first = connection.execute(
+        "SELECT doc ->> '$.workflow', doc ->> '$.created' FROM jobs WHERE seq = ?",
+        (min(seq for *_, seq in counted),),
+    ).fetchone()
+    counts: dict[Status, int] = {}
+    for status, _, count, _, _ in counted:
+        counts[Status(status)] = counts.get(Status(status), 0) + count
+    return RunSummary(
+        id=name,
+        workflow=first[0],
+        created=float(first[1]),
+        counts=counts,
+        ended=max(it[3] for it in counted) if FINAL.issuperset(counts) else None,
+        is_cut=bool(connection.execute(MORE_OF_RUN, (name,)).fetchone()[0]),
+    )
 
 
 def search(connection: sqlite3.Connection, wanted: JobSearch) -> JobsSeen:

@@ -25,7 +25,7 @@ from shunter.model.record import Record, RecordKind
 from shunter.model.worker import Worker
 from shunter.model.workflow import JobEdge, ParentOutcome
 from shunter.store.port import Backlog, Batch, Claim, Committed, JobQuery
-from shunter.store.search import JobSearch, JobsSeen, QueueDepth
+from shunter.store.search import JobSearch, JobsSeen, QueueDepth, RunSearch, RunsSeen
 from shunter.store.sqlite import (
     edges,
     journal_rows,
@@ -170,6 +170,9 @@ class SQLiteStore:
 
     async def depths(self, *, most: int) -> list[QueueDepth]:
         return await self._read(lambda connection: searching.depths(connection, most))
+
+    async def runs(self, wanted: RunSearch) -> RunsSeen:
+        return await self._read(lambda connection: searching.runs(connection, wanted))
 
     async def presences(self) -> list[Presence]:
         return await self._read(searching.presences)

@@ -22,7 +22,7 @@ from shunter.model.worker import Worker
 from shunter.model.workflow import JobEdge, ParentOutcome
 from shunter.store.memory import MemoryStore
 from shunter.store.port import Backlog, Batch, Claim, Committed, JobQuery
-from shunter.store.search import JobSearch, JobsSeen, QueueDepth
+from shunter.store.search import JobSearch, JobsSeen, QueueDepth, RunSearch, RunsSeen
 from shunter.testing.simulation.processes import Process
 
 T = TypeVar("T")
@@ -187,6 +187,9 @@ class FaultyStore:
 
     async def depths(self, *, most: int) -> list[QueueDepth]:
         return await self._asked(lambda: self._truth.depths(most=most))
+
+    async def runs(self, wanted: RunSearch) -> RunsSeen:
+        return await self._asked(lambda: self._truth.runs(wanted))
 
     async def presences(self) -> list[Presence]:
         return await self._asked(self._truth.presences)
