@@ -89,10 +89,10 @@ def _edges(wish: Submission) -> Iterable[JobEdge]:
         field = "unique" if wish.unique_key is None else "unique_key"
         fault = "found in a job of a graph, which is stored as a whole; leave it out"
         raise JobRefused(wish.id, field, fault)
-    for parent in dict.fromkeys(wish.after or ()):
+    for at, parent in enumerate(dict.fromkeys(wish.after or ())):
         if not is_name(parent):
             raise JobRefused(wish.id, "after", f"found {parent[:64]!r}; send ids: {NAME_RULE}")
-        yield JobEdge(wish.id, parent)
+        yield JobEdge(wish.id, parent, at=at)
 
 
 def _cycle(by_id: dict[str, Submission]) -> list[str]:

@@ -32,11 +32,12 @@ class ParentOutcome(StrEnum):
 
 
 class JobEdge(Struct, frozen=True):
-    """`child` waits, or has waited, for `parent`."""
+    """`child` waits, or has waited, for `parent`, which it named as number `at`."""
 
     child: str
     parent: str
     outcome: ParentOutcome = ParentOutcome.PENDING
+    at: int = 0
 
 
 class JobGraph(Struct, frozen=True, kw_only=True):
@@ -120,6 +121,11 @@ class Decision(StrEnum):
     RUN = "run"
     CANCEL = "cancel"
     SKIP = "skip"
+
+
+def must_wait(outcomes: Set[ParentOutcome]) -> bool:
+    """True if a job with such edges waits on, whatever its condition is."""
+    return ParentOutcome.PENDING in outcomes and _BAD.isdisjoint(outcomes)
 
 
 def decision_on(when: When, outcomes: Set[ParentOutcome]) -> Decision:

@@ -291,6 +291,7 @@ def test_telling_is_taken_up_wherever_it_was_left(sandbox, steps):
                 finish(sandbox.dispatcher.turn())
             queue._due.clear()
             queue._tellings.clear()
+            queue._told.clear()
             queue._page = queue._planned = None
             break
         finish(sandbox.dispatcher.turn())
