@@ -75,6 +75,10 @@ def test_a_run_is_shown_drawn_cancelled_and_done_again_from_the_command_line(
     assert len(shown["jobs"]) == 5
     assert picture.read_text().startswith("<svg")
 
+    listed = json.loads(yard.shunter("workflow", "--json", station=station).stdout)
+    assert [(it["run"], it["workflow"]) for it in listed] == [(run.id, "etl")]
+    assert f"{run.id}  etl" in yard.shunter("workflow", "--name", "etl", station=station).stdout
+
     with client.workflow("later") as later:
         waits = later.with_options(delay=600.0).job("add", 1, 1)
         parked = later.job("add", 2, 2, after=waits)

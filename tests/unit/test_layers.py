@@ -75,7 +75,7 @@ LAYERS = {
     "dispatch": ("errors", "model", "store.port", "dispatch"),
     "gateway": (
         "errors", "model", "settings", "secret_file", "key_file", "wire", "net", "refusal_log",
-        "store.port", "store.registry", "store.key_records", "dispatch", "gateway",
+        "store.port", "store.search", "store.registry", "store.key_records", "dispatch", "gateway",
     ),
     "page": (
         "errors", "model", "wire", "net", "shown_text", "store.port", "store.search", "dispatch",

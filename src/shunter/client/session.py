@@ -45,6 +45,7 @@ from shunter.wire.messages import (
     PausesListed,
     Refusal,
     RefusalCode,
+    RunsListed,
     SchedulesListed,
     Standing,
     WorkersListed,
@@ -62,6 +63,7 @@ Answer = (
     | SchedulesListed
     | LimitsShown
     | JournalShown
+    | RunsListed
 )
 
 _ANSWERS: dict[Kind, type[Answer]] = {
@@ -73,6 +75,7 @@ _ANSWERS: dict[Kind, type[Answer]] = {
     Kind.PAUSES: PausesListed,
     Kind.SCHEDULES: SchedulesListed,
     Kind.JOURNAL: JournalShown,
+    Kind.RUNS: RunsListed,
     Kind.LIMITS: LimitsShown,
     Kind.SET_LIMITS: LimitsShown,
 }

@@ -1,4 +1,4 @@
-"""One run of a workflow, as it is looked at: its jobs, and who waits for whom. Pure."""
+"""Runs of workflows, as they are looked at: in short, and one with its jobs and edges. Pure."""
 
 from __future__ import annotations
 
@@ -6,12 +6,28 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from shunter.errors import JobNotFound, JobRefused
 from shunter.model.job import Job, Status
 from shunter.model.submission import Submission
 from shunter.model.workflow import JobEdge
+
+
+class RunSummary(Struct, frozen=True, kw_only=True):
+    """One run, by its first jobs: `is_cut` says that it has more than were counted.
+
+    `workflow` and `created` are those of its first job; `ended` is when the last of those
+    counted has ended, None while one has not.
+    """
+
+    id: str
+    workflow: str | None
+    created: float
+    counts: dict[Status, int]
+    ended: float | None = None
+    is_cut: bool = False
 
 
 class RunView:

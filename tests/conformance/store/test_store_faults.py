@@ -13,7 +13,6 @@ from shunter.errors import StoreError
 from shunter.model.job_limits import JobLimits, Limit
 from shunter.model.presence import Presence
 from shunter.store.port import Batch, JobQuery
-from shunter.store.search import RunSearch
 
 MOST_WRITES = 60
 
@@ -34,7 +33,6 @@ def calls_of(store):
         "due_dependents": lambda: store.due_dependents(limit=5),
         "dependents": lambda: store.dependents(["one"], limit=5),
         "parents": lambda: store.parents(["one"], limit=5),
-        "runs": lambda: store.runs(RunSearch()),
         "standings": lambda: store.standings(["one"]),
         "overdue": lambda: store.overdue(now=NOW, limit=5),
         "next_alarm": store.next_alarm,

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from long_runs import IS_LONG
-from shunter import App, Context, Retry
+from shunter import App, Client, Context, Retry
 from shunter.app import payload_of
 from shunter.dispatch import dependents, graph_intake, sweep
 from shunter.errors import JobRefused
@@ -17,6 +17,7 @@ from shunter.model.job import Status, When
 from shunter.model.submission import Receipt, Submission
 from shunter.testing import Sandbox
 from shunter.testing.finish import finish
+from shunter.testing.sandbox_session import reaching
 
 app = App()
 ran: list[str] = []
@@ -33,6 +34,11 @@ def work(name: str, fails: bool = False) -> str:
 @app.job
 def gather(ctx: Context) -> dict[str, Any]:
     return {parent.status.word: parent.result for parent in ctx.parents.values()}
+
+
+@app.job
+def order(ctx: Context) -> list[str]:
+    return ctx.parents.results("work")
 
 
 @pytest.fixture
@@ -358,3 +364,30 @@ def test_after_takes_jobs_ids_and_lists_and_nothing_else(sandbox):
         run.job("work", "a", after=7)
     with pytest.raises(JobRefused, match="there is no job nowhere"), sandbox.workflow("x") as run:
         run.job("work", "a", after=["nowhere"])
+
+
+# ---- looking
+
+
+def test_runs_are_listed_newest_first_by_pages(sandbox):
+    ids = []
+    for name in ("etl", "other", "etl"):
+        with sandbox.workflow(name) as run:
+            run.job("work", name)
+        ids.append(run.id)
+        sandbox.advance(1.0)
+
+    with reaching(sandbox), Client() as client:
+        newest = client.runs.list()
+        assert [it.id for it in newest] == ids[::-1]
+        assert [it.id for it in client.runs.list(workflow="etl", limit=1)] == [ids[2]]
+        assert [it.id for it in client.runs.list(workflow="etl", before=ids[2])] == [ids[0]]
+    assert newest[0].counts == {Status.COMPLETED: 1}
+
+
+def test_parents_are_in_the_order_in_which_they_are_named(sandbox):
+    with sandbox.workflow("w") as run:
+        parents = [run.job("work", name) for name in ("a", "b", "c")]
+        last = run.job("order", after=[parents[2], parents[0], parents[1]])
+
+    assert last.result() == ["C", "A", "B"]

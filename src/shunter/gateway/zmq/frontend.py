@@ -88,6 +88,7 @@ NEEDED = {
     Kind.PAUSE: Action.OPERATE,
     Kind.SCHEDULES: Action.SEE_JOBS,
     Kind.JOURNAL: Action.SEE_JOBS,
+    Kind.RUNS: Action.SEE_JOBS,
     Kind.LIMITS: Action.SEE_SYSTEM,
     Kind.SET_LIMITS: Action.OPERATE,
 }
