@@ -26,6 +26,7 @@ from shunter.model.workflow import (
     JobEdge,
     ParentOutcome,
     decision_on,
+    is_parked,
     not_needed,
     outcome_of,
     waits_in_vain,
@@ -176,7 +177,7 @@ def _decided(
     now: float,
 ) -> Job | None:
     """Return what becomes of a child, if anything."""
-    if job is None or job.status is not Status.WAITING or not standing:
+    if job is None or not is_parked(job) or not standing:
         return None
     match decision_on(job.when or When.ALL_DONE, standing):
         case Decision.WAIT:

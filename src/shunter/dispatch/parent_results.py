@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from msgspec.structs import replace
 
 from shunter.model.job import Job
-from shunter.model.parents import MAX_PARENT_BYTES, ParentRun, parents_document, run_of
+from shunter.model.parents import MAX_PARENT_BYTES, ParentRun, newest, parents_document, run_of
 from shunter.model.workflow import JobEdge
 from shunter.store.port import Committed, Store
 
@@ -45,9 +45,12 @@ async def with_parents(store: Store, committed: Committed, children: Iterable[Jo
             size = len(parent.result or b"") if parent is not None else 0
             runs[edge.child].append(run_of(edge, parent if size <= room[edge.child] else None))
             room[edge.child] -= size
+    newer = {job.rerun_of: job.id for job in parents.values() if job is not None and job.rerun_of}
     claimed = [
         [
-            replace(job, parents=parents_document(runs[job.id])) if job.id in runs else job
+            replace(job, parents=parents_document(newest(runs[job.id], newer)))
+            if job.id in runs
+            else job
             for job in jobs
         ]
         for jobs in committed.claimed

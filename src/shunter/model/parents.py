@@ -59,6 +59,20 @@ def run_of(edge: JobEdge, parent: Job | None) -> ParentRun:
     return ParentRun(parent.id, parent.status, parent.type, parent.result, error)
 
 
+def newest(runs: list[ParentRun], newer: Mapping[str, str]) -> list[ParentRun]:
+    """Return runs with those in place of which others were done later, where both are here."""
+    by_id = {run.id: run for run in runs}
+    stand_ins = {name: newer[name] for name in by_id if newer.get(name) in by_id}
+    found = [by_id[_last(run.id, stand_ins)] for run in runs if run.id not in stand_ins.values()]
+    return found if stand_ins else runs
+
+
+def _last(name: str, stand_ins: Mapping[str, str]) -> str:
+    while name in stand_ins:
+        name = stand_ins[name]
+    return name
+
+
 class Parent:
     """A job that this one waited for."""
 

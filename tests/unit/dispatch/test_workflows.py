@@ -391,3 +391,44 @@ def test_parents_are_in_the_order_in_which_they_are_named(sandbox):
         last = run.job("order", after=[parents[2], parents[0], parents[1]])
 
     assert last.result() == ["C", "A", "B"]
+
+
+# ---- done again
+
+
+def test_a_dependent_that_still_waits_waits_for_the_new_one_of_its_parent(sandbox):
+    with sandbox.workflow("w") as run:
+        first = run.job("work", "first")
+        late = run.with_options(delay=60.0).job("work", "late")
+        last = run.job("order", after=[first, late])
+    sandbox.run()
+    assert (first.status, last.status) == (Status.COMPLETED, Status.WAITING)
+
+    with reaching(sandbox), Client() as client:
+        (again,) = client.runs.rerun(run.id, first=first.id)
+        finish(sandbox.dispatcher.turn())
+        finish(sweep.tell_dependents(sandbox.dispatcher))
+        edges = {it.parent: it.outcome for it in client.runs.waits_for(last.id)}
+    assert edges == {first.id: "c", late.id: "", again.id: ""}
+    sandbox.advance(60.0)
+
+    assert ran == ["first", "first", "late"]
+    assert last.result() == ["FIRST", "LATE"], "not what the first time returned as well"
+    assert last.record.attempt == 1
+
+
+def test_what_has_begun_can_t_wait_for_a_rerun_and_is_named(sandbox):
+    with sandbox.workflow("w") as run:
+        first = run.job("work", "first")
+        last = run.with_options(delay=60.0).job("work", "last", after=first)
+    sandbox.run()
+    assert last.status is Status.QUEUED
+
+    with reaching(sandbox), Client() as client, pytest.raises(JobRefused, match=last.id):
+        client.runs.rerun(run.id, first=first.id)
+
+    begun = Submission("again", "work", payload_of("x"), rerun_of=first.id, awaited_by=(last.id,))
+    refusal = refused(sandbox, begun)
+    assert (refusal.field, last.id in refusal.reason) == ("awaited_by", True)
+    strange = refused(sandbox, Submission("new", "work", b"\x90", awaited_by=(last.id,)))
+    assert strange.field == "awaited_by"
