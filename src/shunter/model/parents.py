@@ -20,6 +20,10 @@ MAX_PARENT_BYTES = 4 << 20
 """How many bytes of parents' results go to a worker with a job."""
 
 
+NOT_SENT = b"\xc0"
+"""In place of how parents ended, where the way to the worker does not carry it."""
+
+
 class ParentRun(Struct, frozen=True, array_like=True):
     """How one parent ended, as it travels; `is_left_out` says that its record does not."""
 
@@ -109,6 +113,11 @@ class Parents(Mapping[str, Parent]):
         document: bytes = b"",
         opened: Callable[[str, bytes], bytes] = lambda job_id, result: result,
     ) -> None:
+        if document == NOT_SENT:
+            raise AppError(
+                "ctx.parents is only for workers over ZeroMQ; serve jobs of this type with "
+                "'shunter worker', or ask a Client for the results: client.job(id).value"
+            )
         runs = _decode(document) if document else []
         self._by_id = {run.id: Parent(run, opened) for run in runs}
 
