@@ -10,12 +10,6 @@ def echo(number: int) -> int:
     return number
 
 
-@app.job
-def stepped(number: int, ctx: Context) -> int:
-    result: int = ctx.step("only", echo.function, number)
-    return result
-
-
 @app.job(limit=Limit(10_000, by="tenant", total=50_000))
 def echo_limited(number: int) -> int:
     """Under limits that never bind."""
@@ -30,3 +24,15 @@ def echo_limited(number: int) -> int:
 def echo_limited_in_turns(number: int) -> int:
     """The same with a rate, and turns between tenants."""
     return number
+
+
+@app.job(concurrency=200)
+async def shared(number: int) -> int:
+    """Many of these at once in each process."""
+    return number
+
+
+@app.job(concurrency=200)
+async def shared_stepped(number: int, ctx: Context) -> int:
+    result: int = await ctx.step("only", shared.function, number)
+    return result

@@ -1,54 +1,78 @@
-"""What a step costs: jobs with one kept step beside plain jobs, on one worker with two slots.
+"""What a step costs: jobs with one kept step beside plain jobs, in turns.
 
-A job with one step needs two commits, its own and the step's; two plain jobs need as many. Both
-kinds are measured in turns, so that they have the same machine.
+A job with one step needs two commits, its own and the step's; two plain jobs need as many. That is
+compared where many jobs are under way in each process, so that commits are shared. Where a slot
+does one job after the other it waits for each step: so trips one by one are timed, too. A trip of a
+plain job is two commits, and one with a step is three.
 """
 
 from __future__ import annotations
 
 import asyncio
-import statistics
 import time
+from statistics import median
 
-from bench.bench_app import echo, stepped
-from bench.stage import Dispatcher, Stage, conclude, sizes
+from bench.bench_app import shared, shared_stepped
+from bench.stage import Dispatcher, Stage, conclude, say, sizes
 from bench.stores import opened
 from shunter import AsyncClient
 
 WARM_UP = 300
+KINDS = {"plain": shared, "stepped": shared_stepped}
 
 
-async def _rate(client: AsyncClient, handler: object, jobs: int) -> float:
-    """Return how many jobs a second are done, with their results taken."""
+async def _jobs(client: AsyncClient, kind: str, jobs: int) -> float:
+    """Return how long all of them take, with their results taken."""
     began = time.perf_counter()
-    submitted = await client.submit_many(handler, range(jobs))  # type: ignore[arg-type]
+    submitted = await client.submit_many(KINDS[kind], range(jobs))
     results = [await job.result(timeout=120.0) for job in submitted]
     assert results == list(range(jobs))
-    return jobs / (time.perf_counter() - began)
+    return time.perf_counter() - began
 
 
-async def _measure(frontend: str, jobs: int, rounds: int) -> None:
-    plain, with_step = [], []
-    async with AsyncClient(frontend) as client:
-        for handler in (echo, stepped):
-            await _rate(client, handler, WARM_UP)
-        for _ in range(rounds):
-            plain.append(await _rate(client, echo, jobs))
-            with_step.append(await _rate(client, stepped, jobs))
-    plain_rate, step_rate = statistics.median(plain), statistics.median(with_step)
+async def _trips(client: AsyncClient, kind: str, trips: int) -> float:
+    """Return how long one trip takes mostly, with nothing else under way."""
+    times = []
+    for number in range(trips):
+        began = time.perf_counter()
+        job = await client.submit(KINDS[kind], number)
+        await job.result(timeout=30.0)
+        times.append(time.perf_counter() - began)
+    return median(times)
+
+
+async def _measure(dispatcher: Dispatcher, jobs: int, trips: int, rounds: int) -> None:
+    found: dict[str, dict[str, list[float]]] = {
+        kind: {"per_second": [], "cpu_us": [], "trip_ms": []} for kind in KINDS
+    }
+    async with AsyncClient(dispatcher.frontend) as client:
+        for kind in KINDS:
+            await _jobs(client, kind, WARM_UP)
+        for number in range(rounds):
+            say("steps", number, rounds)
+            for kind, figures in found.items():
+                own = dispatcher.cpu_seconds()
+                figures["per_second"].append(jobs / await _jobs(client, kind, jobs))
+                figures["cpu_us"].append((dispatcher.cpu_seconds() - own) / jobs * 1e6)
+                figures["trip_ms"].append(await _trips(client, kind, trips) * 1e3)
+    plain, stepped = (
+        {name: median(values) for name, values in found[kind].items()} for kind in KINDS
+    )
     conclude(
-        plain_per_second=plain_rate,
-        stepped_per_second=step_rate,
-        against_two_plain=2 * step_rate / plain_rate,
+        plain=plain,
+        stepped=stepped,
+        against_two_plain=2 * stepped["per_second"] / plain["per_second"],
+        cpu_of_two_plain=stepped["cpu_us"] / plain["cpu_us"] / 2,
+        part_of_a_trip=stepped["trip_ms"] / plain["trip_ms"] - 1,
     )
 
 
 def main() -> None:
-    chosen = sizes(__doc__ or "", store="sqlite", jobs=5_000, rounds=3)
+    chosen = sizes(__doc__ or "", store="sqlite", jobs=5_000, trips=500, rounds=3)
     with Stage() as stage, opened(chosen.store, stage) as urls:
         dispatcher = Dispatcher(stage, "steps", urls("steps")).ready()
         dispatcher.start_worker()
-        asyncio.run(_measure(dispatcher.frontend, chosen.jobs, chosen.rounds))
+        asyncio.run(_measure(dispatcher, chosen.jobs, chosen.trips, chosen.rounds))
 
 
 if __name__ == "__main__":

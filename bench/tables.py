@@ -34,6 +34,7 @@ PARTS = (
     "limits",
     "naps",
     "udp",
+    "workflows",
     "steps",
     "idle",
     "page",

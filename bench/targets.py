@@ -21,7 +21,10 @@ LEAST_TASKS_PER_SECOND = 3000
 LEAST_PART_OF_ECHO = 0.25
 PACKETS_PER_TASK = 8
 MOST_TASK_MILLISECONDS = 3.0
+MOST_TIMES_PLAIN = 1.5
+MOST_PARKED_PART = 0.01
 LEAST_STEPPED = 1.0
+MOST_PART_OF_TRIP = 1.0
 MOST_IDLE_PART = 0.05
 MOST_VIEW_MILLISECONDS = 150
 LEAST_PART_WATCHED = 0.95
@@ -75,6 +78,8 @@ def verdicts(figures: Figures) -> list[Verdict]:
         found.append(_naps(figures["naps"]))
     if "udp" in figures:
         found += _udp(figures["udp"]["echo"], figures["udp"]["shunter"])
+    if "workflows" in figures:
+        found += _workflows(figures["workflows"])
     if "steps" in figures:
         found += _steps(figures["steps"])
     if "idle" in figures:
@@ -223,13 +228,54 @@ def _udp(echo: Figures, tasks: Figures) -> Iterator[Verdict]:
     )
 
 
+def _workflows(workflows: Figures) -> Iterator[Verdict]:
+    for store, name in STORE_NAMES.items():
+        if not (found := workflows.get(store)):
+            continue
+        plain, graphs = found["plain"], found["graphs"]
+        yield Verdict(
+            f"time of {found['jobs']:,} jobs in graphs against as many plain jobs, on {name}",
+            f"{found['times_as_long']:.2f} x ({graphs['jobs_per_second']:,.0f} against "
+            f"{plain['jobs_per_second']:,.0f} jobs/s)",
+            f"at most {MOST_TIMES_PLAIN:g} x",
+            found["times_as_long"] <= MOST_TIMES_PLAIN,
+        )
+        yield Verdict(
+            f"the same in the dispatcher's processor time, on {name}",
+            f"{found['times_the_cpu']:.2f} x ({graphs['cpu_us']:.0f} against "
+            f"{plain['cpu_us']:.0f} us a job)",
+            f"at most {MOST_TIMES_PLAIN:g} x",
+            found["times_the_cpu"] <= MOST_TIMES_PLAIN,
+        )
+        yield Verdict(
+            f"an idle dispatcher with {found['parked']:,} parked jobs, on {name}",
+            f"{found['idle_share']:.1%} of a core ({found['idle_share_before']:.1%} with none), "
+            f"{found['megabytes']:.0f} MB",
+            f"under {MOST_PARKED_PART:.0%}, under {MOST_MEGABYTES} MB",
+            found["idle_share"] < MOST_PARKED_PART and found["megabytes"] < MOST_MEGABYTES,
+        )
+
+
 def _steps(steps: Figures) -> Iterator[Verdict]:
     """A step is one commit more, so a job with one should cost no more than two plain jobs."""
+    stepped = steps["stepped"]
     yield Verdict(
-        "jobs with one step against two plain jobs each, two slots",
-        f"{steps['against_two_plain']:.2f} x ({steps['stepped_per_second']:,.0f} jobs/s)",
+        "jobs with one step against two plain jobs each, many at once",
+        f"{steps['against_two_plain']:.2f} x ({stepped['per_second']:,.0f} jobs/s)",
         f"at least {LEAST_STEPPED:g} x",
         steps["against_two_plain"] >= LEAST_STEPPED,
+    )
+    yield Verdict(
+        "the dispatcher's processor time for a job with one step, against two plain jobs",
+        f"{steps['cpu_of_two_plain']:.2f} x ({stepped['cpu_us']:.0f} us)",
+        f"at most {1 / LEAST_STEPPED:g} x",
+        steps["cpu_of_two_plain"] <= 1 / LEAST_STEPPED,
+    )
+    yield Verdict(
+        "how much longer a trip with one step takes, one by one, against a plain trip",
+        f"{steps['part_of_a_trip']:.2f} x ({stepped['trip_ms']:.2f} ms in all)",
+        f"under {MOST_PART_OF_TRIP:g} x",
+        steps["part_of_a_trip"] < MOST_PART_OF_TRIP,
     )
 
 

@@ -22,7 +22,7 @@ from shunter import AsyncClient
 GROUP = 12
 GRAPH_JOBS = 9_996
 WARM_UP = 240
-IDLE_SECONDS = 5.0
+REST_SECONDS = 2.0
 
 
 async def _plain(frontend: str, jobs: int) -> None:
@@ -72,8 +72,31 @@ def _measured(dispatcher: Dispatcher, server_cpu: Callable[[], float], jobs: int
     return found
 
 
+def _idle_share(dispatcher: Dispatcher, seconds: int) -> float:
+    time.sleep(REST_SECONDS)
+    own = dispatcher.cpu_seconds()
+    time.sleep(seconds)
+    return (dispatcher.cpu_seconds() - own) / seconds
+
+
+def _parked_figures(stage: Stage, store: str, parked: int, seconds: int) -> dict[str, Any]:
+    """Look at a dispatcher of its own that is idle, without and with parked jobs."""
+    dispatcher = Dispatcher(stage, "parked", store).ready()
+    dispatcher.start_worker()
+    before = _idle_share(dispatcher, seconds)
+    asyncio.run(_parked(dispatcher.frontend, parked))
+    return {
+        "parked": parked,
+        "idle_share_before": before,
+        "idle_share": _idle_share(dispatcher, seconds),
+        "megabytes": dispatcher.resident_megabytes(),
+    }
+
+
 def main() -> None:
-    chosen = sizes(__doc__ or "", sqlite=100_000, mongodb=24_000, parked=10_000, rounds=3, only="")
+    chosen = sizes(
+        __doc__ or "", sqlite=100_000, mongodb=24_000, parked=10_000, idle=20, rounds=3, only=""
+    )
     figures: dict[str, Any] = {}
     for kind in STORES:
         if chosen.only not in ("", kind):
@@ -87,16 +110,13 @@ def main() -> None:
             for number in range(chosen.rounds):
                 say(f"workflows on {kind}", number, chosen.rounds)
                 runs.append(_measured(dispatcher, urls.cpu_seconds, getattr(chosen, kind)))
-            asyncio.run(_parked(dispatcher.frontend, chosen.parked))
-            time.sleep(1.0)
-            own = dispatcher.cpu_seconds()
-            time.sleep(IDLE_SECONDS)
-            idle = (dispatcher.cpu_seconds() - own) / IDLE_SECONDS
+        with Stage() as stage, opened(kind, stage) as urls:
+            parked = _parked_figures(stage, urls("parked"), chosen.parked, chosen.idle)
         figures[kind] = {
             name: {what: median(run[name][what] for run in runs) for what in runs[0][name]}
             for name in WAYS
         }
-        figures[kind] |= {"runs": runs, "idle_share": idle, "parked": chosen.parked}
+        figures[kind] |= {"runs": runs, "jobs": getattr(chosen, kind)} | parked
         plain, graphs = figures[kind]["plain"], figures[kind]["graphs"]
         figures[kind]["times_as_long"] = plain["jobs_per_second"] / graphs["jobs_per_second"]
         figures[kind]["times_the_cpu"] = graphs["cpu_us"] / plain["cpu_us"]

@@ -60,6 +60,7 @@ CLIENT_MESSAGES: tuple[tuple[Kind, type[Struct], Kind, type[Struct]], ...] = (
     (Kind.PAUSES, messages.Asked, Kind.PAUSES, messages.PausesListed),
     (Kind.FETCH, messages.Fetch, Kind.FETCH, messages.Fetched),
     (Kind.LIST, messages.JobsAsked, Kind.LIST, messages.JobsListed),
+    (Kind.RUNS, messages.RunsAsked, Kind.RUNS, messages.RunsListed),
     (Kind.WORKERS, messages.Asked, Kind.WORKERS, messages.WorkersListed),
     (Kind.STATUS, messages.Asked, Kind.STATUS, messages.Standing),
     (Kind.SCHEDULES, messages.SchedulesAsked, Kind.SCHEDULES, messages.SchedulesListed),

@@ -3,7 +3,8 @@
     shunter up --app examples/nightly/app.py
     python examples/nightly/run.py
 
-The flow run is a node like any other: `on="spark"` or `on="engines"` runs it there.
+The flow runs on Spark and is a node like any other: it waits for what is extracted, and the report
+waits for it. `run.py engines` and `run.py local` need no Java.
 """
 
 from __future__ import annotations
@@ -29,6 +30,9 @@ def extract(count: int) -> int:
 
 @app.job
 def report(ctx: Context) -> str:
-    """Say how much the flow has written."""
-    rows = (HERE / "squares.jsonl").read_text().splitlines()
-    return f"{len(rows)} squares, from {len(ctx.parents)} step"
+    """Say how much the flow has written, and what it says of itself."""
+    rows = [json.loads(line) for line in (HERE / "squares.jsonl").read_text().splitlines()]
+    (flow,) = ctx.parents.values()
+    return (
+        f"{len(rows)} squares up to {max(row['square'] for row in rows)}; flow {flow.status.word}"
+    )

@@ -256,17 +256,17 @@ class App:
 
         `started` is when the worker's process began.
         """
-        return tuple(
-            handler
-            if handler.schedule is None
-            else replace(
-                handler,
-                schedule=replace(
-                    handler.schedule, payload=self._empty_call(handler.type), started=started
-                ),
-            )
-            for handler in self.handlers()
-        )
+        sees_all = any(around.takes_context for around in self.arounds)
+        declared: list[Handler] = []
+        for function in self._functions.values():
+            handler = function.handler
+            if (schedule := handler.schedule) is not None:
+                schedule = replace(
+                    schedule, payload=self._empty_call(handler.type), started=started
+                )
+            sees = sees_all or function.takes_context
+            declared.append(replace(handler, schedule=schedule, sees_parents=sees))
+        return tuple(declared)
 
     def _empty_call(self, job_type: str) -> bytes:
         """Return the payload of a call without arguments, sealed for any job of the type."""

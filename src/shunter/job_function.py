@@ -65,6 +65,11 @@ class JobFunction(Generic[P, R]):
         """Take parameters that are annotated with these types from setups, not from payloads."""
         self._parameters = Parameters(self.handler.type, self.function, types)
 
+    @property
+    def takes_context(self) -> bool:
+        """True if the function is given a `Context`."""
+        return self._parameters.takes_context
+
     def arguments(
         self, payload: bytes, context: Context, resources: Mapping[Any, Any] = NOTHING
     ) -> Arguments:

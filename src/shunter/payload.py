@@ -110,6 +110,12 @@ class Parameters:
             self._by_order = self._decoder(_struct(fields, by_order=True))
         self._is_open = self._extra is not None or bool(self._only_positional)
 
+    @property
+    def takes_context(self) -> bool:
+        """True if the context is one of what nobody sends."""
+        given = [kind for _, kind in self._injected_at]
+        return Context in given or Context in self._injected_names.values()
+
     def read(
         self, payload: bytes, context: Context, resources: Mapping[Any, Any] = NOTHING
     ) -> Arguments:

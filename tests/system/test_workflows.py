@@ -8,21 +8,23 @@ from pathlib import Path
 
 from long_runs import IS_LONG
 from shunter.client import Client
-from system.witness import overlaps, runs_in
+from system.witness import runs_in
 from system.yard import PATIENCE, Yard
 
 LEASE = {
     "lease__heartbeat": 0.3,
-    "lease__worker_gives_up": 2.0,
-    "lease__kill_within": 0.5,
-    "lease__dispatcher_takes_over": 3.0,
+    "lease__worker_gives_up": 60.0,
+    "lease__kill_within": 1.0,
+    "lease__dispatcher_takes_over": 65.0,
 }
+"""Longer than any dispatcher is away here, so that no worker gives up what it does."""
+
 
 FAN, CHAIN = (9_999, 10_000) if IS_LONG else (150, 30)
 SECONDS_BETWEEN_KILLS = 2.0 if IS_LONG else 0.4
 
 
-def test_each_job_of_a_wide_and_a_long_run_runs_though_the_dispatcher_is_killed_on_and_on(
+def test_each_job_of_a_wide_and_a_long_run_runs_once_though_the_dispatcher_is_killed_on_and_on(
     yard: Yard, store_url: str
 ) -> None:
     station = yard.dispatcher(store__url=store_url, **LEASE)
@@ -42,7 +44,7 @@ def test_each_job_of_a_wide_and_a_long_run_runs_though_the_dispatcher_is_killed_
     assert last.result(PATIENCE) == FAN
     runs = runs_in(yard.witness)
     assert set(runs) == {job.id for job in (*wide.jobs, *chain.jobs)}
-    assert overlaps(yard.witness) == []
+    assert [name for name, times in runs.items() if len(times) != 1] == [], "each runs once"
     assert all(runs[part.id][0].first < runs[last.id][0].first for part in parts)
     starts = [runs[job.id][0].first for job in chain.jobs]
     assert starts == sorted(starts)
@@ -74,6 +76,10 @@ def test_a_run_is_shown_drawn_cancelled_and_done_again_from_the_command_line(
     assert len(shown["rerun"]) == 2
     assert len(shown["jobs"]) == 5
     assert picture.read_text().startswith("<svg")
+
+    listed = json.loads(yard.shunter("workflow", "--json", station=station).stdout)
+    assert [(it["run"], it["workflow"]) for it in listed] == [(run.id, "etl")]
+    assert f"{run.id}  etl" in yard.shunter("workflow", "--name", "etl", station=station).stdout
 
     with client.workflow("later") as later:
         waits = later.with_options(delay=600.0).job("add", 1, 1)

@@ -60,7 +60,8 @@ LAYERS = {
     "why": ("errors", "model", "store.port", "store.search", "store.memory", "dispatch", "why"),
     "gateway": (
         "errors", "model", "settings", "secret_file", "key_file", "wire", "net", "refusal_log",
-        "store.port", "store.registry", "store.key_records", "dispatch", "why", "gateway",
+        "store.port", "store.search", "store.registry", "store.key_records", "dispatch", "why",
+        "gateway",
     ),
     "page": (
         "errors", "model", "wire", "net", "shown_text", "store.port", "store.search", "dispatch",

@@ -1,4 +1,4 @@
-"""`shunter workflow`: a run as a tree, as JSON or as a picture; cancelled, or done again."""
+"""`shunter workflow`: runs in short; one as a tree or a picture, cancelled, or done again."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from shunter.cli.options import (
     codec_of,
 )
 from shunter.model.job import Job
-from shunter.model.run_view import RunView
+from shunter.model.run_view import RunSummary, RunView
 from shunter.model.submission import Receipt
 from shunter.settings_sources import load_settings
 from shunter.shown_text import shown
@@ -29,7 +29,10 @@ MOST_LINES = 500
 
 
 def workflow(
-    run_id: Annotated[str, typer.Argument(metavar="RUN", help="The id of the run.")],
+    run_id: Annotated[
+        str | None,
+        typer.Argument(metavar="[RUN]", help="The id of the run; without it runs are listed."),
+    ] = None,
     svg: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Draw it into this file.")
     ] = None,
@@ -39,17 +42,34 @@ def workflow(
         str | None,
         typer.Option("--from", metavar="JOB", help="Cancel or rerun from this job on."),
     ] = None,
+    name: Annotated[
+        str | None, typer.Option("--name", help="List only runs of the workflow of this name.")
+    ] = None,
+    limit: Annotated[int, typer.Option(min=1, help="How many runs to list.")] = 20,
+    before: Annotated[
+        str | None, typer.Option(metavar="RUN", help="List those behind this one.")
+    ] = None,
     app_spec: CodecAppOption = None,
     dispatchers: DispatcherOption = None,
     config_file: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show a run of a workflow as a tree; draw it, cancel it, or do it again."""
+    """List runs of workflows, or show one as a tree; draw it, cancel it, or do it again."""
     from shunter.cli.inspecting import client_of
     from shunter.cli.terminal import Terminal, json_line
 
     console = Terminal()
     loaded = load_settings(config_file, os.environ, {"client.dispatchers": dispatchers})
+    if run_id is None:
+        if svg is not None or cancel or rerun or first is not None:
+            raise typer.BadParameter("--svg, --cancel, --rerun and --from need the id of a run")
+        with client_of(loaded.settings) as client:
+            runs = client.runs.list(workflow=name, before=before, limit=limit)
+        if as_json:
+            console.print_json(json_line([run_in_short(run) for run in runs]))
+        for run in () if as_json else runs:
+            console.print(run_line(run), highlight=False, soft_wrap=True)
+        return
     with client_of(loaded.settings, codec=codec_of(app_spec)) as client:
         receipts: list[Receipt] = []
         new: list[str] = []
@@ -74,6 +94,28 @@ def workflow(
     for receipt in receipts:
         if receipt.reason:
             console.print(receipt.reason)
+
+
+def run_line(run: RunSummary) -> str:
+    """Tell a run in one line."""
+    counted = ", ".join(f"{count:,} {status.word}" for status, count in run.counts.items())
+    more = " of the first of its jobs" if run.is_cut else ""
+    took = "" if run.ended is None else f", {max(0.0, run.ended - run.created):.2f} s"
+    began = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(run.created))
+    return f"{run.id}  {shown(run.workflow or '-')}  {began}{took}  {counted}{more}"
+
+
+def run_in_short(run: RunSummary) -> dict[str, Any]:
+    """Return a run as the list of runs has it in JSON."""
+    counts = {status.word: count for status, count in run.counts.items()}
+    return {
+        "run": run.id,
+        "workflow": run.workflow,
+        "created": run.created,
+        "ended": run.ended,
+        "jobs": counts,
+        "is_cut": run.is_cut,
+    }
 
 
 def tree_lines(view: RunView, *, now: float) -> Iterator[str]:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from functools import partial
 from typing import Any, Protocol
 
 from shunter.client.handle import AsyncJob
 from shunter.client.session import Answer
 from shunter.errors import JobNotFound
 from shunter.model.job import Job
-from shunter.model.run_view import RunView
+from shunter.model.run_view import RunSummary, RunView
 from shunter.model.submission import Receipt, Submission
 from shunter.model.workflow import JobEdge
-from shunter.wire.messages import JobsAsked, JobsListed, Kind, Message
+from shunter.wire.messages import JobsAsked, JobsListed, Kind, Message, RunsAsked, RunsListed
 
 PAGE = 500
 Ask = Callable[[Kind, Callable[[int], Message]], Awaitable[Answer]]
@@ -82,6 +83,24 @@ class AsyncWorkflowRuns:
         assert isinstance(answer, JobsListed)
         return answer
 
+    async def list(
+        self, *, workflow: str | None = None, before: str | None = None, limit: int = 50
+    ) -> list[RunSummary]:
+        """Return runs, of all workflows or of one, by falling ids: the newest first.
+
+        `before` is the id of the last one already seen.
+        """
+        found: list[RunSummary] = []
+        after = before
+        while len(found) < limit:
+            asked = partial(RunsAsked, workflow=workflow, after=after, limit=min(limit, PAGE))
+            answer = await self._ask(Kind.RUNS, asked)
+            assert isinstance(answer, RunsListed)
+            found += answer.runs
+            if (after := answer.next) is None:
+                break
+        return found[:limit]
+
 
 class WorkflowRuns:
     """The runs of workflows, for a client that is synchronous."""
@@ -112,3 +131,14 @@ class WorkflowRuns:
     def rerun(self, run_id: str, *, first: str | None = None) -> list[Any]:
         """Do an ended run again, or all from one of its jobs on, as new jobs of the same run."""
         return [self._handle(it) for it in self._do(self._inner.rerun(run_id, first=first))]
+
+    def list(
+        self, *, workflow: str | None = None, before: str | None = None, limit: int = 50
+    ) -> list[RunSummary]:
+        """Return runs, of all workflows or of one, by falling ids: the newest first.
+
+        `before` is the id of the last one already seen.
+        """
+        asked = self._inner.list(workflow=workflow, before=before, limit=limit)
+        runs: list[RunSummary] = self._do(asked)
+        return runs

@@ -45,6 +45,7 @@ from shunter.wire.messages import (
     PausesListed,
     Refusal,
     RefusalCode,
+    RunsListed,
     SchedulesListed,
     Standing,
     WhyShown,
@@ -64,6 +65,7 @@ Answer = (
     | LimitsShown
     | JournalShown
     | WhyShown
+    | RunsListed
 )
 
 _ANSWERS: dict[Kind, type[Answer]] = {
@@ -76,6 +78,7 @@ _ANSWERS: dict[Kind, type[Answer]] = {
     Kind.SCHEDULES: SchedulesListed,
     Kind.JOURNAL: JournalShown,
     Kind.WHY: WhyShown,
+    Kind.RUNS: RunsListed,
     Kind.LIMITS: LimitsShown,
     Kind.SET_LIMITS: LimitsShown,
 }

@@ -26,6 +26,7 @@ from shunter.model.workflow import (
     JobEdge,
     ParentOutcome,
     decision_on,
+    is_parked,
     not_needed,
     outcome_of,
     waits_in_vain,
@@ -62,6 +63,7 @@ class DependentsQueue:
 
     def __init__(self) -> None:
         self._due: dict[str, Job] = {}
+        self._told: set[str] = set()  # parents whose outcomes are written, not yet all decided
         self._page: EdgePage | None = None
         self._tellings: deque[_Telling] = deque()
         self._planned: _Telling | None = None
@@ -110,6 +112,7 @@ class DependentsQueue:
         """Plan a step of everything that is under way; return the jobs that are woken."""
         while self._tellings and not self._tellings[0].children:
             for parent in self._tellings.popleft().parents:
+                self._told.discard(parent.id)
                 told = replace(parent, dependents=False, revision=parent.revision + 1)
                 plan.deliveries.append(Delivery(told, is_telling=True))
         self._later = set()
@@ -138,6 +141,7 @@ class DependentsQueue:
             self._tellings.append(self._planned)
             for parent in self._planned.parents:
                 del self._due[parent.id]
+                self._told.add(parent.id)
             self._planned, self._page = None, self._next_page
 
     def _plan_outcomes(self, edges: Sequence[JobEdge], plan: Plan) -> None:
@@ -162,9 +166,7 @@ class DependentsQueue:
         self._planned = telling
 
     def _is_busy(self, job_id: str) -> bool:
-        if job_id in self._due:
-            return True
-        return any(job.id == job_id for telling in self._tellings for job in telling.parents)
+        return job_id in self._due or job_id in self._told
 
 
 def _decided(
@@ -175,7 +177,7 @@ def _decided(
     now: float,
 ) -> Job | None:
     """Return what becomes of a child, if anything."""
-    if job is None or job.status is not Status.WAITING or not standing:
+    if job is None or not is_parked(job) or not standing:
         return None
     match decision_on(job.when or When.ALL_DONE, standing):
         case Decision.WAIT:

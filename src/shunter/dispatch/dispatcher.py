@@ -58,7 +58,7 @@ from shunter.dispatch.effects import (
     SendJobs,
     StopRuns,
 )
-from shunter.dispatch.parent_results import has_children, with_parents
+from shunter.dispatch.parent_results import children_of, with_parents
 from shunter.dispatch.rules import Rules
 from shunter.dispatch.state import DispatcherState
 from shunter.dispatch.store_health import StoreHealth
@@ -74,7 +74,7 @@ from shunter.model.report import Advance, Held, Report
 from shunter.model.scope import EVERYTHING, JobScope
 from shunter.model.submission import Submission
 from shunter.model.worker import Handler
-from shunter.model.workflow import JobEdge
+from shunter.model.workflow import JobEdge, ParentOutcome, must_wait
 from shunter.store.port import Batch, Committed, Store
 
 T = TypeVar("T")
@@ -444,8 +444,10 @@ class Dispatcher:
             batch, decided = plan.batch(), self.now()
             committed = await self._patiently(lambda: commit(batch))
             taken = self.now() - decided
-            if has_children(committed):
-                committed = await self._patiently(lambda: with_parents(self.store, committed))
+            if children := children_of(committed, self.state.shows_parents):
+                committed = await self._patiently(
+                    lambda: with_parents(self.store, committed, children)
+                )
         self.turns += 1
         self.activity.took_turn(self.now() - began, taken)
         self._perform()
@@ -478,16 +480,22 @@ class Dispatcher:
             for job in await self.store.held_by(wanted.worker_ids):
                 assert job.execution.worker_id is not None
                 held_by.setdefault(job.execution.worker_id, []).append(job)
-        if wanted.job_ids:
-            found = await self.store.get(sorted(wanted.job_ids))
+        decided = await self._decided(wanted.children) if wanted.children else []
+        if ids := wanted.job_ids.union(decided):
+            found = await self.store.get(sorted(ids))
             jobs = {job.id: job for job in found if job is not None}
-        if wanted.edges is None and not wanted.children:
-            return StoredJobs(jobs, held_by)
-        standings = await self.store.standings(sorted(wanted.children))
+        standings: dict[str, frozenset[ParentOutcome]] = {}
+        if decided:  # after the jobs, so that whoever adds an edge in between is noticed
+            standings = await self.store.standings(decided)
         edges: list[JobEdge] = []
         if (page := wanted.edges) is not None:
             edges = await self.store.dependents(page.parents, after=page.after, limit=page.limit)
         return StoredJobs(jobs, held_by, edges, standings)
+
+    async def _decided(self, children: Iterable[str]) -> list[str]:
+        """Return those of these children that don't have to wait on, and so must be read."""
+        standings = await self.store.standings(sorted(children))
+        return [child for child, outcomes in standings.items() if not must_wait(outcomes)]
 
     async def _patiently(self, work: Callable[[], Awaitable[T]]) -> T:
         """Use the store. While it fails, wait: nothing has been promised yet."""

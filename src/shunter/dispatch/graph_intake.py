@@ -24,8 +24,10 @@ MAX_EDGES = 100_000
 
 
 def is_graph(submissions: Sequence[Submission]) -> bool:
-    """True if any of these names parents, or a condition on them."""
-    return any(wish.after is not None or wish.when is not None for wish in submissions)
+    """True if any of these names parents, a condition on them, or jobs that wait for it."""
+    return any(
+        wish.after is not None or wish.when is not None or wish.awaited_by for wish in submissions
+    )
 
 
 def graph_of(
@@ -66,7 +68,7 @@ def _check_size(submissions: Sequence[Submission]) -> None:
             f"{len(submissions):,} jobs; at most {MAX_NODES:,} are accepted at once; submit it in "
             "several graphs: `after` may name jobs that were accepted before",
         )
-    edges = sum(len(wish.after or ()) for wish in submissions)
+    edges = sum(len(wish.after or ()) + len(wish.awaited_by or ()) for wish in submissions)
     if edges > MAX_EDGES:
         widest = max(submissions, key=lambda wish: len(wish.after or ()))
         raise JobRefused(
@@ -89,10 +91,17 @@ def _edges(wish: Submission) -> Iterable[JobEdge]:
         field = "unique" if wish.unique_key is None else "unique_key"
         fault = "found in a job of a graph, which is stored as a whole; leave it out"
         raise JobRefused(wish.id, field, fault)
-    for parent in dict.fromkeys(wish.after or ()):
+    for at, parent in enumerate(dict.fromkeys(wish.after or ())):
         if not is_name(parent):
             raise JobRefused(wish.id, "after", f"found {parent[:64]!r}; send ids: {NAME_RULE}")
-        yield JobEdge(wish.id, parent)
+        yield JobEdge(wish.id, parent, at=at)
+    if wish.awaited_by and wish.rerun_of is None:
+        fault = "found without rerun_of; let those jobs name this one in after"
+        raise JobRefused(wish.id, "awaited_by", fault)
+    for child in dict.fromkeys(wish.awaited_by or ()):
+        if not is_name(child):
+            raise JobRefused(wish.id, "awaited_by", f"found {child[:64]!r}; send ids: {NAME_RULE}")
+        yield JobEdge(child, wish.id)
 
 
 def _cycle(by_id: dict[str, Submission]) -> list[str]:

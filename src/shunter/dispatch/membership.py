@@ -58,7 +58,11 @@ class Membership:
     def _introduce(self, arrival: WorkerRegistered, plan: Plan) -> None:
         worker, state = arrival.worker, self._state
         once = {it.type for it in worker.handlers if it.effects == Effects.AT_MOST_ONCE}
-        member = Member(worker, arrival.link, plan.now, at_most_once=frozenset(once))
+        shows = worker.kind.traits.lists_jobs
+        blind = {it.type for it in worker.handlers if not (shows and it.sees_parents)}
+        member = Member(
+            worker, arrival.link, plan.now, at_most_once=frozenset(once), blind=frozenset(blind)
+        )
         state.members[worker.id] = member
         state.roster.enlist(worker.id, worker.handlers, arrival.window)
         state.heed_drain(worker)

@@ -85,7 +85,7 @@ def _children(job: Job, park: Park, admit: Admit, there: Set[str], now: float) -
                 made.append(replace(admit(inherited, submitter, now), dependents=True))
             except JobRefused as refusal:
                 raise JobError(job.id, f"step {park.name!r}: {refusal}") from None
-    edges = tuple(JobEdge(job.id, wish.id) for wish in park.children)
+    edges = tuple(JobEdge(job.id, wish.id, at=at) for at, wish in enumerate(park.children))
     return JobGraph(jobs=tuple(made), edges=edges)
 
 

@@ -74,7 +74,8 @@ class Placement:
         if now is None or now.status is not Status.DISPATCHING or not self._state.is_ours(now):
             return
         if now.dispatcher == claimed.dispatcher:
-            self._state.claimed[claimed.id] = replace(now, payload=claimed.payload)
+            again = replace(now, payload=claimed.payload, parents=claimed.parents)
+            self._state.claimed[claimed.id] = again
 
     def tell_dependents(self, stored: StoredJobs, plan: Plan) -> None:
         """Tell the dependents of jobs that have ended; those that are woken may be claimed."""

@@ -15,7 +15,8 @@ from shunter.store.port import JobQuery, Store
 MOST_EDGES = 20_000
 """How many edges are shown at once, with one job more than fits."""
 
-EDGES_AT_ONCE = 1000
+EDGES_AT_ONCE = 5000
+JOBS_AT_ONCE = 100
 PAGE = 500
 
 
@@ -28,20 +29,33 @@ class RunPage(Struct, frozen=True):
 
 async def with_edges(store: Store, jobs: Sequence[Job]) -> RunPage:
     """Return these jobs with what they wait for, or the first of them where it is too much."""
-    shown: list[Job] = []
     edges: list[JobEdge] = []
-    for job in jobs:
-        after = None
-        while job.when is not None:
-            page = await store.parents(job.id, after=after, limit=EDGES_AT_ONCE)
-            edges += page
-            if len(page) < EDGES_AT_ONCE:
-                break
-            after = page[-1].parent
-        shown.append(job)
-        if len(edges) >= MOST_EDGES:
+    shown, step = 0, JOBS_AT_ONCE
+    while shown < len(jobs) and len(edges) < MOST_EDGES:
+        some = jobs[shown : shown + step]
+        found = await _edges_to(store, some, most=MOST_EDGES if step > 1 else None)
+        if found is None:
+            step = 1
+            continue
+        edges += found
+        shown += len(some)
+    return RunPage(tuple(jobs[:shown]), tuple(edges))
+
+
+async def _edges_to(store: Store, jobs: Sequence[Job], *, most: int | None) -> list[JobEdge] | None:
+    """Return all edges to these jobs, in their order, or None where there are more than so many."""
+    children = [job.id for job in jobs if job.when is not None]
+    found: list[JobEdge] = []
+    while children:
+        after = found[-1] if found else None
+        page = await store.parents(children, after=after, limit=EDGES_AT_ONCE)
+        found += page
+        if most is not None and len(found) > most:
+            return None
+        if len(page) < EDGES_AT_ONCE:
             break
-    return RunPage(tuple(shown), tuple(edges))
+    order = {child: number for number, child in enumerate(children)}
+    return sorted(found, key=lambda edge: (order[edge.child], edge.at))
 
 
 async def read_run(store: Store, run_id: str, scope: JobScope) -> RunView:

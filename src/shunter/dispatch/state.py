@@ -39,6 +39,7 @@ class Member(Struct):
     full_until: float = 0.0
     unreachable_since: float | None = None
     at_most_once: frozenset[str] = frozenset()  # types whose handlers bear no second run
+    blind: frozenset[str] = frozenset()  # types whose handlers can't ask for parents
     strange: dict[Held, float] = {}  # runs it has that we don't know of, and since when it says so
 
 
@@ -82,6 +83,11 @@ class DispatcherState:
         if not self.is_ours(job):
             self.know_since(job, self._begun(job, now))
         self.roster.hold(worker_id, job.id, is_foreign=self._is_foreign(job, worker_id))
+
+    def shows_parents(self, job: Job) -> bool:
+        """True if a job's handler may ask how its parents ended; also while nobody has it yet."""
+        member = self.members.get(job.execution.worker_id or "")
+        return member is None or job.type not in member.blind
 
     def is_ours(self, job: Job) -> bool:
         """True if this dispatcher started or claimed the job: its times are by our clock."""

@@ -24,7 +24,8 @@ from shunter.store.port import Committed
 class Reads(Struct, frozen=True):
     """Which jobs to ask the store about: by their ids, and by who has them.
 
-    And which edges: a page of those of parents, and all of certain children, in short.
+    And which edges: a page of those of parents, and all of certain children, in short; of those
+    children only the jobs that don't have to wait on are read.
     """
 
     job_ids: frozenset[str]
@@ -35,7 +36,7 @@ class Reads(Struct, frozen=True):
     @property
     def is_empty(self) -> bool:
         """True if nothing must be read."""
-        return not (self.job_ids or self.worker_ids) and self.edges is None
+        return not (self.job_ids or self.worker_ids or self.children) and self.edges is None
 
 
 def reads(state: DispatcherState, arrivals: Arrivals, *, now: float) -> Reads:
@@ -62,7 +63,7 @@ def reads(state: DispatcherState, arrivals: Arrivals, *, now: float) -> Reads:
     state.dependents.offer_found(arrivals.due_dependents, state.others, now=now)
     children = frozenset(state.dependents.undecided())
     page = state.dependents.page()
-    return Reads(frozenset(ids) | children, frozenset(workers), page, children)
+    return Reads(frozenset(ids), frozenset(workers), page, children)
 
 
 def turn(state: DispatcherState, arrivals: Arrivals, stored: StoredJobs, *, now: float) -> Plan:

@@ -37,6 +37,11 @@ class Around(DeclaredFunction):
             "annotate it with Context, or with what a setup that is declared before yields",
         )
 
+    @property
+    def takes_context(self) -> bool:
+        """True if the function is given a `Context`."""
+        return Context in self._wants.values()
+
     def passage(self, values: Mapping[Any, Any], inner: Passage) -> Passage:
         """Go in, through `inner`, and out."""
         generator = self.function(**self.arguments(values))

@@ -20,6 +20,10 @@ MAX_PARENT_BYTES = 4 << 20
 """How many bytes of parents' results go to a worker with a job."""
 
 
+NOT_SENT = b"\xc0"
+"""In place of how parents ended, where the way to the worker does not carry it."""
+
+
 class ParentRun(Struct, frozen=True, array_like=True):
     """How one parent ended, as it travels; `is_left_out` says that its record does not."""
 
@@ -59,6 +63,20 @@ def run_of(edge: JobEdge, parent: Job | None) -> ParentRun:
     return ParentRun(parent.id, parent.status, parent.type, parent.result, error)
 
 
+def newest(runs: list[ParentRun], newer: Mapping[str, str]) -> list[ParentRun]:
+    """Return runs with those in place of which others were done later, where both are here."""
+    by_id = {run.id: run for run in runs}
+    stand_ins = {name: newer[name] for name in by_id if newer.get(name) in by_id}
+    found = [by_id[_last(run.id, stand_ins)] for run in runs if run.id not in stand_ins.values()]
+    return found if stand_ins else runs
+
+
+def _last(name: str, stand_ins: Mapping[str, str]) -> str:
+    while name in stand_ins:
+        name = stand_ins[name]
+    return name
+
+
 class Parent:
     """A job that this one waited for."""
 
@@ -95,6 +113,11 @@ class Parents(Mapping[str, Parent]):
         document: bytes = b"",
         opened: Callable[[str, bytes], bytes] = lambda job_id, result: result,
     ) -> None:
+        if document == NOT_SENT:
+            raise AppError(
+                "ctx.parents is only for workers over ZeroMQ; serve jobs of this type with "
+                "'shunter worker', or ask a Client for the results: client.job(id).value"
+            )
         runs = _decode(document) if document else []
         self._by_id = {run.id: Parent(run, opened) for run in runs}
 

@@ -1,4 +1,4 @@
-"""One run of a workflow, as it is looked at: its jobs, and who waits for whom. Pure."""
+"""Runs of workflows, as they are looked at: in short, and one with its jobs and edges. Pure."""
 
 from __future__ import annotations
 
@@ -6,12 +6,28 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from shunter.errors import JobNotFound, JobRefused
 from shunter.model.job import Job, Status
 from shunter.model.submission import Submission
-from shunter.model.workflow import JobEdge
+from shunter.model.workflow import JobEdge, is_parked
+
+
+class RunSummary(Struct, frozen=True, kw_only=True):
+    """One run, by its first jobs: `is_cut` says that it has more than were counted.
+
+    `workflow` and `created` are those of its first job; `ended` is when the last of those
+    counted has ended, None while one has not.
+    """
+
+    id: str
+    workflow: str | None
+    created: float
+    counts: dict[Status, int]
+    ended: float | None = None
+    is_cut: bool = False
 
 
 class RunView:
@@ -116,19 +132,21 @@ class RunView:
         """Return what to submit so that the run, or all from one job on, is done again.
 
         `resubmitted` makes a submission of an ended job, under a new id. Jobs wait for the new
-        ones of their parents, and for the old ones of those that are not done again. A job that
-        was rerun already is left out: the newer one is.
+        ones of their parents, and for the old ones of those that are not done again. So do jobs
+        that still wait: they stay, and wait for the new ones, too. A job that was rerun already is
+        left out: the newer one is.
         """
         superseded = {job.rerun_of for job in self.jobs.values() if job.rerun_of}
         names = [name for name in self.chosen(first) if name not in superseded or name == first]
+        parked = {name for name in names if name != first and is_parked(self.jobs[name])}
         for name in names:
-            if not self.jobs[name].status.is_final:
+            if not self.jobs[name].status.is_final and name not in parked:
                 raise JobRefused(
                     name,
                     "rerun_of",
                     f"it is {self.jobs[name].status.word}; wait until it has ended, or cancel it",
                 )
-        wishes = {name: resubmitted(self.jobs[name]) for name in names}
+        wishes = {name: resubmitted(self.jobs[name]) for name in names if name not in parked}
         return [
             replace(
                 wish,
@@ -137,6 +155,7 @@ class RunView:
                 )
                 or None,
                 when=self.jobs[name].when if self.parents.get(name) else None,
+                awaited_by=tuple(it for it in self.children.get(name, ()) if it in parked) or None,
             )
             for name, wish in wishes.items()
         ]

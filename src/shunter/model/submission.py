@@ -20,7 +20,8 @@ class Submission(Struct, frozen=True, array_like=True, forbid_unknown_fields=Tru
     `journal` are steps and signals that a rerun takes over from the first job.
     `rerun_of` names an ended job whose work is to be done again (`resubmission.py`). `traceparent`
     is the span that it was submitted in, as W3C writes it. `after` are ids of jobs that it waits
-    for, `when` on which outcomes of theirs it runs (`workflow.py`).
+    for, `when` on which outcomes of theirs it runs (`workflow.py`). `awaited_by` are parked jobs
+    that waited for the job of which this is a rerun, and are to wait for this one, too.
     """
 
     id: str
@@ -47,6 +48,7 @@ class Submission(Struct, frozen=True, array_like=True, forbid_unknown_fields=Tru
     when: str | None = None
 
     journal: tuple[JournalEntry, ...] | None = None
+    awaited_by: tuple[str, ...] | None = None
 
 
 class Receipt(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):

@@ -84,6 +84,7 @@ class Handler(Struct, frozen=True, omit_defaults=True):
     """A type of job that a worker does, and what it wants for jobs that say nothing else.
 
     `concurrency` is how many jobs may be in one of the worker's processes while one of these is.
+    One that does not see its job's parents is not sent their results.
     """
 
     type: str
@@ -94,6 +95,7 @@ class Handler(Struct, frozen=True, omit_defaults=True):
     concurrency: int = 1
     schedule: DeclaredSchedule | None = None
     limits: JobLimits | None = None
+    sees_parents: bool = True
 
 
 class Worker(Struct, frozen=True, kw_only=True, omit_defaults=True):

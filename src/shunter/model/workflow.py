@@ -19,6 +19,7 @@ from shunter.errors import JobRefused, UniqueKeyTaken
 from shunter.model.job import ErrorKind, Failure, Job, Status, When
 from shunter.model.scope import EVERYTHING, JobScope
 from shunter.model.uniqueness import answer_to
+from shunter.model.waits import WaitKind
 
 
 class ParentOutcome(StrEnum):
@@ -32,11 +33,12 @@ class ParentOutcome(StrEnum):
 
 
 class JobEdge(Struct, frozen=True):
-    """`child` waits, or has waited, for `parent`."""
+    """`child` waits, or has waited, for `parent`, which it named as number `at`."""
 
     child: str
     parent: str
     outcome: ParentOutcome = ParentOutcome.PENDING
+    at: int = 0
 
 
 class JobGraph(Struct, frozen=True, kw_only=True):
@@ -68,9 +70,13 @@ class JobGraph(Struct, frozen=True, kw_only=True):
         for edge in self.edges:
             if edge.parent not in own and not self.scope.shows(stored.get(edge.parent)):
                 return unknown_parent(edge.child, edge.parent)
-            if edge.child not in own and not is_parked(stored.get(edge.child)):
-                fact = f"job {edge.child} is not parked, and can't wait for anything more"
-                return JobRefused(edge.parent, "after", fact)
+            child = stored.get(edge.child)
+            if edge.child not in own and not (self.scope.shows(child) and is_parked(child)):
+                fact = (
+                    f"job {edge.child} waits for no jobs any more, so it can't wait for this one; "
+                    "wait until it has ended, or cancel it, and ask again"
+                )
+                return JobRefused(edge.parent, "awaited_by", fact)
         return None
 
 
@@ -122,6 +128,11 @@ class Decision(StrEnum):
     SKIP = "skip"
 
 
+def must_wait(outcomes: Set[ParentOutcome]) -> bool:
+    """True if a job with such edges waits on, whatever its condition is."""
+    return ParentOutcome.PENDING in outcomes and _BAD.isdisjoint(outcomes)
+
+
 def decision_on(when: When, outcomes: Set[ParentOutcome]) -> Decision:
     """Decide on a parked job, of whose edges these are the outcomes.
 
@@ -165,5 +176,7 @@ def not_needed(job: Job) -> Failure:
 
 
 def is_parked(job: Job | None) -> bool:
-    """True if a job is there and waits for something."""
-    return job is not None and job.status is Status.WAITING
+    """True if a job is there and waits for others, not for a time or a signal."""
+    if job is None or job.status is not Status.WAITING:
+        return False
+    return job.waits is None or job.waits.kind is WaitKind.CHILDREN

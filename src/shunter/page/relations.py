@@ -18,7 +18,7 @@ async def read_relations(look: SystemLook, asked: PageRequest, job: Job) -> Data
     store = look.ports.dispatcher.store
 
     async def read() -> tuple[list[JobEdge], list[JobEdge]]:
-        above = [] if job.when is None else await store.parents(job.id, limit=SHOWN + 1)
+        above = [] if job.when is None else await store.parents([job.id], limit=SHOWN + 1)
         return above, await store.dependents([job.id], limit=SHOWN + 1)
 
     above, below = await look.once(("relations", job.id), read)

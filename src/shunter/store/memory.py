@@ -298,9 +298,11 @@ class MemoryStore:
         self._check_open()
         return self._edges.of_parents(parents, after, max(limit, 0))
 
-    async def parents(self, child: str, *, after: str | None = None, limit: int) -> list[JobEdge]:
+    async def parents(
+        self, children: Sequence[str], *, after: JobEdge | None = None, limit: int
+    ) -> list[JobEdge]:
         self._check_open()
-        return self._edges.of_child(child, after, max(limit, 0))
+        return self._edges.of_children(children, after, max(limit, 0))
 
     async def standings(self, children: Sequence[str]) -> dict[str, frozenset[ParentOutcome]]:
         self._check_open()

@@ -37,9 +37,13 @@ class MemoryEdges:
         behind = [edge for edge in edges if (edge.parent, edge.child) > last]
         return sorted(behind, key=lambda edge: (edge.parent, edge.child))[:limit]
 
-    def of_child(self, child: str, after: str | None, limit: int) -> list[JobEdge]:
-        found = sorted(self._by_child.get(child, {}).items())
-        return [edge for parent, edge in found if parent > (after or "")][:limit]
+    def of_children(
+        self, children: Sequence[str], after: JobEdge | None, limit: int
+    ) -> list[JobEdge]:
+        last = ("", "") if after is None else (after.child, after.parent)
+        edges = (edge for name in set(children) for edge in self._by_child.get(name, {}).values())
+        behind = [edge for edge in edges if (edge.child, edge.parent) > last]
+        return sorted(behind, key=lambda edge: (edge.child, edge.parent))[:limit]
 
     def standing(self, child: str) -> frozenset[ParentOutcome]:
         return frozenset(edge.outcome for edge in self._by_child.get(child, {}).values())

@@ -213,8 +213,10 @@ class Store(SearchableStore, Protocol):
     ) -> list[JobEdge]:
         """Return edges of these parents by parent and child, from behind `after`."""
 
-    async def parents(self, child: str, *, after: str | None = None, limit: int) -> list[JobEdge]:
-        """Return edges of one child by parent, from behind the parent `after`."""
+    async def parents(
+        self, children: Sequence[str], *, after: JobEdge | None = None, limit: int
+    ) -> list[JobEdge]:
+        """Return edges of these children by child and parent, from behind `after`."""
 
     async def standings(self, children: Sequence[str]) -> dict[str, frozenset[ParentOutcome]]:
         """Return which outcomes the edges of each of these children have, however many."""

@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from shunter.model.job import Job, Status
 from shunter.model.presence import Presence
+from shunter.model.run_view import RunSummary as RunSummary
 
 LOOKED_AT = 2000
 """How many jobs one call looks at, if nothing else is said."""
@@ -151,21 +152,6 @@ class RunSearch(Struct, frozen=True, kw_only=True):
     after: str | None = None
     limit: int = 50
     most: int = 20 * COUNTED_OF_A_RUN
-
-
-class RunSummary(Struct, frozen=True, kw_only=True):
-    """One run, by its first jobs: `is_cut` says that it has more than were counted.
-
-    `workflow` and `created` are those of its first job; `ended` is when the last of those
-    counted has ended, None while one has not.
-    """
-
-    id: str
-    workflow: str | None
-    created: float
-    counts: dict[Status, int]
-    ended: float | None = None
-    is_cut: bool = False
 
 
 class RunsSeen(Struct, frozen=True, kw_only=True):

@@ -21,7 +21,7 @@ from shunter.dispatch.run_reading import with_edges
 from shunter.dispatch.schedule_book import ScheduleBook
 from shunter.errors import LimitsRefused, PauseRefused, ShunterError
 from shunter.gateway.schedule_orders import answer_question, carry_out
-from shunter.gateway.zmq.questions import shown_journal
+from shunter.gateway.zmq.questions import listed_runs, shown_journal
 from shunter.model.scope import EVERYTHING
 from shunter.model.submission import Receipt, Submission
 from shunter.store.port import JobQuery
@@ -40,6 +40,7 @@ from shunter.wire.messages import (
     Outcome,
     PauseOrder,
     PausesListed,
+    RunsAsked,
     ScheduleOrder,
     SchedulesAsked,
     SetLimits,
@@ -127,6 +128,8 @@ class SandboxSession:
                 )
                 page = finish(with_edges(self._store, finish(self._store.find(query))))
                 return JobsListed(asked.request, page.jobs, page.edges)
+            case RunsAsked() as asked:
+                return finish(listed_runs(self._store, asked, EVERYTHING))
             case PauseOrder() as order:
                 receipt = Receipt(order.name)
                 try:

@@ -177,8 +177,8 @@ async def _pending(store: Store, job: Job) -> tuple[list[str], bool]:
 async def _edges(store: Store, job: Job) -> tuple[list[JobEdge], bool]:
     edges: list[JobEdge] = []
     while len(edges) < MOST_EDGES:
-        after = edges[-1].parent if edges else None
-        page = await store.parents(job.id, after=after, limit=EDGES_AT_ONCE)
+        after = edges[-1] if edges else None
+        page = await store.parents([job.id], after=after, limit=EDGES_AT_ONCE)
         edges += page
         if len(page) < EDGES_AT_ONCE:
             return edges, False

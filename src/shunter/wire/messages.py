@@ -20,6 +20,7 @@ from shunter.model.limits_record import LimitsChange, TypeLimits
 from shunter.model.pause import Pause, PauseTarget
 from shunter.model.report import Advance, Held, Report
 from shunter.model.retry import Retry
+from shunter.model.run_view import RunSummary
 from shunter.model.schedule import Schedule, ScheduleDraft
 from shunter.model.submission import Receipt, Submission
 from shunter.model.waits import Waits
@@ -60,6 +61,7 @@ class Kind(StrEnum):
     SIGNAL = "SIGNAL"
     JOURNAL = "JOURNAL"
     WHY = "WHY"
+    RUNS = "RUNS"
     ERROR = "ERROR"
     BUSY = "BUSY"
     OFFER = "OFFER"
@@ -392,6 +394,23 @@ class JobsListed(Message, frozen=True):
     request: int
     jobs: tuple[Job, ...]
     edges: tuple[JobEdge, ...] = ()
+
+
+class RunsAsked(Message, frozen=True):
+    """RUNS: which runs of workflows to list; `after` is what the last answer said to go on with."""
+
+    request: int
+    workflow: str | None = None
+    after: str | None = None
+    limit: int = 50
+
+
+class RunsListed(Message, frozen=True):
+    """RUNS' answer: runs by falling ids; without a `next` there are no more."""
+
+    request: int
+    runs: tuple[RunSummary, ...]
+    next: str | None = None
 
 
 class Asked(Message, frozen=True):

@@ -9,6 +9,7 @@ from msgspec import Meta
 from msgspec.structs import replace
 
 from shunter.model.job import Job
+from shunter.model.run_view import RunSummary
 from shunter.model.submission import Receipt, Submission
 from shunter.model.workflow import JobEdge
 from shunter.wire.checking import Document, Name, Text, checked
@@ -41,6 +42,35 @@ class RerunRunRequest(Document, frozen=True, kw_only=True):
     """From which job on a run is to be done again; all of it, if none is named."""
 
     first: Name | None = None
+
+
+class RunsQuery(Document, frozen=True, kw_only=True):
+    """Which runs to list, newest first; `before` is the `next` of the last page."""
+
+    workflow: Text | None = None
+    before: Text | None = None
+    limit: Limit = 50
+
+
+class RunInShort(Document, frozen=True, kw_only=True):
+    """One run: how many of its jobs stand where; `is_cut` says that it has more than those.
+
+    `ended` is when the last of them has ended, null while one has not.
+    """
+
+    run: str
+    workflow: str | None
+    created: float
+    ended: float | None
+    jobs: dict[str, int]
+    is_cut: bool
+
+
+class RunsDocument(Document, frozen=True, kw_only=True):
+    """Runs of workflows, newest first; `next` is the `before` of more."""
+
+    runs: tuple[RunInShort, ...]
+    next: str | None = None
 
 
 class RunQuery(Document, frozen=True, kw_only=True):
@@ -99,6 +129,24 @@ def graph_of_document(document: Any, new_id: Callable[[], str]) -> list[Submissi
         made = submission_from(job, new_id=new_id())
         jobs.append(replace(made, workflow=wish.workflow, run=run))
     return jobs
+
+
+def runs_document(runs: Sequence[RunSummary], following: str | None) -> RunsDocument:
+    """Write a page of the list of runs."""
+    return RunsDocument(
+        runs=tuple(
+            RunInShort(
+                run=run.id,
+                workflow=run.workflow,
+                created=run.created,
+                ended=run.ended,
+                jobs={status.value: count for status, count in run.counts.items()},
+                is_cut=run.is_cut,
+            )
+            for run in runs
+        ),
+        next=following,
+    )
 
 
 def run_document(

@@ -32,7 +32,7 @@ def calls_of(store):
         "due_callbacks": lambda: store.due_callbacks(now=NOW, limit=5),
         "due_dependents": lambda: store.due_dependents(limit=5),
         "dependents": lambda: store.dependents(["one"], limit=5),
-        "parents": lambda: store.parents("one", limit=5),
+        "parents": lambda: store.parents(["one"], limit=5),
         "standings": lambda: store.standings(["one"]),
         "overdue": lambda: store.overdue(now=NOW, limit=5),
         "next_alarm": store.next_alarm,

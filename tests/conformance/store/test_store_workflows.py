@@ -69,7 +69,7 @@ def test_a_graph_is_stored_with_its_edges_and_only_its_first_jobs_can_be_claimed
         JobEdge("left", "top"),
         JobEdge("right", "top"),
     ]
-    assert run(store.parents("bottom", limit=9)) == [
+    assert run(store.parents(["bottom"], limit=9)) == [
         JobEdge("bottom", "left"),
         JobEdge("bottom", "right"),
     ]
@@ -119,7 +119,7 @@ def test_a_graph_that_waits_for_an_unknown_job_leaves_nothing_behind(run, store)
     assert (answer.job_id, answer.field) == ("late", "after")
     assert "gone" in str(answer)
     assert everything(run, store) == []
-    assert run(store.parents("late", limit=9)) == []
+    assert run(store.parents(["late"], limit=9)) == []
 
 
 def test_a_job_of_another_namespace_is_as_good_as_not_there(run, store):
@@ -228,7 +228,7 @@ def test_outcomes_are_written_once_and_standings_say_which_there_are(run, store)
     note(run, store, JobEdge("bottom", "right", FAILED), JobEdge("bottom", "left", FAILED))
     assert run(store.standings(["bottom"])) == {"bottom": {FAILED, COMPLETED}}
     note(run, store, JobEdge("bottom", "stranger", FAILED))
-    assert run(store.parents("bottom", limit=9)) == [
+    assert run(store.parents(["bottom"], limit=9)) == [
         JobEdge("bottom", "left", COMPLETED),
         JobEdge("bottom", "right", FAILED),
     ]
@@ -247,8 +247,13 @@ def test_edges_are_read_page_by_page(run, store):
         after = page[-1]
 
     assert found == sorted(edges, key=lambda edge: (edge.parent, edge.child))
-    assert run(store.parents("kid-1", after="a", limit=9)) == [JobEdge("kid-1", "b")]
-    assert run(store.parents("kid-1", limit=1)) == [JobEdge("kid-1", "a")]
+    assert run(store.parents(["kid-1"], limit=1)) == [JobEdge("kid-1", "a")]
+    found, after = [], None
+    while page := run(store.parents(["kid-3", "kid-1", "nobody"], after=after, limit=3)):
+        assert len(page) <= 3
+        found += page
+        after = page[-1]
+    assert found == [JobEdge(kid, parent) for kid in ("kid-1", "kid-3") for parent in "ab"]
     assert run(store.dependents(["a"], limit=0)) == []
 
 
@@ -260,7 +265,7 @@ def test_a_parked_job_may_wait_for_more_and_one_that_is_not_parked_may_not(run, 
 
     [bottom] = run(store.get(["bottom"]))
     assert bottom.revision == 1, "who decides on what it waited for before is refused"
-    assert len(run(store.parents("bottom", limit=9))) == 3
+    assert len(run(store.parents(["bottom"], limit=9))) == 3
     late = JobGraph(jobs=(job("third", dependents=True),), edges=(JobEdge("top", "third"),))
     assert isinstance(plant(run, store, late), JobRefused)
     assert stored(run, store, "third") == [None]

@@ -29,6 +29,21 @@ def test_a_graph_is_stored_done_in_order_and_shown(web: Web) -> None:
     assert edges == {("g/last", "g/left"), ("g/last", "g/right")}
 
 
+def test_runs_are_listed_by_pages(web: Web) -> None:
+    for number in (1, 2):
+        graph = {"jobs": [add(f"p/{number}", 1)], "workflow": "pages", "run": f"page-{number}"}
+        assert web.raw.post(WORKFLOWS, json=graph).status_code == 201
+    web.when("p/2", "c")
+
+    asked = {"workflow": "pages", "limit": 1}
+    first = web.raw.get(WORKFLOWS, params=asked).json()
+    second = web.raw.get(WORKFLOWS, params={**asked, "before": first["next"]}).json()
+
+    assert [it["run"] for page in (first, second) for it in page["runs"]] == ["page-2", "page-1"]
+    assert first["runs"][0]["jobs"] == {"c": 1}
+    assert second["next"] in (None, "page-1")
+
+
 def test_a_run_is_done_again_from_a_job_on(web: Web) -> None:
     jobs = [add("a/first", 1), add("a/next", 2, "a/first")]
     web.raw.post(WORKFLOWS, json={"jobs": jobs, "run": "run-2"})

@@ -16,6 +16,7 @@ from shunter.flow.loading import load
 from shunter.flow.runners.local import run
 from shunter.flow.runners.spark.stream.run import stream_on_spark
 from system.flow.test_examples import KEYS, by_key, flow_file, written
+from unit.testing.test_example_nightly import report_of_a_night
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -47,3 +48,13 @@ def test_an_example_writes_the_same_on_spark(
             flow = load(flow_file(example))
             stream_on_spark(flow, spark, checkpoints=tmp_path / "kept", max_events=900)
         assert by_key(example, written(example, stream)) == expected
+
+
+def test_a_flow_on_spark_is_a_node_of_a_workflow(spark: SparkSession, tmp_path: Path) -> None:
+    scheduler = spark.sparkContext._jsc.sc().dagScheduler()
+    before = scheduler.numTotalJobs()
+
+    report = report_of_a_night(tmp_path / "nightly", on="spark", master=spark.sparkContext.master)
+
+    assert report == "20 squares up to 361; flow completed"
+    assert scheduler.numTotalJobs() > before, "it was not Spark that did it"

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from long_runs import IS_LONG
-from shunter import App, Context, Retry
+from shunter import App, Client, Context, Retry
 from shunter.app import payload_of
 from shunter.dispatch import dependents, graph_intake, sweep
 from shunter.errors import JobRefused
@@ -17,6 +17,7 @@ from shunter.model.job import Status, When
 from shunter.model.submission import Receipt, Submission
 from shunter.testing import Sandbox
 from shunter.testing.finish import finish
+from shunter.testing.sandbox_session import reaching
 
 app = App()
 ran: list[str] = []
@@ -33,6 +34,11 @@ def work(name: str, fails: bool = False) -> str:
 @app.job
 def gather(ctx: Context) -> dict[str, Any]:
     return {parent.status.word: parent.result for parent in ctx.parents.values()}
+
+
+@app.job
+def order(ctx: Context) -> list[str]:
+    return ctx.parents.results("work")
 
 
 @pytest.fixture
@@ -291,6 +297,7 @@ def test_telling_is_taken_up_wherever_it_was_left(sandbox, steps):
                 finish(sandbox.dispatcher.turn())
             queue._due.clear()
             queue._tellings.clear()
+            queue._told.clear()
             queue._page = queue._planned = None
             break
         finish(sandbox.dispatcher.turn())
@@ -357,3 +364,71 @@ def test_after_takes_jobs_ids_and_lists_and_nothing_else(sandbox):
         run.job("work", "a", after=7)
     with pytest.raises(JobRefused, match="there is no job nowhere"), sandbox.workflow("x") as run:
         run.job("work", "a", after=["nowhere"])
+
+
+# ---- looking
+
+
+def test_runs_are_listed_newest_first_by_pages(sandbox):
+    ids = []
+    for name in ("etl", "other", "etl"):
+        with sandbox.workflow(name) as run:
+            run.job("work", name)
+        ids.append(run.id)
+        sandbox.advance(1.0)
+
+    with reaching(sandbox), Client() as client:
+        newest = client.runs.list()
+        assert [it.id for it in newest] == ids[::-1]
+        assert [it.id for it in client.runs.list(workflow="etl", limit=1)] == [ids[2]]
+        assert [it.id for it in client.runs.list(workflow="etl", before=ids[2])] == [ids[0]]
+    assert newest[0].counts == {Status.COMPLETED: 1}
+
+
+def test_parents_are_in_the_order_in_which_they_are_named(sandbox):
+    with sandbox.workflow("w") as run:
+        parents = [run.job("work", name) for name in ("a", "b", "c")]
+        last = run.job("order", after=[parents[2], parents[0], parents[1]])
+
+    assert last.result() == ["C", "A", "B"]
+
+
+# ---- done again
+
+
+def test_a_dependent_that_still_waits_waits_for_the_new_one_of_its_parent(sandbox):
+    with sandbox.workflow("w") as run:
+        first = run.job("work", "first")
+        late = run.with_options(delay=60.0).job("work", "late")
+        last = run.job("order", after=[first, late])
+    sandbox.run()
+    assert (first.status, last.status) == (Status.COMPLETED, Status.WAITING)
+
+    with reaching(sandbox), Client() as client:
+        (again,) = client.runs.rerun(run.id, first=first.id)
+        finish(sandbox.dispatcher.turn())
+        finish(sweep.tell_dependents(sandbox.dispatcher))
+        edges = {it.parent: it.outcome for it in client.runs.waits_for(last.id)}
+    assert edges == {first.id: "c", late.id: "", again.id: ""}
+    sandbox.advance(60.0)
+
+    assert ran == ["first", "first", "late"]
+    assert last.result() == ["FIRST", "LATE"], "not what the first time returned as well"
+    assert last.record.attempt == 1
+
+
+def test_what_has_begun_can_t_wait_for_a_rerun_and_is_named(sandbox):
+    with sandbox.workflow("w") as run:
+        first = run.job("work", "first")
+        last = run.with_options(delay=60.0).job("work", "last", after=first)
+    sandbox.run()
+    assert last.status is Status.QUEUED
+
+    with reaching(sandbox), Client() as client, pytest.raises(JobRefused, match=last.id):
+        client.runs.rerun(run.id, first=first.id)
+
+    begun = Submission("again", "work", payload_of("x"), rerun_of=first.id, awaited_by=(last.id,))
+    refusal = refused(sandbox, begun)
+    assert (refusal.field, last.id in refusal.reason) == ("awaited_by", True)
+    strange = refused(sandbox, Submission("new", "work", b"\x90", awaited_by=(last.id,)))
+    assert strange.field == "awaited_by"

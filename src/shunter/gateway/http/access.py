@@ -29,6 +29,7 @@ ACCESS: dict[str, Opening] = {
     "signal": (Action.SUBMIT,),
     "stream": (Action.SEE_JOBS,),
     "submit_workflow": (Action.SUBMIT,),
+    "browse_runs": (Action.SEE_JOBS,),
     "show_run": (Action.SEE_JOBS,),
     "cancel_run": (Action.CANCEL,),
     "rerun_run": (Action.SUBMIT,),

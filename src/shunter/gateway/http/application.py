@@ -99,6 +99,7 @@ def http_app(
         "signal": signals.signal,
         "stream": signals.stream,
         "submit_workflow": workflows.submit,
+        "browse_runs": workflows.browse,
         "show_run": workflows.show,
         "cancel_run": workflows.cancel,
         "rerun_run": workflows.rerun,

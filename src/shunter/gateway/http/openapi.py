@@ -46,6 +46,8 @@ from shunter.wire.workflow_documents import (
     RerunRunRequest,
     RunDocument,
     RunQuery,
+    RunsDocument,
+    RunsQuery,
     WorkflowRequest,
 )
 
@@ -173,6 +175,16 @@ OPERATIONS = (
         body=WorkflowRequest,
         answers={201: RunDocument},
         refusals=(*_CHANGING, 409, 503),
+        needs_ready=True,
+    ),
+    Operation(
+        id="browse_runs",
+        method="GET",
+        path="/dispatcher/workflows/",
+        summary="List runs of workflows, newest first, with how their jobs stand.",
+        query=RunsQuery,
+        answers={200: RunsDocument},
+        refusals=(422, 503),
         needs_ready=True,
     ),
     Operation(

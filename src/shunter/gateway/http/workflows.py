@@ -22,14 +22,17 @@ from shunter.model.submission import Receipt
 from shunter.net.web.bodies import aside, read_body
 from shunter.net.web.refusals import JsonAnswer
 from shunter.store.port import JobQuery, Store
+from shunter.store.search import RunSearch
 from shunter.wire.checking import checked, parsed
 from shunter.wire.workflow_documents import (
     CancelRunQuery,
     RerunRunRequest,
     RunQuery,
+    RunsQuery,
     cancelled_run,
     graph_of_document,
     run_document,
+    runs_document,
 )
 
 COLLECTION = "/dispatcher/workflows/"
@@ -56,6 +59,18 @@ class WorkflowRoutes:
         wishes = await aside(len(body), lambda: graph_of_document(parsed(body), self._new_id))
         receipts = await self._orders.submit(wishes, job_scope(request))
         return await self._stored(wishes[0].run or "", receipts)
+
+    async def browse(self, request: Request) -> Response:
+        """GET: a page of runs."""
+        wish = query_of(request, RunsQuery)
+        wanted = RunSearch(
+            namespace=job_scope(request).listed(),
+            workflow=wish.workflow,
+            after=wish.before,
+            limit=wish.limit,
+        )
+        seen = await self._store.runs(wanted)
+        return JsonAnswer(runs_document(seen.runs, seen.next))
 
     async def show(self, request: Request) -> Response:
         """GET of one run: a page of its jobs."""

@@ -68,6 +68,7 @@ OF_CLIENTS = frozenset(
         Kind.CANCEL,
         Kind.FETCH,
         Kind.LIST,
+        Kind.RUNS,
         Kind.WORKERS,
         Kind.STATUS,
         Kind.PAUSE,

@@ -89,6 +89,7 @@ NEEDED = {
     Kind.SCHEDULES: Action.SEE_JOBS,
     Kind.JOURNAL: Action.SEE_JOBS,
     Kind.WHY: Action.SEE_JOBS,
+    Kind.RUNS: Action.SEE_JOBS,
     Kind.LIMITS: Action.SEE_SYSTEM,
     Kind.SET_LIMITS: Action.OPERATE,
 }

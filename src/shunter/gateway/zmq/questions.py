@@ -27,6 +27,7 @@ from shunter.model.scope import JobScope
 from shunter.model.worker import Worker
 from shunter.model.workflow import JobEdge
 from shunter.store.port import JobQuery, Store
+from shunter.store.search import RunSearch
 from shunter.why.reading import why
 from shunter.wire.batching import BATCH_BYTES
 from shunter.wire.fair_queue import FairQueue, QueueBounds
@@ -44,6 +45,8 @@ from shunter.wire.messages import (
     Message,
     Outcome,
     PausesListed,
+    RunsAsked,
+    RunsListed,
     SchedulesAsked,
     SetLimits,
     Standing,
@@ -94,6 +97,7 @@ class Questions:
         self._answers: dict[Kind, Callable[[bytes, JobScope], Coroutine[Any, Any, Answer]]] = {
             Kind.FETCH: self._fetch,
             Kind.LIST: self._list,
+            Kind.RUNS: self._runs,
             Kind.WORKERS: self._workers,
             Kind.JOURNAL: self._journal,
             Kind.WHY: self._why,
@@ -196,6 +200,10 @@ class Questions:
                 break
         return tuple(shown)
 
+    async def _runs(self, body: bytes, scope: JobScope) -> Answer:
+        asked = decode(body, RunsAsked)
+        return Kind.RUNS, await listed_runs(self._dispatcher.store, asked, scope), False
+
     async def _journal(self, body: bytes, scope: JobScope) -> Answer:
         shown = await shown_journal(self._dispatcher.store, decode(body, JournalAsked), scope)
         return Kind.JOURNAL, shown, False
@@ -245,6 +253,18 @@ class Questions:
             refused = LimitsShown(order.request, (), error.field, error.reason)
             return Kind.SET_LIMITS, refused, False
         return Kind.SET_LIMITS, LimitsShown(order.request, (shown,)), False
+
+
+async def listed_runs(store: Store, asked: RunsAsked, scope: JobScope) -> RunsListed:
+    """Return a page of the runs that somebody may see."""
+    wanted = RunSearch(
+        namespace=scope.listed(),
+        workflow=asked.workflow,
+        after=asked.after,
+        limit=max(1, min(asked.limit, MAX_LISTED)),
+    )
+    seen = await store.runs(wanted)
+    return RunsListed(asked.request, tuple(seen.runs), seen.next)
 
 
 async def shown_journal(store: Store, asked: JournalAsked, scope: JobScope) -> JournalShown:

@@ -15,6 +15,7 @@ MOST_EDGES = 1000
 """How many are asked for, or written, at once."""
 
 BY_PARENT = [("parent", 1), ("child", 1)]
+BY_CHILD = [("_id", 1)]
 
 
 def edge_document(edge: JobEdge) -> Document:
@@ -24,6 +25,7 @@ def edge_document(edge: JobEdge) -> Document:
         "child": edge.child,
         "parent": edge.parent,
         "outcome": edge.outcome.value,
+        "at": edge.at,
     }
 
 
@@ -66,22 +68,29 @@ async def of_parents(
     if after is not None:
         rest = [name for name in rest if name > after.parent]
         same: Document = {"parent": after.parent, "child": {"$gt": after.child}}
-        found = await _edges(connection, same, limit)
+        found = await _edges(connection, same, limit, BY_PARENT)
     if len(found) < limit and rest:
-        found += await _edges(connection, {"parent": {"$in": rest}}, limit - len(found))
+        wanted = {"parent": {"$in": rest}}
+        found += await _edges(connection, wanted, limit - len(found), BY_PARENT)
     return found
 
 
-async def of_child(
-    connection: MongoConnection, child: str, *, after: str | None, limit: int
+async def of_children(
+    connection: MongoConnection, children: Sequence[str], *, after: JobEdge | None, limit: int
 ) -> list[JobEdge]:
-    """Read by the ids, in whose order the parents of one child stand."""
+    """Read by the ids, in whose order the parents of a child stand."""
     if limit <= 0:
         return []
-    names = {"$gt": f"{child} {after or ''}", "$lt": f"{child}!"}
-    query = connection.edges.find({"_id": names}, batch_size=MOST_EDGES)
-    documents = await connection.all_of(query.sort([("_id", 1)]).limit(limit))
-    return [edge_of(document) for document in documents]
+    found: list[JobEdge] = []
+    rest = sorted(set(children))
+    if after is not None:
+        rest = [name for name in rest if name > after.child]
+        names = {"$gt": f"{after.child} {after.parent}", "$lt": f"{after.child}!"}
+        found = await _edges(connection, {"_id": names}, limit, BY_CHILD)
+    if len(found) < limit and rest:
+        wanted = {"child": {"$in": rest}}
+        found += await _edges(connection, wanted, limit - len(found), BY_CHILD)
+    return found
 
 
 async def standings(
@@ -105,10 +114,13 @@ async def standings(
     return {child: frozenset(outcomes) for child, outcomes in found.items()}
 
 
-async def _edges(connection: MongoConnection, wanted: Document, limit: int) -> list[JobEdge]:
-    query = connection.edges.find(wanted, batch_size=MOST_EDGES).sort(BY_PARENT).limit(limit)
+async def _edges(
+    connection: MongoConnection, wanted: Document, limit: int, order: list[tuple[str, int]]
+) -> list[JobEdge]:
+    query = connection.edges.find(wanted, batch_size=MOST_EDGES).sort(order).limit(limit)
     return [edge_of(document) for document in await connection.all_of(query)]
 
 
 def edge_of(document: Document) -> JobEdge:
-    return JobEdge(document["child"], document["parent"], ParentOutcome(document["outcome"]))
+    outcome = ParentOutcome(document["outcome"])
+    return JobEdge(document["child"], document["parent"], outcome, document.get("at", 0))

@@ -175,9 +175,11 @@ class MongoStore:
         async with self._use() as it:
             return await edges.of_parents(it, parents, after=after, limit=limit)
 
-    async def parents(self, child: str, *, after: str | None = None, limit: int) -> list[JobEdge]:
+    async def parents(
+        self, children: Sequence[str], *, after: JobEdge | None = None, limit: int
+    ) -> list[JobEdge]:
         async with self._use() as it:
-            return await edges.of_child(it, child, after=after, limit=limit)
+            return await edges.of_children(it, children, after=after, limit=limit)
 
     async def standings(self, children: Sequence[str]) -> dict[str, frozenset[ParentOutcome]]:
         async with self._use() as it:

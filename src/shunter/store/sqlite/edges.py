@@ -20,7 +20,7 @@ from shunter.model.workflow import JobEdge, JobGraph, ParentOutcome, answer_to_g
 from shunter.store.sqlite import reads, statements, writes
 from shunter.store.sqlite.rows import Parameters, as_json, inserted
 
-_decode_edges = msgspec.json.Decoder(list[tuple[str, str, ParentOutcome]]).decode
+_decode_edges = msgspec.json.Decoder(list[tuple[str, str, ParentOutcome, int]]).decode
 _decode_standings = msgspec.json.Decoder(list[tuple[str, str]]).decode
 
 ATTACH = f"""
@@ -34,12 +34,14 @@ TOUCH = f"""
         doc = json_set(doc, '$.revision', revision + 1)
     WHERE id IN {statements.LISTED}"""
 
-_LISTED_EDGES = "SELECT json_group_array(json_array(child, parent, outcome)) FROM"
+_LISTED_EDGES = "SELECT json_group_array(json_array(child, parent, outcome, at)) FROM"
 OF_PARENTS = f"""{_LISTED_EDGES} (
     SELECT * FROM edges WHERE parent IN {statements.LISTED} ORDER BY parent, child LIMIT ?)"""
 OF_PARENT_AFTER = f"""{_LISTED_EDGES} (
     SELECT * FROM edges WHERE parent = ? AND child > ? ORDER BY child LIMIT ?)"""
-OF_CHILD = f"""{_LISTED_EDGES} (
+OF_CHILDREN = f"""{_LISTED_EDGES} (
+    SELECT * FROM edges WHERE child IN {statements.LISTED} ORDER BY child, parent LIMIT ?)"""
+OF_CHILD_AFTER = f"""{_LISTED_EDGES} (
     SELECT * FROM edges WHERE child = ? AND parent > ? ORDER BY parent LIMIT ?)"""
 
 _LETTERS = " || ".join(
@@ -53,8 +55,8 @@ STANDINGS = f"SELECT json_group_array(json_array(value, {_LETTERS})) FROM json_e
 
 @cache
 def insert_edges(rows: int) -> str:
-    places = ", ".join(["(?, ?, ?)"] * rows)
-    return f"INSERT OR IGNORE INTO edges (parent, child, outcome) VALUES {places}"
+    places = ", ".join(["(?, ?, ?, ?)"] * rows)
+    return f"INSERT OR IGNORE INTO edges (parent, child, outcome, at) VALUES {places}"
 
 
 @cache
@@ -79,7 +81,7 @@ class GraphRows(msgspec.Struct, frozen=True):
     @classmethod
     def of(cls, graph: JobGraph) -> GraphRows:
         rows = [inserted(job) for job in graph.jobs]
-        return cls(graph, rows, [row(edge) for edge in graph.edges])
+        return cls(graph, rows, [(*row(edge), edge.at) for edge in graph.edges])
 
 
 def plant(connection: sqlite3.Connection, rows: GraphRows) -> list[Job] | JobRefused:
@@ -123,10 +125,17 @@ def of_parents(
     return found
 
 
-def of_child(
-    connection: sqlite3.Connection, child: str, after: str | None, limit: int
+def of_children(
+    connection: sqlite3.Connection, children: Sequence[str], after: JobEdge | None, limit: int
 ) -> list[JobEdge]:
-    return _edges(connection, OF_CHILD, child, after or "", limit)
+    found: list[JobEdge] = []
+    rest = sorted(set(children))
+    if after is not None:
+        rest = [name for name in rest if name > after.child]
+        found = _edges(connection, OF_CHILD_AFTER, after.child, after.parent, limit)
+    if len(found) < limit and rest:
+        found += _edges(connection, OF_CHILDREN, as_json(rest), limit - len(found))
+    return found
 
 
 def standings(

@@ -139,3 +139,8 @@ CREATE TABLE journal (
     body BLOB NOT NULL,
     PRIMARY KEY (job, kind, key)
 ) STRICT, WITHOUT ROWID;
+
+-- version 8
+
+-- Which of its parents an edge is, in the order in which the child names them.
+ALTER TABLE edges ADD COLUMN at INTEGER NOT NULL DEFAULT 0;

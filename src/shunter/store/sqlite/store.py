@@ -211,8 +211,11 @@ class SQLiteStore:
         wanted = tuple(parents)
         return await self._read(lambda it: edges.of_parents(it, wanted, after, max(limit, 0)))
 
-    async def parents(self, child: str, *, after: str | None = None, limit: int) -> list[JobEdge]:
-        return await self._read(lambda it: edges.of_child(it, child, after, max(limit, 0)))
+    async def parents(
+        self, children: Sequence[str], *, after: JobEdge | None = None, limit: int
+    ) -> list[JobEdge]:
+        wanted = tuple(children)
+        return await self._read(lambda it: edges.of_children(it, wanted, after, max(limit, 0)))
 
     async def standings(self, children: Sequence[str]) -> dict[str, frozenset[ParentOutcome]]:
         wanted = tuple(children)

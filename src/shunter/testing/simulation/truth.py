@@ -214,8 +214,10 @@ class FaultyStore:
     ) -> list[JobEdge]:
         return await self._asked(lambda: self._truth.dependents(parents, after=after, limit=limit))
 
-    async def parents(self, child: str, *, after: str | None = None, limit: int) -> list[JobEdge]:
-        return await self._asked(lambda: self._truth.parents(child, after=after, limit=limit))
+    async def parents(
+        self, children: Sequence[str], *, after: JobEdge | None = None, limit: int
+    ) -> list[JobEdge]:
+        return await self._asked(lambda: self._truth.parents(children, after=after, limit=limit))
 
     async def standings(self, children: Sequence[str]) -> dict[str, frozenset[ParentOutcome]]:
         return await self._asked(lambda: self._truth.standings(children))

@@ -14,6 +14,7 @@ from msgspec import Struct
 from msgspec.structs import asdict
 
 from shunter.model.job import ErrorKind
+from shunter.model.parents import NOT_SENT
 from shunter.model.report import Report
 from shunter.model.retry import Retry
 from shunter.model.worker import Handler
@@ -57,6 +58,7 @@ class OfferedJob(Document, frozen=True, kw_only=True, forbid_unknown_fields=Fals
     secret: RunSecret = ""
     retry: RetryPolicy | None = None
     failures: int = 0
+    when: Text | None = None
 
 
 class Health(Struct, frozen=True, kw_only=True):
@@ -141,6 +143,7 @@ def offer_of(document: Any) -> tuple[RunOffer, Assignment]:
         None if job.retry is None else Retry(**asdict(job.retry)),
         job.failures,
         job.traceparent,
+        parents=b"" if job.when is None else NOT_SENT,
     )
     offer = RunOffer(
         job_id=job.id,

@@ -18,6 +18,7 @@ from msgspec import Struct
 from shunter.model.document import NIL
 from shunter.model.identity import is_name
 from shunter.model.job import DEFAULT_TYPE
+from shunter.model.parents import NOT_SENT
 from shunter.model.report import Held
 from shunter.wire.messages import Assignment
 from shunter.wire.udp.methods import Heartbeat, PerformTask
@@ -97,7 +98,14 @@ class Seat:
         self._task, self._ended_at = task, None
         payload = NIL if task.payload is None else bytes(task.payload)
         assignment = Assignment(
-            run.job_id, run.attempt, job_type, payload, task.timeout, None, task.scheduled
+            run.job_id,
+            run.attempt,
+            job_type,
+            payload,
+            task.timeout,
+            None,
+            task.scheduled,
+            parents=NOT_SENT,  # a task does not say whether it has any
         )
         return Begin(assignment)
 

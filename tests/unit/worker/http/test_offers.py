@@ -7,7 +7,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from shunter.errors import AppError
 from shunter.model.job import ErrorKind, Execution, Failure, Job, Status
+from shunter.model.parents import Parents
 from shunter.model.report import Report
 from shunter.payload import result_of
 from shunter.wire.documents import HttpReport, job_document, posted_job, report_of
@@ -52,6 +54,15 @@ def test_a_job_as_a_dispatcher_writes_it_is_an_offer() -> None:
 
     assert offer == RunOffer(job_id="a/b", attempt=7, type="add", worker_id="w-1")
     assert assignment == Assignment("a/b", 7, "add", job.payload or b"", 0.25, None)
+
+
+def test_whoever_asks_for_parents_over_http_is_told_where_there_are_some() -> None:
+    _, alone = offer_of(DOCUMENT)
+    _, child = offer_of({**DOCUMENT, "when": "all_ok"})
+
+    assert len(Parents(alone.parents)) == 0
+    with pytest.raises(AppError, match="only for workers over ZeroMQ"):
+        Parents(child.parents)
 
 
 def test_what_need_not_be_there_may_be_missing_or_null() -> None:

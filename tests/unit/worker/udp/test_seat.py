@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from shunter.model.parents import NOT_SENT
 from shunter.model.report import Held
 from shunter.wire.messages import Assignment
 from shunter.wire.udp.methods import Heartbeat, Packed, PerformTask
@@ -27,7 +28,9 @@ def test_a_free_seat_begins_what_it_is_offered_and_is_busy() -> None:
 
     decision = seat.offered(TASK)
 
-    assert decision == Begin(Assignment("task:5", 1, "add", b"\x92\x01\x02", 3.0, None))
+    assert decision == Begin(
+        Assignment("task:5", 1, "add", b"\x92\x01\x02", 3.0, None, parents=NOT_SENT)
+    )
     assert seat.status == "busy"
     assert seat.run == Held("task:5", 1)
 
