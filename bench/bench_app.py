@@ -1,6 +1,6 @@
 """Handlers that do nothing, so that only the way there and back is measured."""
 
-from shunter import App, Context, Limit, Rate
+from shunter import App, Limit, Rate
 
 app = App()
 
@@ -24,15 +24,3 @@ def echo_limited(number: int) -> int:
 def echo_limited_in_turns(number: int) -> int:
     """The same with a rate, and turns between tenants."""
     return number
-
-
-@app.job(concurrency=200)
-async def shared(number: int) -> int:
-    """Many of these at once in each process."""
-    return number
-
-
-@app.job(concurrency=200)
-async def shared_stepped(number: int, ctx: Context) -> int:
-    result: int = await ctx.step("only", shared.function, number)
-    return result

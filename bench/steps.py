@@ -12,7 +12,7 @@ import asyncio
 import time
 from statistics import median
 
-from bench.bench_app import shared, shared_stepped
+from bench.shared_app import shared, shared_stepped
 from bench.stage import Dispatcher, Stage, conclude, say, sizes
 from bench.stores import opened
 from shunter import AsyncClient
@@ -71,7 +71,7 @@ def main() -> None:
     chosen = sizes(__doc__ or "", store="sqlite", jobs=5_000, trips=500, rounds=3)
     with Stage() as stage, opened(chosen.store, stage) as urls:
         dispatcher = Dispatcher(stage, "steps", urls("steps")).ready()
-        dispatcher.start_worker()
+        dispatcher.start_worker(app="shared_app")
         asyncio.run(_measure(dispatcher, chosen.jobs, chosen.trips, chosen.rounds))
 
 
