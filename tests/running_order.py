@@ -50,7 +50,6 @@ LONGEST = (
     "tests/system/test_large_messages.py",
     "tests/system/test_partitions.py",
     "tests/system/test_cut_off.py",
-    "tests/system/page/test_page_views.py",
     "tests/system/test_frozen_parent.py",
     "tests/system/pool/test_watchdog.py",
     "tests/system/test_clocks_and_stalls.py",

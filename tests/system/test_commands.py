@@ -22,7 +22,7 @@ from system.yard import PATIENCE, Station, Yard, free_port, until
 @pytest.fixture(scope="module")
 def station(shared_yard: Yard) -> Station:
     made = shared_yard.dispatcher()
-    shared_yard.worker(made, worker__kill_grace_seconds=0.3)
+    shared_yard.worker(made, worker__kill_grace_seconds=3.0)
     return made
 
 

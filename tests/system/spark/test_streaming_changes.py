@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from shunter import Flow
-from shunter.errors import FlowError
+from shunter.errors import FlowError, FlowFailed
 from shunter.flow import Count, Window
 from shunter.flow.graph.instructions import END_OF_STREAM, Instruction
 from shunter.flow.runners.port import Stopped
@@ -70,7 +70,7 @@ class Running:
         return {**event, "seen": self.seen}
 
 
-class BatchDone(FlowError):
+class BatchDone(FlowFailed):
     """Ends a driver behind its first batch that counts, before there is another."""
 
 

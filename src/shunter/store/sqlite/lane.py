@@ -1,7 +1,8 @@
 """A thread that owns one connection and does what the event loop asks of it, in order.
 
-Everything that waits when the thread looks is one group, whose callers are woken together:
-crossing between threads is what costs here, not SQLite. A lane decides nothing about jobs.
+All that is asked for in one turn of the loop is handed over together, and everything that waits
+when the thread looks is one group; its callers are woken together too. Crossing between threads
+is what costs here, not SQLite. A lane decides nothing about jobs.
 Before each group, and every second without one, it looks whether its file is still there
 (`file_monitor.py`); nothing is done on one that is not.
 """
@@ -41,11 +42,12 @@ class ConnectionThread:
         self._generation = 0
         self._connection: sqlite3.Connection | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._asked: list[Asked] = []
 
     async def start(self) -> None:
         """Open the connection; what goes wrong there is raised here."""
         self._loop = asyncio.get_running_loop()
-        self._inbox: SimpleQueue[Asked | None] = SimpleQueue()
+        self._inbox: SimpleQueue[list[Asked] | None] = SimpleQueue()
         self._stopped = asyncio.Event()
         started: asyncio.Future[None] = self._loop.create_future()
         name = f"{type(self).__name__} {self._path}"
@@ -57,6 +59,7 @@ class ConnectionThread:
         """Do everything that was asked for, then close the connection."""
         if self._loop is None:
             return
+        self._hand_over()
         self._inbox.put(None)
         await self._stopped.wait()
         self._thread.join()  # it has nothing left to do
@@ -66,7 +69,9 @@ class ConnectionThread:
         """Ask for an operation; the future has its result once it counts."""
         assert self._loop is not None
         future: asyncio.Future[T] = self._loop.create_future()
-        self._inbox.put((future, operation))
+        if not self._asked:
+            self._loop.call_soon(self._hand_over)
+        self._asked.append((future, operation))
         return future
 
     def perform(
@@ -80,6 +85,11 @@ class ConnectionThread:
             except Exception as error:
                 outcomes.append((None, error))
         return outcomes
+
+    def _hand_over(self) -> None:
+        if self._asked:
+            self._inbox.put(self._asked)
+            self._asked = []
 
     def _main(self, started: asyncio.Future[None]) -> None:
         try:
@@ -113,7 +123,7 @@ class ConnectionThread:
         """Return the connection for the next group, or raise a StoreError."""
         return self._checked()
 
-    def _next(self) -> Asked | None:
+    def _next_group(self) -> list[Asked] | None:
         while True:
             try:
                 return self._inbox.get(timeout=LOOK_SECONDS)
@@ -124,19 +134,20 @@ class ConnectionThread:
                     self._checked()
 
     def _serve(self) -> None:
-        is_last = False
-        while not is_last and (first := self._next()) is not None:
-            group = [first]
+        while (group := self._next_group()) is not None:
+            is_last = False
             while not is_last and not self._inbox.empty():
                 more = self._inbox.get()
                 is_last = more is None
-                group.extend([more] if more else ())
+                group.extend(more or ())
             futures = [future for future, _ in group]
             try:
                 outcomes = self.perform(self._ready(), [operation for _, operation in group])
             except Exception as error:  # nobody may wait for ever, whatever went wrong
                 outcomes = [(None, error) for _ in futures]
             self._wake(futures, outcomes)
+            if is_last:
+                return
 
     def _wake(self, futures: list[asyncio.Future[Any]], outcomes: list[Outcome]) -> None:
         told = [(result, self._told(error)) for result, error in outcomes]

@@ -65,14 +65,15 @@ class Writer(ConnectionThread):
 
     def _ready(self) -> sqlite3.Connection:
         """Glance only, if all was well after the last commit: there will be a look after this."""
-        is_sound, self._is_sound = self._is_sound, False
-        if not is_sound or self._connection is None:
+        if not self._is_sound or self._connection is None:
             return self._checked()
+        self._is_sound = False
         self._monitor.glance()
         return self._connection
 
     def _checked(self) -> sqlite3.Connection:
         """As for all; but a file that was replaced is opened, after that was told once."""
+        self._is_sound = False
         try:
             return super()._checked()
         except FileChanged:
