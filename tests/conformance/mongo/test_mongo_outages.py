@@ -7,6 +7,7 @@ import os
 import signal
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -109,11 +110,18 @@ def test_nothing_is_lost_and_nothing_done_twice(run, victim, how, patience):
         assert it.result == it.id.encode()
 
 
+def is_frozen(pid):
+    tasks = Path(f"/proc/{pid}/task").iterdir()
+    return all((it / "stat").read_text().rpartition(")")[2].split()[0] == "T" for it in tasks)
+
+
 def test_a_server_that_stays_away_is_an_error_with_a_remedy_and_then_forgotten(run, victim):
     async def play():
         store = MongoStore(victim.url("away"), patience=0.5)
         await store.open()
         os.kill(victim.pid, signal.SIGSTOP)
+        while not is_frozen(victim.pid):  # each thread stops by itself, a little later
+            await asyncio.sleep(0.001)
         began = time.monotonic()
         try:
             with pytest.raises(StoreError, match=r"mongodb://127.*/away: .*server") as caught:
