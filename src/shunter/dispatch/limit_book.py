@@ -159,7 +159,7 @@ class LimitBook:
         return job_type not in self._unhindered
 
     def saw(self, job_type: str, look: LaneLook, *, started: int) -> None:
-        """Note what a claim has seen, that has started so many jobs."""
+        """Note what a claim has seen; `started` is how many jobs it has started."""
         self._guesses.saw(job_type, look.guess, started=started)
         (self._unhindered.discard if look.is_held_back else self._unhindered.add)(job_type)
         self._after[job_type] = look.after

@@ -80,7 +80,7 @@ def holder_of(job: Job) -> Holder:
 
 
 def _shown(jobs: Iterable[Job], count: int, facts: Facts) -> tuple[tuple[Holder, ...], int]:
-    """Return some of so many jobs, and how many are not shown: those that began first."""
+    """Return the first few of these jobs to have begun, and how many are not shown."""
     seen = sorted(
         (holder_of(job) for job in jobs if facts.scope.shows(job)),
         key=lambda it: (it.since or 0.0, it.job_id),

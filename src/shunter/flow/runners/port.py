@@ -36,7 +36,7 @@ class TasksDone:
 
 @dataclass(frozen=True)
 class CheckpointKept:
-    """A checkpoint was kept, so many seconds after it was asked for."""
+    """A checkpoint was kept; `seconds` is how long that took from when it was asked for."""
 
     number: int
     seconds: float
