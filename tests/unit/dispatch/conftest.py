@@ -32,8 +32,10 @@ class Recorder:
         self.taken: list[tuple[str, int]] = []
         self.delivered: list[Job] = []
         self.notes: list[tuple[str, str]] = []
+        self.order: list[str] = []
 
     def send_jobs(self, worker_id: str, jobs: Sequence[Job]) -> None:
+        self.order.append("jobs")
         self.jobs += [(worker_id, job) for job in jobs]
 
     def send_cancels(self, worker_id: str, jobs: Sequence[Held]) -> None:
@@ -46,9 +48,11 @@ class Recorder:
         self.pongs.append((worker_id, beat))
 
     def send_taken(self, worker_id: str, batches: Sequence[int]) -> None:
+        self.order.append("taken")
         self.taken += [(worker_id, batch) for batch in batches]
 
     def deliver(self, jobs: Sequence[Job]) -> None:
+        self.order.append("results")
         self.delivered += jobs
 
 

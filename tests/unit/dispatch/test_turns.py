@@ -83,6 +83,17 @@ def test_the_result_is_delivered_to_who_asked_and_the_report_is_confirmed(scene:
     assert scene.said.taken == [("w-1", 1)]
 
 
+def test_a_result_goes_out_before_its_report_is_confirmed_unless_a_job_follows(scene: Any) -> None:
+    scene.worker()
+    scene.submit("j-1", "j-2")
+    scene.said.order.clear()
+
+    scene.report("w-1", done("j-1"))
+    scene.report("w-1", done("j-2"))
+
+    assert scene.said.order == ["taken", "jobs", "results", "results", "taken"]
+
+
 def test_a_second_report_on_the_same_run_is_refused_and_changes_nothing(scene: Any) -> None:
     scene.worker()
     scene.submit("j-1")
