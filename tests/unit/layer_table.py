@@ -56,7 +56,7 @@ LAYERS = {
     ),
     "flow.loading": ("errors", "flow.graph"),
     "reporting": ("errors", "codec", "flow", "rerun", "reporting"),
-    "dispatch": ("errors", "model", "store.port", "dispatch"),
+    "dispatch": ("errors", "model", "store.port", "store.search", "dispatch"),
     "why": ("errors", "model", "store.port", "store.search", "store.memory", "dispatch", "why"),
     "gateway": (
         "errors", "model", "settings", "secret_file", "key_file", "wire", "net", "refusal_log",

@@ -134,10 +134,12 @@ class Membership:
         state.roster.adjust(worker_id, is_open=True)
         plan.renewed.add(worker_id)
         plan.pongs.append((member.link, worker_id, arrival.beat))
+        just_read = {job.id: job for job in stored.held_by.get(worker_id, ())}
         for job_id in missing_from(state, arrival):
             if job_id in plan.changes:
                 continue
-            job, in_store = state.running.get(job_id), stored.jobs.get(job_id)
+            job = state.running.get(job_id)
+            in_store = stored.jobs.get(job_id) or just_read.get(job_id)
             if job is not None and is_run_of(in_store, worker_id, Held(job_id, job.attempt)):
                 reason = f"worker {worker_id} does not know of it"
                 held = Held(job_id, job.attempt)

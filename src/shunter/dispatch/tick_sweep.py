@@ -35,16 +35,20 @@ from shunter.model.job import Job
 from shunter.model.record import Record, RecordKind
 from shunter.model.schedule import (
     MOST_TICKS,
+    NOTHING,
     Overlap,
     Schedule,
     TickDecision,
     decide,
     due,
     inserted,
+    may_have_unknown_jobs,
     refusal_in,
     tick_job,
+    tick_prefix,
 )
 from shunter.model.submission import Receipt, Submission
+from shunter.store.search import JobSearch
 
 LOOK_SECONDS = 1.0
 """How often a dispatcher looks whether schedules were changed."""
@@ -172,16 +176,21 @@ class TickSweep:
         try:
             found = await find_records(self._store, names)
             schedules = self._read(names, found, now)
+            unknown = await self._unknown(schedules, now)
             ended = await self._ended([it for _, it in schedules.values()])
         except StoreError:
             for name in names:
                 self.timetable.look_again(name, now)
             raise
-        self._carry_out(list(self._decided(schedules, ended, now)))
+        self._carry_out(list(self._decided(schedules, ended, unknown, now)))
         await self._move_on()
 
     def _decided(
-        self, schedules: Mapping[str, tuple[int, Schedule]], ended: Set[str], now: float
+        self,
+        schedules: Mapping[str, tuple[int, Schedule]],
+        ended: Set[str],
+        unknown: Mapping[str, Mapping[float, str]],
+        now: float,
     ) -> Iterator[_Due]:
         """Yield what is to be done; of what stays as it is, only the next look is noted."""
         room = TICKS_AT_ONCE
@@ -189,7 +198,13 @@ class TickSweep:
             unfinished = set(schedule.unfinished) - ended
             most = max(1, min(MOST_TICKS, room))
             try:
-                decision = decide(schedule, unfinished=unfinished, now=now, most=most)
+                decision = decide(
+                    schedule,
+                    unfinished=unfinished,
+                    now=now,
+                    most=most,
+                    unknown=unknown.get(name, NOTHING),
+                )
             except ValueError as error:  # a zone that this host does not know
                 self._tell(name, f"its next tick is unknown here: {error}")
                 self.timetable.look_again(name, now + UNREADABLE_SECONDS)
@@ -239,6 +254,24 @@ class TickSweep:
                 self._tell(name, str(error))
                 self.timetable.look_again(name, now + UNREADABLE_SECONDS)
         return schedules
+
+    async def _unknown(
+        self, schedules: Mapping[str, tuple[int, Schedule]], now: float
+    ) -> dict[str, dict[float, str]]:
+        """Return by name and tick the jobs that somebody made who died before moving on."""
+        unknown: dict[str, dict[float, str]] = {}
+        for name, (_, schedule) in schedules.items():
+            if _may_have_unknown_jobs(schedule, now):
+                prefix, namespace = tick_prefix(schedule.name), schedule.namespace
+                seen = await self._store.search(
+                    JobSearch(key_prefix=prefix, namespace=namespace, limit=MOST_TICKS)
+                )
+                unknown[name] = {
+                    job.scheduled: job.id
+                    for job in seen.jobs
+                    if job.scheduled is not None and not job.status.is_final
+                }
+        return unknown
 
     async def _ended(self, schedules: Sequence[Schedule]) -> set[str]:
         """Return which of their jobs have ended, or are not there any more."""
@@ -317,6 +350,13 @@ class TickSweep:
                 self.timetable.look_again(move.name, now)
                 continue
             self._note(move.name, move.revision + 1, move.schedule, now)
+
+
+def _may_have_unknown_jobs(schedule: Schedule, now: float) -> bool:
+    try:
+        return may_have_unknown_jobs(schedule, now=now)
+    except ValueError:  # a zone that this host does not know, of which the decision tells
+        return False
 
 
 def _has_ended(job: Job | None) -> bool:

@@ -9,7 +9,7 @@ earlier jobs is for the caller to look up. Rules: docs/spec/schedules.md.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from enum import StrEnum
 
 from msgspec import Struct
@@ -33,6 +33,8 @@ MAX_DECLARED_BYTES = 4 << 10
 """What jobs of a declared schedule bring along: a call without arguments, perhaps encrypted."""
 
 DEFAULT_CATCH_UP_SECONDS = 3600.0
+
+NOTHING: Mapping[float, str] = {}
 
 TICK_FIELDS = ("delay", "not_before", "unique_key", "unique", "scheduled")
 """What a schedule says of its jobs itself, and nobody else may."""
@@ -235,12 +237,30 @@ def due(schedule: Schedule) -> float | None:
     return _due(schedule, schedule.next)
 
 
+def may_have_unknown_jobs(schedule: Schedule, *, now: float) -> bool:
+    """True if a tick that is about to be passed over may be a job that the record does not list.
+
+    Of several ticks that have come, overlap `cancel` makes the last a job. Somebody may have done
+    so with an earlier one, and died before moving on.
+    """
+    if schedule.terms.overlap is not Overlap.CANCEL or schedule.next is None:
+        return False
+    following = next_tick(schedule.terms.timing, schedule.next)
+    return not schedule.is_paused and following is not None and following <= now
+
+
 def decide(
-    schedule: Schedule, *, unfinished: Collection[str], now: float, most: int = MOST_TICKS
+    schedule: Schedule,
+    *,
+    unfinished: Collection[str],
+    now: float,
+    most: int = MOST_TICKS,
+    unknown: Mapping[float, str] = NOTHING,
 ) -> TickDecision:
     """Decide on the ticks that have come; `unfinished` are those of its jobs that have not ended.
 
-    Nothing is to be done, and nothing to be written, where the schedule comes back as it was.
+    `unknown` are others that the schedule does not list, by their ticks. Nothing is to be done, and
+    nothing to be written, where the schedule comes back as it was.
     """
     if schedule.is_paused:
         return TickDecision(schedule=schedule)
@@ -256,7 +276,8 @@ def decide(
         case Overlap.SKIP:
             run = [] if is_busy else come[:1]
         case Overlap.CANCEL if come:
-            run, cancelled = come[-1:], still
+            unlisted = (unknown[tick] for tick in come[:-1] if tick in unknown)
+            run, cancelled = come[-1:], (*still, *unlisted)
         case Overlap.ONE:
             line = [*([] if waiting is None else [waiting]), *come]
             run, line = ([], line) if is_busy else (line[:1], line[1:])
@@ -296,7 +317,12 @@ def tick_job(schedule: Schedule, tick: float, *, job_id: str) -> Submission:
 
 def tick_key(name: str, tick: float) -> str:
     """Return the unique key of a tick's job, within the schedule's namespace."""
-    return f"schedule/{name}/{tick_text(tick)}"
+    return f"{tick_prefix(name)}{tick_text(tick)}"
+
+
+def tick_prefix(name: str) -> str:
+    """Return how the keys of all ticks begin; what follows is in the order of time."""
+    return f"schedule/{name}/"
 
 
 def refusal_in(receipt: Receipt) -> str:

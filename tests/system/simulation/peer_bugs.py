@@ -78,9 +78,9 @@ def task_stored_twice(patch: pytest.MonkeyPatch) -> None:
 def task_confirmed_early(patch: pytest.MonkeyPatch) -> None:
     add = UdpClients.add
 
-    def eager(self: Any, params: Any, command: Any, peer: Any, size: int) -> None:
+    def eager(self: Any, params: Any, command: Any, peer: Any, *others: Any) -> None:
         self._exchange.endpoint.confirm(command, peer)
-        add(self, params, command, peer, size)
+        add(self, params, command, peer, *others)
 
     patch.setattr(UdpClients, "add", eager)
 

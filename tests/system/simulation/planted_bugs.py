@@ -90,11 +90,11 @@ def lost_race_ignored(patch: pytest.MonkeyPatch) -> None:
 def known_id_ignored(patch: pytest.MonkeyPatch) -> None:
     insert = MemoryStore._insert
 
-    def overwrite(self: Any, job: Any) -> Any:
+    def overwrite(self: Any, job: Any, *others: Any) -> Any:
         if job.id in self._jobs:
             self._write(job)
             return job
-        return insert(self, job)
+        return insert(self, job, *others)
 
     patch.setattr(MemoryStore, "_insert", overwrite)
 
@@ -103,9 +103,9 @@ def known_id_ignored(patch: pytest.MonkeyPatch) -> None:
 def unique_key_ignored(patch: pytest.MonkeyPatch) -> None:
     insert = MemoryStore._insert
 
-    def forget_keys(self: Any, job: Any) -> Any:
+    def forget_keys(self: Any, job: Any, *others: Any) -> Any:
         self._keys.clear()
-        return insert(self, job)
+        return insert(self, job, *others)
 
     patch.setattr(MemoryStore, "_insert", forget_keys)
 
@@ -115,13 +115,13 @@ def unique_key_ignored(patch: pytest.MonkeyPatch) -> None:
 
 @bug("a submission is acknowledged before the commit")
 def early_receipt(patch: pytest.MonkeyPatch) -> None:
-    submit = Dispatcher.submit
+    take_in = Dispatcher._take_in
 
-    def eager(self: Any, wishes: Any, reply_to: Any, answer: Any, on_stored: Any = None) -> None:
-        answer([Receipt(wish.id) for wish in wishes])
-        submit(self, wishes, reply_to, nothing, on_stored)
+    def eager(self: Any, submitted: Any) -> None:
+        submitted.answer([Receipt(wish.id) for wish in submitted.submissions])
+        take_in(self, replace(submitted, answer=nothing))
 
-    patch.setattr(Dispatcher, "submit", eager)
+    patch.setattr(Dispatcher, "_take_in", eager)
 
 
 @bug("a heartbeat is answered before the commit")
@@ -250,10 +250,10 @@ def waits_never_end(patch: pytest.MonkeyPatch) -> None:
 
 @bug("jobs start before their time")
 def waits_ignored(patch: pytest.MonkeyPatch) -> None:
-    admit = MemoryStore._insert
+    insert = MemoryStore._insert
 
-    def at_once(self: Any, job: Any) -> Any:
-        return admit(self, replace(job, wait_until=None) if job.wait_until else job)
+    def at_once(self: Any, job: Any, *others: Any) -> Any:
+        return insert(self, replace(job, wait_until=None) if job.wait_until else job, *others)
 
     patch.setattr(MemoryStore, "_insert", at_once)
 
@@ -291,6 +291,8 @@ def hunt(name: str, first: Sequence[int] = ()) -> dict[str, Any]:
         plant(patch)
         for seed in (*first, *range(1, MOST_SEEDS + 1)):
             violation = simulate(scenario_of(seed, faults)).violation
+            if violation is not None and "TypeError" in violation.detail:
+                raise AssertionError(f"{what}: planted wrongly: {violation.detail}")
             if violation is not None:
                 return {"name": name, "what": what, "seeds": seed, "rule": violation.rule}
             if seed % 20 == 0:
@@ -332,12 +334,13 @@ def write_table() -> None:
     DOCUMENT.write_text(head + BEGIN + "\n\n" + "\n".join(rows) + "\n\n" + END + tail, "utf-8")
 
 
-def _add_peer_bugs() -> None:
-    """Those come behind the others."""
+def _add_others() -> None:
+    """Those come behind."""
     import peer_bugs  # noqa: F401
+    import schedule_bugs  # noqa: F401
 
 
-_add_peer_bugs()
+_add_others()
 
 
 def main(arguments: list[str]) -> None:

@@ -67,6 +67,20 @@ def test_a_job_that_its_worker_does_not_know_of_is_queued_again(scene: Any) -> N
     assert scene.job("j-1").attempt == 2
 
 
+def test_a_job_is_missed_though_ready_and_heartbeat_of_its_worker_come_at_once(scene: Any) -> None:
+    scene.worker("w-1")
+    scene.submit("j-1")
+    scene.clock.advance(30.0)
+    other = scene.another_dispatcher("d-2")
+    other.state.skews["d-1"] = 0.0
+
+    other.introduce(scene.arrival("w-1", at=other))
+    scene.beat("w-1", at=other)
+
+    assert scene.job("j-1").attempt == 2
+    assert scene.job("j-1").losses == 1
+
+
 def test_a_job_that_is_not_its_workers_any_more_is_cancelled_there(scene: Any) -> None:
     scene.worker("w-1", slots=2)
     scene.submit("j-1")

@@ -18,6 +18,7 @@ from shunter.dispatch.schedule_records import (
     remove_schedule,
     schedule_in,
 )
+from shunter.model.job import Status
 from shunter.model.record import Record, RecordKind
 from shunter.model.schedule import Overlap, Schedule, paused
 from shunter.model.scope import EVERYTHING
@@ -87,6 +88,25 @@ def test_while_nobody_works_jobs_pile_up_as_overlap_has_it(
     jobs = [job for job in world.store._jobs.values() if not job.status.is_final]
     assert [round(((job.scheduled or 0) - START) / 60) for job in jobs] == expected
     assert stored(world, "a").waiting == (START + 120 if overlap == "one" else None)
+
+
+def test_overlap_cancels_also_what_a_dispatcher_made_that_died_before_it_moved_on() -> None:
+    world = ScheduleWorld(1, now=START, nodes=1)
+    world.put("a", Every(60), overlap=Overlap.CANCEL)
+    (node,) = world.nodes
+    node.step()
+    world.now = START + 60.0
+    finish(node.ticks.sweep())
+    finish(node.dispatcher.turn())  # and there it ends
+    world.nodes = []
+    world.now = START + 125.0
+    world.nodes = [world._node()]
+    world.nodes[0].step()
+
+    found = {job.scheduled: job.status for job in world.store._jobs.values()}
+    assert found == {START + 60: Status.CANCELLED, START + 120: Status.QUEUED}
+    world.nodes[0].step()
+    assert [job.status for job in world.store._jobs.values()].count(Status.QUEUED) == 1
 
 
 def test_a_tick_that_waits_becomes_a_job_when_the_one_before_it_has_ended() -> None:

@@ -32,6 +32,7 @@ from shunter.testing.simulation.judge import Judge
 from shunter.testing.simulation.network import Network
 from shunter.testing.simulation.processes import Process
 from shunter.testing.simulation.scenario import TASK_TIMEOUT_SECONDS, Scenario
+from shunter.testing.simulation.schedule_judge import ScheduleJudge
 from shunter.testing.simulation.truth import FaultyStore, StoreFaults, Truth
 from shunter.testing.simulation.witness import Witness
 
@@ -47,6 +48,7 @@ class World(Struct, frozen=True, kw_only=True):
     truth: Truth
     judge: Judge
     callbacks: CallbackJudge
+    schedules: ScheduleJudge
     witness: Witness
     settled: dict[str, str]
     """How jobs ended, as far as their clients know."""

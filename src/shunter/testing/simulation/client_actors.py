@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from typing import Any, cast
 
 import msgspec
@@ -19,7 +20,7 @@ from shunter.model.unique import Unique
 from shunter.testing.simulation.actors import HTTP_PORT, UDP_PORT, World, frontend, web_address
 from shunter.testing.simulation.callback_judge import CLIENT_PORT, given_up, is_settled
 from shunter.testing.simulation.processes import Process
-from shunter.testing.simulation.scenario import PlannedJob
+from shunter.testing.simulation.scenario import PlannedJob, PlannedSchedule
 from shunter.testing.simulation.stepped_runs import SIGNAL
 from shunter.wire.messages import Outcome
 from shunter.wire.udp.methods import Packed
@@ -82,6 +83,9 @@ class ClientActor(_Submitter):
     async def main(self) -> None:
         self._remember_main()
         async with self._client, asyncio.TaskGroup() as group:
+            for schedule in self._world.scenario.schedules:
+                if schedule.client == self.process.name:
+                    group.create_task(self._keep(schedule))
             if self._world.scenario.is_workflow and self._open_jobs():
                 await self._submit_graph()
                 for job in self._open_jobs():
@@ -95,6 +99,42 @@ class ClientActor(_Submitter):
         handle = await self._submitted(plan)
         if handle is not None:
             await self._follow(plan, handle)
+
+    async def _keep(self, plan: PlannedSchedule) -> None:
+        """Put a schedule, if no app declares it, and pause it when it has caught up."""
+        schedules, time = self._world.schedules, self.process.time
+        if not plan.is_declared and not schedules.is_known(plan):
+            await asyncio.sleep(max(0.0, plan.at - time.now))
+            await self._insist(lambda: self._put(plan), f"schedule {plan.name} is put")
+        quiet_from = self._world.scenario.quiet_from
+        await asyncio.sleep(max(0.0, quiet_from - time.now))
+        while not schedules.is_caught_up(plan, quiet_from):
+            await asyncio.sleep(ASK_AGAIN_SECONDS)
+        if not schedules.is_paused(plan):
+            pause = self._client.schedules.pause
+            await self._insist(lambda: pause(plan.name), f"schedule {plan.name} is paused")
+
+    async def _put(self, plan: PlannedSchedule) -> object:
+        return await self._client.schedules.put(
+            plan.name,
+            plan.name,
+            schedule=plan.timing,
+            overlap=plan.overlap,
+            catch_up=plan.catch_up,
+            jitter=plan.jitter,
+        )
+
+    async def _insist(self, ask: Callable[[], Awaitable[object]], what: str) -> None:
+        """Ask for something until it is done."""
+        while True:
+            try:
+                await ask()
+            except ShunterError as error:
+                self._tell(f"does not know whether {what}: {error}")
+                await asyncio.sleep(ASK_AGAIN_SECONDS)
+            else:
+                self._tell(f"knows that {what}")
+                return
 
     async def _submit_graph(self) -> None:
         """Submit all jobs at once, until there is a receipt."""

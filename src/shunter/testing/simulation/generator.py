@@ -16,6 +16,7 @@ from shunter.testing.simulation.scenario import (
     PlannedWorker,
     Scenario,
 )
+from shunter.testing.simulation.schedule_generator import with_schedules
 
 SPANS = (0.2, 0.8, 1.5, 2.5, 3.2, 4.5, 5.5, 7.0, 9.0, 11.0, 14.0)
 LONG_SPANS = (0.8, 3.2, 5.5, 9.0, 12.0, 16.0)
@@ -70,7 +71,7 @@ def scenario_of(seed: int, kinds: Collection[FaultKind] = tuple(FaultKind)) -> S
         faults=tuple(sorted(faults, key=lambda fault: fault.at)),
         cooldown=random.choice((0, 0, 0, 0, 0, 300, 1500)),
     )
-    return with_peers(scenario, kinds, SPANS)
+    return with_schedules(with_peers(scenario, kinds, SPANS), kinds)
 
 
 def limited_scenario_of(seed: int) -> Scenario:

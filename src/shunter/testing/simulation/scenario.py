@@ -10,6 +10,8 @@ from enum import StrEnum
 
 from msgspec import Struct
 
+from shunter.model.schedule import DEFAULT_CATCH_UP_SECONDS, Overlap
+from shunter.model.timing import Timing
 from shunter.model.worker import WorkerKind
 from shunter.testing.simulation.pool import Task
 
@@ -22,6 +24,10 @@ TASK_TIMEOUT_SECONDS = 25.0
 
 CALLBACK_SECONDS = 120.0
 """How long it takes at most until a callback has been confirmed or given up."""
+
+
+SCHEDULE_SECONDS = 60.0
+"""How long it takes at most, besides, until a schedule has caught up: clocks may be late."""
 
 
 class FaultKind(StrEnum):
@@ -117,6 +123,24 @@ class PlannedJob(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The jobs of its run that it waits for, and on which outcomes of theirs it runs."""
 
 
+class PlannedSchedule(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A schedule, and what its jobs do. They are of a type with its name, and no others are.
+
+    It is put by a client at `at`, and `is_declared` says that workers' apps declare it instead. A
+    client pauses it when all has healed and it has caught up.
+    """
+
+    name: str
+    client: str
+    timing: Timing
+    task: Task
+    at: float = 0.0
+    overlap: Overlap = Overlap.SKIP
+    catch_up: float = DEFAULT_CATCH_UP_SECONDS
+    jitter: float = 0.0
+    is_declared: bool = False
+
+
 class PlannedWorker(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One worker, and the dispatchers that it serves; over UDP, the first of them."""
 
@@ -142,6 +166,7 @@ class Scenario(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Milliseconds between a claim and the start that follows from it."""
     limit: int = 0
     """How many jobs of one tenant may run at once, and twice as many in all; 0 is no limit."""
+    schedules: tuple[PlannedSchedule, ...] = ()
     is_workflow: bool = False
     """True if each client submits its jobs as one graph."""
 
@@ -153,7 +178,10 @@ class Scenario(Struct, frozen=True, kw_only=True, omit_defaults=True):
             + job.task.nap
             for job in self.jobs
         )
-        patience = STRANDED_SECONDS + max(runs, default=0.0)
+        ticked = (3 * schedule.task.seconds for schedule in self.schedules)
+        patience = STRANDED_SECONDS + max((*runs, *ticked), default=0.0)
+        if self.schedules:
+            patience += SCHEDULE_SECONDS
         if self.udp_clients or self.receivers:
             patience += CALLBACK_SECONDS
         if any(worker.kind is not WorkerKind.FULL for worker in self.workers):
@@ -173,4 +201,5 @@ class Scenario(Struct, frozen=True, kw_only=True, omit_defaults=True):
             job.at + (job.delay or 0.0) + (job.cancel_after or 0.0) + (job.task.told_after or 0.0)
             for job in self.jobs
         )
-        return max((*submitted, *(fault.over_at for fault in self.faults)), default=0.0)
+        put = (schedule.at for schedule in self.schedules)
+        return max((*submitted, *put, *(fault.over_at for fault in self.faults)), default=0.0)

@@ -68,6 +68,7 @@ def shrunk(first: SimulationResult, max_runs: int = MAX_RUNS) -> SimulationResul
     while is_smaller:
         is_smaller = shrinking.drop(lambda s: s.faults, lambda s, f: replace(s, faults=f))
         is_smaller |= shrinking.drop(lambda s: s.jobs, lambda s, j: replace(s, jobs=j), at_least=1)
+        is_smaller |= shrinking.drop(lambda s: s.schedules, lambda s, p: replace(s, schedules=p))
         is_smaller |= shrinking.drop(
             lambda s: s.workers,
             lambda s, w: replace(s, workers=w, faults=_about(s, w)),
@@ -96,6 +97,7 @@ def _simplify(shrinking: _Shrinking) -> bool:
 def _without_idle(scenario: Scenario) -> Scenario:
     """The same without clients and receivers that no job needs, and without their faults."""
     used = {name for job in scenario.jobs for name in (job.client, job.callback)}
+    used |= {schedule.client for schedule in scenario.schedules}
     kept = {
         field: tuple(name for name in getattr(scenario, field) if name in used)
         for field in ("clients", "udp_clients", "receivers")

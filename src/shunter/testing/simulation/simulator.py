@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from shunter.model.job import Job, Status
 from shunter.model.lifecycle import Event
+from shunter.model.schedule import Schedule
 from shunter.model.worker import WorkerKind
 from shunter.testing.simulation.actors import Actor, DispatcherActor, World
 from shunter.testing.simulation.callback_judge import CallbackJudge, is_settled
@@ -25,6 +26,7 @@ from shunter.testing.simulation.monitor import Monitor, PacketMonitor
 from shunter.testing.simulation.network import Network
 from shunter.testing.simulation.processes import Process, WallClock
 from shunter.testing.simulation.scenario import FaultKind, Scenario
+from shunter.testing.simulation.schedule_judge import ScheduleJudge, moved
 from shunter.testing.simulation.truth import StoreFaults, Truth
 from shunter.testing.simulation.witness import Witness
 from shunter.testing.simulation.worker_actors import WORKERS, WorkerActor
@@ -88,7 +90,9 @@ class Simulator:
             lambda run, times: self.judge.began(run, times),
             lambda run, step: self.judge.repeated_step(run, step),
         )
-        self.truth = Truth(self._written, self._callback_written, self._beat)
+        self.truth = Truth(
+            self._written, self._callback_written, self._beat, self._schedule_written
+        )
         self.judge = Judge(lambda: self.time.now, self.truth.job, self.witness.under_way, self.tell)
         self.network.zmq.monitor = Monitor(
             self.judge, lambda: self.time.now, self.truth.job, self.judge.stored_beat
@@ -101,6 +105,9 @@ class Simulator:
         self.judge.has_no_lease = unleased.__contains__
         self.judge.last_drop = self.wires.last_drop
         self.callbacks = CallbackJudge(self.judge, self.truth.job)
+        self.schedules = ScheduleJudge(
+            scenario.schedules, self.judge, lambda: self.time.now, self.truth
+        )
         packets = PacketMonitor(self.judge, self.truth.jobs)
         self.network.datagrams.taps = [self.callbacks, packets]
         self.faults = Faults(self)
@@ -110,6 +117,7 @@ class Simulator:
             truth=self.truth,
             judge=self.judge,
             callbacks=self.callbacks,
+            schedules=self.schedules,
             witness=self.witness,
             settled={},
             tell=self.tell,
@@ -215,6 +223,7 @@ class Simulator:
         if before is None and (known := client_of(after)) is not None:
             self._task_names[after.id] = str(known[1])
         self.judge.written(before, after, self.truth.writer)
+        self.schedules.job_written(before, after)
         if after.status.is_final and (before is None or not before.status.is_final):
             self.callbacks.ended(after)
 
@@ -227,6 +236,11 @@ class Simulator:
             step = "delivered"
         self.tell(self.truth.writer, f"writes {after.id}: its callback: {step}")
         self.callbacks.written(before, after)
+
+    def _schedule_written(self, before: Schedule | None, after: Schedule) -> None:
+        if what := moved(before, after):
+            self.tell(self.truth.writer, what)
+        self.schedules.row_written(before, after)
 
     def _beat(self, worker_id: str) -> None:
         self.judge.beat_stored(worker_id)
@@ -248,6 +262,7 @@ class Simulator:
         has_all = is_quiet and len(self.world.settled) == len(self.scenario.jobs)
         if (
             has_all
+            and all(map(self.schedules.is_paused, self.scenario.schedules))
             and not self.truth.under_way()
             and not self.witness.is_busy
             and not any(map(self._is_owed, self.truth.jobs()))
@@ -276,6 +291,9 @@ class Simulator:
             if plan.id not in self.world.settled:
                 detail = f"{plan.client} has not heard how {plan.id} ended"
                 self.judge.accuse("clients hear of the end", detail, plan.id)
+        for schedule in self.scenario.schedules:
+            if not self.schedules.is_paused(schedule):
+                self.judge.accuse("schedules move on", f"{schedule.name} has not caught up")
         self.judge.accuse("nothing is stranded", "a run goes on though its job has ended")
 
     def _dispose(self) -> None:

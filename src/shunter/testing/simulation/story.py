@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from shunter.model.timing import Every
 from shunter.model.worker import WorkerKind
-from shunter.testing.simulation.scenario import Fault, PlannedJob, Scenario
+from shunter.testing.simulation.scenario import Fault, PlannedJob, PlannedSchedule, Scenario
 from shunter.testing.simulation.simulator import SimulationResult
 
 
@@ -45,6 +46,8 @@ def _lines(result: SimulationResult, original: Scenario) -> Iterator[str]:
     yield "What is submitted"
     for job in scenario.jobs:
         yield f"  {_job(job)}"
+    for schedule in scenario.schedules:
+        yield f"  {_schedule(schedule)}"
     if scenario.faults:
         yield "What goes wrong"
         for fault in scenario.faults:
@@ -79,6 +82,16 @@ def _job(job: PlannedJob) -> str:
     if job.callback:
         parts.append(f"calls {job.callback} back")
     return "; ".join(parts)
+
+
+def _schedule(schedule: PlannedSchedule) -> str:
+    timing = schedule.timing
+    ticks = f"every {timing.seconds:g} s" if isinstance(timing, Every) else repr(timing.text)
+    by = "the workers' app" if schedule.is_declared else f"{schedule.client} at {schedule.at:.3f} s"
+    return (
+        f"schedule {schedule.name} by {by}: {ticks}, overlap {schedule.overlap}, catch_up "
+        f"{schedule.catch_up:g} s; its jobs run for {schedule.task.seconds:.2f} s"
+    )
 
 
 def _fault(fault: Fault) -> str:

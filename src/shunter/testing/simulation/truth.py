@@ -12,12 +12,14 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from random import Random
 from typing import TypeVar
 
+from shunter.dispatch.schedule_records import record_name, schedule_in
 from shunter.errors import StoreError, UniqueKeyTaken
 from shunter.model.job import Job, Status
 from shunter.model.journal import JOURNAL_PAGE_BYTES, EntryKind, JournalPage
 from shunter.model.limits_record import LaneCount
 from shunter.model.presence import Presence
 from shunter.model.record import Record, RecordKind
+from shunter.model.schedule import Schedule
 from shunter.model.worker import Worker
 from shunter.model.workflow import JobEdge, ParentOutcome
 from shunter.store.memory import MemoryStore
@@ -28,22 +30,28 @@ from shunter.testing.simulation.processes import Process
 T = TypeVar("T")
 
 OnWrite = Callable[[Job | None, Job], None]
+OnSchedule = Callable[[Schedule | None, Schedule], None]
 
 LATENCY_SECONDS = 0.002
 
 
 class Truth(MemoryStore):
     """What is really stored. `on_write` sees each job as it was and as it is, `on_callback` how
-    far its callback has come.
+    far its callback has come, `on_schedule` each schedule.
     """
 
     def __init__(
-        self, on_write: OnWrite, on_callback: OnWrite, on_beat: Callable[[str], None]
+        self,
+        on_write: OnWrite,
+        on_callback: OnWrite,
+        on_beat: Callable[[str], None],
+        on_schedule: OnSchedule,
     ) -> None:
         super().__init__()
         self._on_write = on_write
         self._on_callback = on_callback
         self._on_beat = on_beat
+        self._on_schedule = on_schedule
         self.writer = ""
         """Whose write this is."""
 
@@ -69,6 +77,17 @@ class Truth(MemoryStore):
             if not worker.is_dead:
                 self._on_beat(worker.id)
         await super().put_workers(workers)
+
+    def _swap_record(self, record: Record) -> bool:
+        before = self._records.get((record.kind, record.name))
+        is_written = super()._swap_record(record)
+        if is_written and record.kind is RecordKind.SCHEDULE and record.document is not None:
+            self._on_schedule(None if before is None else schedule_in(before), schedule_in(record))
+        return is_written
+
+    def schedule(self, name: str) -> Schedule | None:
+        record = self._records.get((RecordKind.SCHEDULE, record_name("", name)))
+        return None if record is None else schedule_in(record)
 
     def job(self, job_id: str) -> Job | None:
         return self._jobs.get(job_id)
@@ -228,8 +247,8 @@ class FaultyStore:
     async def next_alarm(self) -> float | None:
         return await self._asked(self._truth.next_alarm)
 
-    async def backlog(self) -> list[Backlog]:
-        return await self._asked(self._truth.backlog)
+    async def backlog(self, *, is_ended: bool | None = None) -> list[Backlog]:
+        return await self._asked(lambda: self._truth.backlog(is_ended=is_ended))
 
     async def oldest(self) -> dict[str, float]:
         return await self._asked(self._truth.oldest)

@@ -16,7 +16,7 @@ from shunter.model.worker import WorkerKind
 from shunter.testing.simulation.actors import UDP_PORT, World, backend, web_address
 from shunter.testing.simulation.pool import SimulatedPool
 from shunter.testing.simulation.processes import Process
-from shunter.testing.simulation.scenario import PlannedWorker
+from shunter.testing.simulation.scenario import PlannedSchedule, PlannedWorker
 from shunter.worker.http.host import HttpHost, HttpHostSettings
 from shunter.worker.pool.process_pool import PoolSettings, ProcessPool
 from shunter.worker.udp.calculator import Calculator, CalculatorSettings
@@ -30,17 +30,29 @@ QUIET_SECONDS = 10.0
 
 
 @cache
-def simulated_app(limit: int) -> App:
-    """Return the app of all workers; what a job does is in its payload."""
+def simulated_app(limit: int, schedules: tuple[PlannedSchedule, ...]) -> App:
+    """Return the app of all workers; what a job does is in its payload, or in its schedule."""
     app = App()
     limited = Limit(limit, by="tenant", total=2 * limit) if limit else None
     for name in ("a", "b", DEFAULT_TYPE):
-
-        @app.job(name=name, limit=limited, fair="tenant" if limit else "")
-        def handler() -> None:
-            raise AssertionError("a simulated pool calls no handlers")
+        app.job(name=name, limit=limited, fair="tenant" if limit else "")(_uncalled)
+    for plan in schedules:
+        if plan.is_declared:
+            app.job(
+                name=plan.name,
+                schedule=plan.timing,
+                overlap=plan.overlap,
+                catch_up=plan.catch_up,
+                jitter=plan.jitter,
+            )(_uncalled)
+        else:
+            app.job(name=plan.name)(_uncalled)
 
     return app
+
+
+def _uncalled() -> None:
+    raise AssertionError("a simulated pool calls no handlers")
 
 
 class _Runnable(Protocol):
@@ -60,7 +72,7 @@ class WorkerActor(ABC):
     def __init__(self, process: Process, world: World, plan: PlannedWorker, random: Random) -> None:
         self.process = process
         self._world, self._plan, self._random = world, plan, random
-        self._app = simulated_app(world.scenario.limit)
+        self._app = simulated_app(world.scenario.limit, world.scenario.schedules)
         self._pool_settings = PoolSettings(slots=plan.slots)
         self.worker = self._made()
 
@@ -73,7 +85,13 @@ class WorkerActor(ABC):
     ) -> ProcessPool:
         """Stand in for `ProcessPool`."""
         self.pool = SimulatedPool(
-            self.process, self._world.witness, self._random, app, settings, on_output
+            self.process,
+            self._world.witness,
+            self._random,
+            app,
+            settings,
+            on_output,
+            {plan.name: plan.task for plan in self._world.scenario.schedules},
         )
         return cast(ProcessPool, self.pool)
 
