@@ -6,7 +6,7 @@ refusal names the job, the field, what was found and what to send instead.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 
 from msgspec.structs import replace
 
@@ -40,8 +40,8 @@ def graph_of(
         seen: set[str] = set()
         twice = next(wish.id for wish in submissions if wish.id in seen or seen.add(wish.id))  # type: ignore[func-returns-value]
         raise JobRefused(twice, "id", "found twice in one submission; give each job its own")
-    edges = [edge for wish in submissions for edge in _edges(wish)]
-    if cycle := _cycle(by_id):
+    edges = [edge for wish in submissions for edge in _edges(wish, by_id)]
+    if not _is_in_order(submissions, by_id) and (cycle := _cycle(by_id)):
         raise JobRefused(
             cycle[0],
             "after",
@@ -50,12 +50,18 @@ def graph_of(
     parents = {edge.parent for edge in edges}
     jobs = []
     for wish in submissions:
-        job = admit(wish)
-        if wish.id in parents:
-            job = replace(job, dependents=True)
+        job, has_dependents = admit(wish), wish.id in parents
         if wish.after:
-            when = When.ALL_OK if wish.when is None else When(wish.when)
-            job = replace(job, status=Status.WAITING, when=when, wait_until=None, place_by=None)
+            job = replace(
+                job,
+                status=Status.WAITING,
+                when=When.ALL_OK if wish.when is None else When(wish.when),
+                wait_until=None,
+                place_by=None,
+                dependents=has_dependents,
+            )
+        elif has_dependents:
+            job = replace(job, dependents=True)
         jobs.append(job)
     return JobGraph(jobs=tuple(jobs), edges=tuple(edges), scope=scope)
 
@@ -79,7 +85,7 @@ def _check_size(submissions: Sequence[Submission]) -> None:
         )
 
 
-def _edges(wish: Submission) -> Iterable[JobEdge]:
+def _edges(wish: Submission, by_id: Container[str]) -> Iterable[JobEdge]:
     if wish.when is not None:
         if wish.when not in set(When):
             suggestion = did_you_mean(wish.when, set(When))
@@ -92,7 +98,7 @@ def _edges(wish: Submission) -> Iterable[JobEdge]:
         fault = "found in a job of a graph, which is stored as a whole; leave it out"
         raise JobRefused(wish.id, field, fault)
     for at, parent in enumerate(dict.fromkeys(wish.after or ())):
-        if not is_name(parent):
+        if parent not in by_id and not is_name(parent):
             raise JobRefused(wish.id, "after", f"found {parent[:64]!r}; send ids: {NAME_RULE}")
         yield JobEdge(wish.id, parent, at=at)
     if wish.awaited_by and wish.rerun_of is None:
@@ -102,6 +108,17 @@ def _edges(wish: Submission) -> Iterable[JobEdge]:
         if not is_name(child):
             raise JobRefused(wish.id, "awaited_by", f"found {child[:64]!r}; send ids: {NAME_RULE}")
         yield JobEdge(child, wish.id)
+
+
+def _is_in_order(submissions: Sequence[Submission], by_id: Container[str]) -> bool:
+    """True if each job stands behind all of these that it waits for, as most graphs are written."""
+    seen: set[str] = set()
+    for wish in submissions:
+        for parent in wish.after or ():
+            if parent not in seen and parent in by_id:
+                return False
+        seen.add(wish.id)
+    return True
 
 
 def _cycle(by_id: dict[str, Submission]) -> list[str]:

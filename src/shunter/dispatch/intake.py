@@ -15,7 +15,7 @@ from shunter.model.allowed_hosts import AllowedHosts, allowed_hosts
 from shunter.model.document import DOCUMENT_BYTES, is_document
 from shunter.model.identity import NAME_RULE, is_name
 from shunter.model.job import Callback, Effects, Execution, Job
-from shunter.model.job_limits import key_faults
+from shunter.model.job_limits import JobLimits, key_faults
 from shunter.model.journal import MAX_SIGNALS, MAX_STEPS, copied_fault
 from shunter.model.limits import (
     MAX_KEY_LENGTH,
@@ -48,10 +48,12 @@ def admit(
     handler: Handler | None,
     known_types: set[str],
     now: float,
+    limits: JobLimits | None = None,
 ) -> Job:
     """Turn a submission into a queued job, or raise JobRefused.
 
     A notice of the submitter's gateway takes the place of a callback that the client asks for.
+    `limits` are those of its type, which say in which lane it waits.
     """
     _check(submission, rules)
     if rules.refuse_unknown_types and submission.type not in known_types:
@@ -101,6 +103,7 @@ def admit(
         reply_to=submitter.reply_to if submission.reply else None,
         scheduled=submission.scheduled,
         keys=submission.keys or {},
+        lane=None if limits is None else limits.lane(submission.keys or {}),
     )
 
 

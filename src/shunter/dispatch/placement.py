@@ -146,16 +146,15 @@ class Placement:
     def admitted(self, submission: Submission, submitter: Submitter, now: float) -> Job:
         """Return a submission as a queued job, or raise JobRefused."""
         roster = self._state.roster
-        job = admit(
+        return admit(
             submission,
             submitter,
             rules=self._rules.intake,
             handler=roster.handler(submission.type),
             known_types=roster.types() if self._rules.intake.refuse_unknown_types else set(),
             now=now,
+            limits=self._state.limits.of(submission.type),
         )
-        lane = self._state.limits.lane(job)
-        return job if lane is None else replace(job, lane=lane)
 
     def _admit(self, submission: Submission, submitter: Submitter, plan: Plan) -> Job:
         """Return a job as it is to be stored: started where there is room, and else queued.

@@ -29,6 +29,9 @@ from shunter.model.worker import Worker
 from shunter.model.workflow import JobEdge, JobGraph
 from shunter.store.port import Batch, Claim
 
+EDGES_TOLD_AT_ONCE = 10_000
+"""How many edges of parents that complete in a turn its commit may tell."""
+
 
 class Change(Struct, frozen=True):
     """A job as it is to be. `cause` is decided again should another write come first.
@@ -129,6 +132,7 @@ class Plan:
             otherwise=self.otherwise,
             graphs=[insertion.graph for insertion in self.graphs],
             outcomes=self.outcomes,
+            tells=EDGES_TOLD_AT_ONCE,
             replacements=[change.job for change in self.changes.values()],
             deliveries=[delivery.job for delivery in self.deliveries],
             claims=self.claims,

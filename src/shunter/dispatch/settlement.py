@@ -75,11 +75,12 @@ class Settlement:
         state, plan = self._state, self._plan
         for change, was_written in zip(plan.changes.values(), committed.replaced, strict=True):
             if was_written:
-                self._written(change.job)
+                self._written(_as_told(change.job, committed))
                 if change.cause is not None:
                     state.timings.ran(change.job)
             else:
                 self._lost_race(change)
+        state.waiting |= committed.woken  # before the claims, which have seen them
         answers = iter(committed.inserted)
         for insertion in plan.insertions:
             self._inserted(insertion, [next(answers) for _ in insertion.jobs])
@@ -95,7 +96,7 @@ class Settlement:
         state.callbacks.offer(self._ended, now=plan.now)
         if state.dependents.has_work:
             state.dependents.settle(self._lost_races)
-        state.dependents.offer(self._ended)
+        state.dependents.offer(job for job in self._ended if job.id not in committed.told)
         confirmations = self._confirmations()
         return [
             *plan.refusals,
@@ -258,7 +259,9 @@ class Settlement:
 
     def _reason_to_keep(self, job: Job) -> str:
         """Return why a job that was started is not to be sent after all; mostly nothing."""
-        if self._is_late and len(job.history) < MOST_KEPT_BACK:
+        if len(job.history) >= MOST_KEPT_BACK:
+            return ""
+        if self._is_late:
             return "the store took so long to start it that others may have taken it over"
         if job.history and self._is_declined(job):
             return "another worker is free for it"
@@ -296,3 +299,9 @@ class Settlement:
                 yield DecideAgain(replace(ask, tries=ask.tries + 1))
             else:
                 yield AnswerCancel(ask, receipt)
+
+
+def _as_told(job: Job, committed: Committed) -> Job:
+    """Return a job as it was written: one with a callback is written once more."""
+    is_told = job.callback is not None and job.id in committed.told
+    return replace(job, dependents=False) if is_told else job

@@ -155,6 +155,11 @@ def decision_on(when: When, outcomes: Set[ParentOutcome]) -> Decision:
             return Decision.SKIP if ParentOutcome.UNNEEDED in outcomes else Decision.RUN
 
 
+def has_completed_for_others(job: Job) -> bool:
+    """True if a job is completed, and others wait for it."""
+    return job.dependents and job.status is Status.COMPLETED
+
+
 def waits_in_vain(job: Job, parent: str | None) -> Failure:
     """Return why a dependent is cancelled: a parent of it did not complete."""
     name = "a parent of it" if parent is None else f"its parent {parent}"

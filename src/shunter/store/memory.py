@@ -321,9 +321,13 @@ class MemoryStore:
         self._check_open()
         return min(self._alarms.values(), default=None)
 
-    async def backlog(self) -> list[Backlog]:
+    async def backlog(self, *, is_ended: bool | None = None) -> list[Backlog]:
         self._check_open()
-        counts = Counter((job.type, job.status) for job in self._jobs.values())
+        counts = Counter(
+            (job.type, job.status)
+            for job in self._jobs.values()
+            if is_ended in (None, job.status.is_final)
+        )
         return [
             Backlog(type=kind, status=status, count=count)
             for (kind, status), count in sorted(counts.items())

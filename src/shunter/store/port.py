@@ -81,7 +81,8 @@ class Batch(Struct, frozen=True, kw_only=True):
     """All that one turn of a dispatcher wants written.
 
     `otherwise` has, by their ids, the inserts that hold places under limits, as they are to be
-    stored where such a place is another job's.
+    stored where such a place is another job's. `tells` is how many edges of parents that complete
+    may be told at once (`Committed.told`).
     """
 
     now: float
@@ -91,6 +92,7 @@ class Batch(Struct, frozen=True, kw_only=True):
     replacements: Sequence[Job] = ()
     deliveries: Sequence[Job] = ()
     outcomes: Sequence[JobEdge] = ()
+    tells: int = 0
     claims: Sequence[Claim] = ()
     workers: Sequence[Worker] = ()
     renewed: Sequence[str] = ()
@@ -98,7 +100,11 @@ class Batch(Struct, frozen=True, kw_only=True):
 
 
 class Committed(Struct, frozen=True, kw_only=True):
-    """What became of a batch, each part in its order; by type, what claims with limits saw."""
+    """What became of a batch, each part in its order; by type, what claims with limits saw.
+
+    `told` are the replacements whose dependents all know that they completed: they were written as
+    having none. Of the types `woken` some were queued by that.
+    """
 
     inserted: list[Job | UniqueKeyTaken]
     replaced: list[bool]
@@ -107,6 +113,8 @@ class Committed(Struct, frozen=True, kw_only=True):
     graphs: list[list[Job] | JobRefused] = []
     looks: dict[str, LaneLook] = {}
     entered: list[bool] = []
+    told: frozenset[str] = frozenset()
+    woken: frozenset[str] = frozenset()
 
 
 class Store(SearchableStore, Protocol):
@@ -130,6 +138,10 @@ class Store(SearchableStore, Protocol):
         Each parent from outside is to be there. It is written as one that has `dependents`, which
         raises its revision, whether it has ended or not; a child from outside is to be parked, and
         its revision is raised. `outcomes` are written into edges that have none.
+        With `tells` a store that can write several jobs at once MAY tell the dependents of parents
+        that complete, before any claim: their edges get the outcome, and parked jobs of which all
+        parents have completed are queued, if nothing but status and revision changes in them. A
+        parent with any other dependent that is to be decided on, or too many of them, stays due.
         `entries` come before all other writes. A run's are written only if the job is in
         progress with their attempt, and told as written only if it was so until they were: so
         whoever starts the next attempt finds them. One that is there already is replaced, unless
@@ -230,8 +242,12 @@ class Store(SearchableStore, Protocol):
     async def next_alarm(self) -> float | None:
         """Return the time of the earliest alarm that is set, a callback's included."""
 
-    async def backlog(self) -> list[Backlog]:
-        """Count jobs by type and status."""
+    async def backlog(self, *, is_ended: bool | None = None) -> list[Backlog]:
+        """Count jobs by type and status: all at one moment, or those that have ended or have not.
+
+        What has not ended costs as much as there is of it. To count all that has ended takes long
+        in an old store; asked for alone, it is counted so that no other read has to wait for it.
+        """
 
     async def oldest(self) -> dict[str, float]:
         """Return by type when the oldest job was created that could be claimed now."""

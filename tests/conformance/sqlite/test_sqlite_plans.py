@@ -9,7 +9,7 @@ import pytest
 from conformance.store.given import NOW, claim, jobs, running
 from shunter.model.job import FINAL, Status
 from shunter.store.port import JobQuery
-from shunter.store.sqlite import edges, lanes, searching, statements, writes
+from shunter.store.sqlite import edges, lanes, reads, searching, statements, writes
 
 
 def steps(run, store, text, parameters):
@@ -109,6 +109,8 @@ def test_a_delivery_finds_each_job_by_its_id(run, store, rows):
         (statements.NEXT_ALARM, (), "alarms"),
         (statements.read_jobs(statements.DEPENDENTS_DUE, "alarm"), (5,), "alarms"),
         (statements.DOOMED, (NOW, 5), "finished"),
+        (statements.ENDED_COUNTS, (*reads.FIRST_ENDED, 5), "COVERING INDEX finished"),
+        (statements.LAST_OF_ENDED, (*reads.FIRST_ENDED, 5), "COVERING INDEX finished"),
         (statements.PURGE_EDGES, ("[]",), "standings"),
         (edges.OF_PARENTS, ("[]", 5), "PRIMARY KEY"),
         (edges.OF_PARENT_AFTER, ("a", "b", 5), "PRIMARY KEY"),

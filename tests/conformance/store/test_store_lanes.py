@@ -283,6 +283,23 @@ def test_while_there_is_plenty_of_room_jobs_start_in_order(run, store):
     assert claimer.guessed == 5
 
 
+def test_numbers_go_on_behind_those_that_a_batch_has_given(run, store):
+    limits = JobLimits(limit=Limit(1000, by="tenant", total=1000))
+
+    def more(at):
+        made = of("a", 5, limits=limits)
+        return [replace(it, id=f"{at}-{it.id}", created=it.created + at) for it in made]
+
+    run(store.insert(more(0)))
+    claimer = Claimer(store, limits)
+    [taken] = run(claimer.commit(2)).claimed
+    for at in range(1, 4):  # a part of each claim waits for what the same batch stores
+        taken += run(claimer.commit(6, inserts=more(at))).claimed[0]
+
+    assert claimer.guessed == 3
+    assert [it.execution.total_place for it in taken] == list(range(len(taken)))
+
+
 def test_a_claim_by_a_guess_says_whether_others_wait(run, store):
     limits = JobLimits(limit=Limit(1000, by="tenant"))
     run(store.insert(of("a", 9, limits=limits)))

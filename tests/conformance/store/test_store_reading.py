@@ -8,6 +8,7 @@ from conformance.store.given import NOW, claim, claimed, ended, failure, job, jo
 from shunter.model import lifecycle
 from shunter.model.job import Execution, Status
 from shunter.store.port import Backlog, JobQuery
+from shunter.store.sqlite import reads
 
 
 def test_get_answers_in_the_order_asked_with_none_for_the_unknown(run, store):
@@ -154,6 +155,20 @@ def test_the_backlog_counts_every_job_by_type_and_status(run, store):
         Backlog(type="type-of-busy", status=Status.IN_PROGRESS, count=1),
         Backlog(type="type-of-done", status=Status.COMPLETED, count=1),
     ]
+
+
+def test_what_has_ended_is_counted_apart_from_what_has_not(run, store, monkeypatch):
+    monkeypatch.setattr(reads, "COUNTED_AT_ONCE", 3)  # of SQLite: several stretches
+    run(store.insert([job(f"{at}", status=status) for at, status in enumerate(list(Status) * 4)]))
+    run(ended(store, "done"))
+
+    apart = [run(store.backlog(is_ended=it)) for it in (True, False)]
+
+    assert {it.status.is_final for it in apart[0]} == {True}
+    assert {it.status.is_final for it in apart[1]} == {False}
+    assert [*apart[0], *apart[1]] == sorted(
+        run(store.backlog()), key=lambda it: (not it.status.is_final, it.type, it.status)
+    )
 
 
 def test_the_oldest_of_each_type_that_could_be_claimed_is_told(run, store):

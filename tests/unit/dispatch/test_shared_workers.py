@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from shunter.dispatch import sweep
 from shunter.dispatch.arrivals import Survey
 from shunter.dispatch.dispatcher import Dispatcher
+from shunter.dispatch.settlement import MOST_KEPT_BACK
 from shunter.model import health
 from shunter.model.job import Status
 from shunter.model.report import Held, Report
@@ -48,6 +49,21 @@ def test_a_registered_worker_gets_waiting_jobs_and_new_ones(scene: Scene) -> Non
     assert scene.runs() == [(worker.id, "a"), (worker.id, "b")]
     assert {scene.job("a").execution.place, scene.job("b").execution.place} == {0, 1}
     assert scene.job("a").attempt == 1
+
+
+def test_a_returned_job_is_not_kept_back_for_ever_where_its_worker_has_most_room(
+    scene: Scene,
+) -> None:
+    big, _ = come(scene, slots=2, port=1), come(scene, slots=1, port=2)
+    survey(scene)
+    scene.submit("a")
+    assert scene.runs() == [(big.id, "a")]
+
+    scene.dispatcher.give_back(big.id, [Held("a", 1)], "the store took long")
+    scene.turns()
+
+    assert scene.runs()[1:] == [(big.id, "a")]
+    assert len(scene.job("a").history) <= MOST_KEPT_BACK
 
 
 def test_it_is_never_given_more_than_it_can_hold(scene: Scene) -> None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from typing import Any
 
 from prometheus_client.parser import text_string_to_metric_families
 
 from shunter.dispatch.timings import Timings
+from shunter.errors import StoreError
 from shunter.gateway.http.metrics import COUNTERS, MetricsSnapshot, as_text
+from shunter.gateway.http.probes import EndedCounts
 from shunter.model.job import Execution, Job, Status
 from shunter.model.worker import Handler, Worker, WorkerKind
 from shunter.store.port import Backlog
@@ -118,3 +121,35 @@ def test_the_oldest_job_and_how_long_jobs_waited_and_ran_are_shown() -> None:
 
 def test_clocks_that_differ_are_shown() -> None:
     assert read({})["shunter_clock_ahead_seconds", "d-2"] == 29.5
+
+
+def test_what_has_ended_is_counted_a_hundredth_of_the_time_and_only_the_first_waits() -> None:
+    now, counted = 0.0, 0
+    fails = False
+
+    class SlowStore:
+        async def backlog(self, *, is_ended: bool) -> list[Backlog]:
+            nonlocal now, counted
+            assert is_ended
+            if fails:
+                raise StoreError("the disk is full")
+            now, counted = now + 0.5, counted + 1
+            return [Backlog(type="a", status=Status.COMPLETED, count=counted)]
+
+    async def play() -> None:
+        nonlocal now, fails
+        store: Any = SlowStore()
+        ended = EndedCounts(lambda: now)
+        assert [it.count for it in await ended.known(store)] == [1]
+        now = 50.4
+        await ended.renew(store)
+        assert counted == 1
+        now = 50.5
+        assert [it.count for it in await ended.known(store)] == [1]
+        await ended.renew(store)
+        assert [it.count for it in await ended.known(store)] == [2]
+        now, fails = 999.0, True
+        await ended.renew(store)
+        assert [it.count for it in await ended.known(store)] == [2]
+
+    asyncio.run(play())

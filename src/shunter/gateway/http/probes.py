@@ -3,20 +3,60 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable
+from time import monotonic
 
+from starlette.background import BackgroundTask
 from starlette.requests import Request
 from starlette.responses import Response
 
 from shunter.dispatch.dispatcher import Dispatcher
+from shunter.errors import StoreError
 from shunter.gateway.http.metrics import CONTENT_TYPE, MetricsSnapshot, as_text
 from shunter.gateway.http.openapi import Readiness
 from shunter.net.web.refusals import JsonAnswer, unavailable
+from shunter.store.port import Backlog, Store
 
 STORE_SECONDS = 1.0
 """A store that takes longer for a cheap read is not ready."""
 
 METRICS_SECONDS = 10.0
+IDLE_FACTOR = 100
+"""Jobs that have ended are counted again after so many times as long as counting took."""
+
+
+class EndedCounts:
+    """How many jobs have ended, by type and status: known at once, and counted now and then.
+
+    In an old store that takes long. So it is done after an answer, not before it, and so seldom
+    that it takes a hundredth of the time.
+    """
+
+    def __init__(self, clock: Callable[[], float] = monotonic) -> None:
+        self._clock = clock
+        self._counts: list[Backlog] | None = None
+        self._due = 0.0
+        self._lock = asyncio.Lock()
+
+    async def known(self, store: Store) -> list[Backlog]:
+        """Return what was counted last; only the first who asks waits for it."""
+        if self._counts is None:
+            await self._count(store)
+        return self._counts or []
+
+    async def renew(self, store: Store) -> None:
+        """Count again, if it is time; while the store fails, what was counted last counts."""
+        with contextlib.suppress(StoreError):
+            await self._count(store)
+
+    async def _count(self, store: Store) -> None:
+        async with self._lock:
+            if (began := self._clock()) < self._due:
+                return
+            self._counts = await store.backlog(is_ended=True)
+            ended = self._clock()
+            self._due = ended + IDLE_FACTOR * (ended - began)
 
 
 class Probes:
@@ -25,6 +65,7 @@ class Probes:
     def __init__(self, dispatcher: Dispatcher, is_ready: Callable[[], bool]) -> None:
         self._dispatcher = dispatcher
         self._is_ready = is_ready
+        self._ended = EndedCounts()
 
     async def healthz(self, request: Request) -> Response:
         """200 once every gateway listens, 503 before and while shutting down.
@@ -54,14 +95,17 @@ class Probes:
         store = self._dispatcher.store
         try:
             async with asyncio.timeout(METRICS_SECONDS):
-                backlog, oldest, workers = await asyncio.gather(
-                    store.backlog(), store.oldest(), store.workers()
+                unended, ended, oldest, workers = await asyncio.gather(
+                    store.backlog(is_ended=False),
+                    self._ended.known(store),
+                    store.oldest(),
+                    store.workers(),
                 )
         except TimeoutError:
             message = f"the store has not answered within {METRICS_SECONDS:g} s; ask again later"
             raise unavailable(message) from None
         standing = MetricsSnapshot(
-            backlog=backlog,
+            backlog=[*unended, *ended],
             oldest=oldest,
             workers=workers,
             counters=self._dispatcher.counters,
@@ -70,7 +114,11 @@ class Probes:
             skews=self._dispatcher.view.skews,
             now=self._dispatcher.now(),
         )
-        return Response(as_text(standing), media_type=CONTENT_TYPE)
+        return Response(
+            as_text(standing),
+            media_type=CONTENT_TYPE,
+            background=BackgroundTask(self._ended.renew, store),
+        )
 
     def check_ready(self) -> None:
         """Raise a HttpRefusal unless the dispatcher serves."""

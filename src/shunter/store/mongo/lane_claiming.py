@@ -230,7 +230,7 @@ class LaneClaiming:
             wanted=len(self._slots),
             now=self.claim.now,
             deep=deep,
-            first=self._first + self._rounds,
+            first=self._first,
         )
         self._first += len(choice.starts)
         ids = {number: job_id for job_id, number in numbers.items()}

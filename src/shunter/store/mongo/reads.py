@@ -123,6 +123,9 @@ COUNTED: list[Document] = [
 ]
 """Six lists in which every job stands once; an index knows type and status of each."""
 
+ENDED = 3
+"""Which of them holds what has ended."""
+
 
 def counting(place: int) -> list[Document]:
     """The pipeline that counts one of these lists."""
@@ -133,16 +136,17 @@ def counting(place: int) -> list[Document]:
     ]
 
 
-async def backlog(connection: MongoConnection) -> list[Backlog]:
+async def backlog(connection: MongoConnection, is_ended: bool | None) -> list[Backlog]:
+    first, *others = (it for it in range(len(COUNTED)) if is_ended in (None, it == ENDED))
     rest = [
         {"$unionWith": {"coll": connection.jobs.name, "pipeline": counting(place)}}
-        for place in range(1, len(COUNTED))
+        for place in others
     ]
 
     at_one_moment = connection.jobs.with_options(read_concern=ReadConcern("snapshot"))
 
     async def counted() -> list[Document]:
-        return await (await at_one_moment.aggregate([*counting(0), *rest])).to_list()
+        return await (await at_one_moment.aggregate([*counting(first), *rest])).to_list()
 
     counts: defaultdict[tuple[str, str], int] = defaultdict(int)
     for found in await connection.patiently(counted):

@@ -193,9 +193,9 @@ class MongoStore:
         async with self._use() as it:
             return await reads.next_alarm(it)
 
-    async def backlog(self) -> list[Backlog]:
+    async def backlog(self, *, is_ended: bool | None = None) -> list[Backlog]:
         async with self._use() as it:
-            return await reads.backlog(it)
+            return await reads.backlog(it, is_ended)
 
     async def oldest(self) -> dict[str, float]:
         async with self._use() as it:

@@ -29,6 +29,9 @@ ATTACH = f"""
     WHERE id IN {statements.LISTED}"""
 """From now on these jobs have dependents; of one that has ended, they are due."""
 
+ANY_BETWEEN = "SELECT EXISTS (SELECT true FROM jobs WHERE id BETWEEN ? AND ?)"
+"""Whether any of these ids can be taken: those of a graph were mostly made just now."""
+
 TOUCH = f"""
     UPDATE jobs SET revision = revision + 1,
         doc = json_set(doc, '$.revision', revision + 1)
@@ -55,8 +58,8 @@ STANDINGS = f"SELECT json_group_array(json_array(value, {_LETTERS})) FROM json_e
 
 @cache
 def insert_edges(rows: int) -> str:
-    places = ", ".join(["(?, ?, ?, ?)"] * rows)
-    return f"INSERT OR IGNORE INTO edges (parent, child, outcome, at) VALUES {places}"
+    places = ", ".join(["(?, ?, ?)"] * rows)
+    return f"INSERT OR IGNORE INTO edges (parent, child, at) VALUES {places}"
 
 
 @cache
@@ -81,14 +84,15 @@ class GraphRows(msgspec.Struct, frozen=True):
     @classmethod
     def of(cls, graph: JobGraph) -> GraphRows:
         rows = [inserted(job) for job in graph.jobs]
-        return cls(graph, rows, [(*row(edge), edge.at) for edge in graph.edges])
+        return cls(graph, rows, [(it.parent, it.child, it.at) for it in graph.edges])
 
 
 def plant(connection: sqlite3.Connection, rows: GraphRows) -> list[Job] | JobRefused:
     """Insert a graph as a whole, or say why nothing of it was written."""
     graph = rows.graph
     ids = [job.id for job in graph.jobs]
-    if reads.revisions(connection, ids):
+    is_any_near = reads.value(connection, ANY_BETWEEN, min(ids), max(ids))
+    if is_any_near and reads.revisions(connection, ids):
         found = reads.get(connection, ids, payload=True)
         return answer_to_graph(graph, {job.id: job for job in found if job is not None})
     if outside := graph.outside:

@@ -85,11 +85,27 @@ def find(connection: sqlite3.Connection, query: JobQuery) -> list[Job]:
     return found
 
 
-def backlog(connection: sqlite3.Connection) -> list[Backlog]:
+def backlog(connection: sqlite3.Connection, text: str = statements.BACKLOG) -> list[Backlog]:
     return [
         Backlog(type=kind, status=status, count=count)
-        for kind, status, count in _decode_counts(value(connection, statements.BACKLOG))
+        for kind, status, count in _decode_counts(value(connection, text))
     ]
+
+
+FIRST_ENDED = (float("-inf"), "", "", 0)
+COUNTED_AT_ONCE = 20_000
+
+
+def ended_counts(
+    connection: sqlite3.Connection, after: tuple[object, ...]
+) -> tuple[list[tuple[str, Status, int]], tuple[object, ...] | None]:
+    """Count some of those that have ended, from behind one; return the last of them, if there is.
+
+    Together they take less than a hundredth of a second.
+    """
+    known = (*after, COUNTED_AT_ONCE)
+    counts = _decode_counts(value(connection, statements.ENDED_COUNTS, *known))
+    return counts, connection.execute(statements.LAST_OF_ENDED, known).fetchone()
 
 
 def oldest(connection: sqlite3.Connection) -> dict[str, float]:

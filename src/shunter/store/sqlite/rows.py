@@ -26,7 +26,8 @@ Parameters = tuple[Any, ...]
 class ClaimMark(Dispatch, frozen=True, omit_defaults=True):
     """What a claim wrote beside the document: whose it is, and where it started the job at once.
 
-    `held` are the places that the job has under limits.
+    `held` are the places that the job has under limits. One of nobody's says that the job was
+    woken then, and is queued.
     """
 
     slot: WorkerSlot | None = None
@@ -77,6 +78,11 @@ def as_json(value: object) -> str:
     return _encode(value).decode()
 
 
+def woken_mark(now: float) -> ClaimMark:
+    """What stands beside the document of a job that was parked and is queued since then."""
+    return ClaimMark("", now, now)
+
+
 def inserted(job: Job) -> Parameters:
     """The parameters of `statements.insert_jobs` for one job."""
     return (
@@ -100,8 +106,11 @@ def inserted(job: Job) -> Parameters:
     )
 
 
-def replaced(job: Job) -> Parameters:
-    """The parameters of `statements.replace_jobs` for one job."""
+def replaced(job: Job, *, is_told: bool = False) -> Parameters:
+    """The parameters of `statements.replace_jobs` for one job; one whose dependents all know."""
+    result = job.result
+    if is_told:
+        job = replace(job, payload=None, result=None, parents=b"", dependents=False)
     return (
         job.id,
         job.revision,
@@ -110,7 +119,7 @@ def replaced(job: Job) -> Parameters:
         job.execution.worker_id,
         _ended(job),
         _document(job),
-        job.result,
+        result,
         place(job),
         deadline(job),
         job.lane,
@@ -151,9 +160,11 @@ def jobs_in(
         job = row.job
         if claim is not None:
             _claim(job, claim, row.revision + 1)
-        elif row.claim is not None:
-            mark = row.claim
-            _claim(job, Dispatch(mark.id, mark.date, mark.expiry), row.revision)
+        elif (mark := row.claim) is not None:
+            if mark.id:
+                _claim(job, Dispatch(mark.id, mark.date, mark.expiry), row.revision)
+            else:
+                _wake(job, mark.date, row.revision)
             if mark.slot is not None:
                 job = started_at_once(job, mark.slot, mark.held)
                 force_setattr(row, "job", job)
@@ -175,6 +186,13 @@ def _claim(job: Job, made: Dispatch, revision: int) -> None:
     force_setattr(job, "revision", revision)
     force_setattr(job, "updated", made.date)
     force_setattr(job, "dispatcher", made)
+
+
+def _wake(job: Job, since: float, revision: int) -> None:
+    """Lay over a job that was just read that it was woken."""
+    force_setattr(job, "status", Status.QUEUED)
+    force_setattr(job, "revision", revision)
+    force_setattr(job, "updated", since)
 
 
 def workers_in(text: str | None) -> list[Worker]:

@@ -52,9 +52,7 @@ APART = {
     "result": f"SELECT seq, result FROM jobs WHERE seq IN {LISTED}",
 }
 
-BACKLOG = """
-    SELECT json_group_array(json_array(type, status, count)) FROM (
-        SELECT type, status, sum(count) AS count FROM (
+_UNENDED = """
             SELECT type, 'q' AS status, count(*) AS count
             FROM jobs INDEXED BY ready
             WHERE status = 'q' AND alarm IS NULL AND lane IS NULL GROUP BY type
@@ -70,11 +68,33 @@ BACKLOG = """
             FROM jobs INDEXED BY held WHERE status = 'd' OR status = 'i' GROUP BY type, status
             UNION ALL
             SELECT type, 'w' AS status, count(*)
-            FROM jobs INDEXED BY parked WHERE status = 'w' GROUP BY type
-            UNION ALL
-            SELECT type, status, count(*)
-            FROM jobs INDEXED BY finished WHERE ended IS NOT NULL GROUP BY type, status
+            FROM jobs INDEXED BY parked WHERE status = 'w' GROUP BY type"""
+
+_ENDED = """
+            SELECT type, status, count(*) AS count
+            FROM jobs INDEXED BY finished WHERE ended IS NOT NULL GROUP BY type, status"""
+
+
+def _backlog(counts: str) -> str:
+    return f"""
+    SELECT json_group_array(json_array(type, status, count)) FROM (
+        SELECT type, status, sum(count) AS count FROM ({counts}
         ) GROUP BY type, status ORDER BY type, status)"""
+
+
+UNENDED_BACKLOG = _backlog(_UNENDED)
+BACKLOG = _backlog(f"{_UNENDED}\n            UNION ALL{_ENDED}")
+
+_SOME_ENDED = """
+    SELECT ended, status, type, seq FROM jobs INDEXED BY finished
+    WHERE ended >= ?1 AND (ended > ?1 OR (status, type, seq) > (?2, ?3, ?4))
+    ORDER BY ended, status, type, seq"""
+ENDED_COUNTS = f"""
+    SELECT json_group_array(json_array(type, status, count)) FROM (
+        SELECT type, status, count(*) AS count FROM ({_SOME_ENDED} LIMIT ?5)
+        GROUP BY type, status)"""
+LAST_OF_ENDED = f"{_SOME_ENDED} LIMIT 1 OFFSET ?5 - 1"
+"""Counts a stretch of those that have ended, and tells its last one, to go on behind it."""
 
 OLDEST = """
     SELECT json_group_object(type, (

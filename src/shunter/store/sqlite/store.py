@@ -11,18 +11,20 @@ from __future__ import annotations
 import asyncio
 import os
 import sqlite3
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import cast
 
 from shunter.errors import StoreError, UniqueKeyTaken
-from shunter.model.job import Job
+from shunter.model.job import Job, Status
 from shunter.model.journal import JOURNAL_PAGE_BYTES, EntryKind, JournalPage
 from shunter.model.limits_record import LaneCount
 from shunter.model.place_guess import LaneLook
 from shunter.model.presence import Presence
 from shunter.model.record import Record, RecordKind
 from shunter.model.worker import Worker
-from shunter.model.workflow import JobEdge, ParentOutcome
+from shunter.model.workflow import JobEdge, ParentOutcome, has_completed_for_others
 from shunter.store.port import Backlog, Batch, Claim, Committed, JobQuery
 from shunter.store.search import JobSearch, JobsSeen, QueueDepth, QueueLook, RunSearch, RunsSeen
 from shunter.store.sqlite import (
@@ -41,6 +43,7 @@ from shunter.store.sqlite.inspector import FIRST_SECONDS, Inspector
 from shunter.store.sqlite.lane import ConnectionThread, Operation, T
 from shunter.store.sqlite.queue_look import queue_look
 from shunter.store.sqlite.rows import as_json, delivered, inserted, registered, replaced
+from shunter.store.sqlite.telling import NOBODY_TOLD, tell
 from shunter.store.sqlite.watch import CommitWatch
 from shunter.store.sqlite.writer import Writer
 
@@ -90,7 +93,10 @@ class SQLiteStore:
 
     async def commit(self, batch: Batch) -> Committed:
         workers = [registered(worker) for worker in batch.workers]
-        replacements = [replaced(job) for job in batch.replacements]
+        completed = {
+            it.id for it in batch.replacements if batch.tells and has_completed_for_others(it)
+        }
+        replacements = [replaced(it, is_told=it.id in completed) for it in batch.replacements]
         deliveries = [delivered(job) for job in batch.deliveries]
         inserts = [inserted(job) for job in batch.inserts]
         graphs = [edges.GraphRows.of(graph) for graph in batch.graphs]
@@ -111,9 +117,18 @@ class SQLiteStore:
                 writes.renew_workers(connection, batch.renewed, batch.now)
             looks: dict[str, LaneLook] = {}
             edges.note(connection, outcomes)
+            entered = journal_rows.enter(connection, batch.entries) if batch.entries else []
+            written = writes.replace(connection, replacements)
+            told = NOBODY_TOLD
+            if completed:
+                pairs = zip(batch.replacements, written, strict=True)
+                ended = [job.id for job, is_so in pairs if is_so and job.id in completed]
+                told = tell(connection, ended, now=batch.now, most=batch.tells)
             return Committed(
-                entered=journal_rows.enter(connection, batch.entries) if batch.entries else [],
-                replaced=writes.replace(connection, replacements),
+                entered=entered,
+                replaced=written,
+                told=told.parents,
+                woken=told.types,
                 delivered=writes.deliver(connection, deliveries),
                 inserted=writes.insert(connection, batch.inserts, inserts, batch.otherwise),
                 graphs=[edges.plant(connection, rows) for rows in graphs],
@@ -231,8 +246,20 @@ class SQLiteStore:
     async def next_alarm(self) -> float | None:
         return await self._read(lambda connection: reads.value(connection, statements.NEXT_ALARM))
 
-    async def backlog(self) -> list[Backlog]:
-        return await self._read(reads.backlog)
+    async def backlog(self, *, is_ended: bool | None = None) -> list[Backlog]:
+        if is_ended is None:
+            return await self._read(reads.backlog)
+        if not is_ended:
+            return await self._read(lambda it: reads.backlog(it, statements.UNENDED_BACKLOG))
+        total: Counter[tuple[str, Status]] = Counter()
+        last: tuple[object, ...] | None = reads.FIRST_ENDED
+        while last is not None:
+            counts, last = await self._read(partial(reads.ended_counts, after=last))
+            total.update({(kind, status): count for kind, status, count in counts})
+        return [
+            Backlog(type=kind, status=status, count=count)
+            for (kind, status), count in sorted(total.items())
+        ]
 
     async def oldest(self) -> dict[str, float]:
         return await self._read(reads.oldest)

@@ -225,6 +225,8 @@ def _swap(
 ) -> list[bool]:
     """Compare and swap; a row's first parameter is the job's id."""
     answers: list[bool] = []
+    if not rows:
+        return answers
     stamp = random.getrandbits(48)  # marks what this call wrote; no secret
     is_distinct = len({row[0] for row in rows}) == len(rows)
     for _, chunk in chunks(rows, None if is_distinct else 1):
