@@ -2,9 +2,8 @@
 
 A store is filled with ended, failed and waiting jobs of twenty types, on SQLite or MongoDB, and a
 real dispatcher serves the page over it. Each view is asked for some times, a second apart, so that
-nothing is shown that was read before. Then jobs are done as fast as they can be, in rounds: with
-twenty pages open, which follow views by server-sent events, and without. A round is once without
-them, twice with them, and once without them again, since a store that has grown is slower.
+nothing is shown that was read before. Then jobs are done as fast as they can be, in turns with
+twenty pages open and without (`bench/watched.py`).
 """
 
 from __future__ import annotations
@@ -13,16 +12,12 @@ import asyncio
 import contextlib
 import time
 import urllib.request
-from collections.abc import Coroutine
-from statistics import harmonic_mean, median
-from typing import Any
+from statistics import median
 
-import aiohttp
 import msgspec
 
-from bench.bench_app import echo
+from bench import watched
 from bench.stage import Dispatcher, Stage, conclude, say, sizes
-from shunter import AsyncClient
 from shunter.model.job import ErrorKind, Execution, Failure, Job, Status
 from shunter.store.registry import store_for
 from shunter.testing.mongod import LocalMongod
@@ -105,43 +100,8 @@ def view_times(dispatcher: Dispatcher, times: int) -> dict[str, float]:
     return {name: round(1000 * median(spans), 1) for name, spans in found.items()}
 
 
-async def done_per_second(dispatcher: Dispatcher, jobs: int) -> float:
-    async with AsyncClient(dispatcher.frontend) as client:
-        began = time.perf_counter()
-        async for batch in client.submitting(echo, range(jobs)):
-            await asyncio.gather(*(job.result() for job in batch))
-        return jobs / (time.perf_counter() - began)
-
-
-async def follow(session: aiohttp.ClientSession, address: str) -> None:
-    """Be an open page."""
-    async with session.get(address) as answer:
-        async for _ in answer.content.iter_any():
-            pass
-
-
-async def with_pages(dispatcher: Dispatcher, jobs: int, pages: int) -> float:
-    names = ("overview", "jobs", "workers", "dispatchers")
-    timeout = aiohttp.ClientTimeout(total=None)
-    async with aiohttp.ClientSession(timeout=timeout) as session:
-        watching = [
-            asyncio.create_task(
-                follow(session, f"{dispatcher.address}/live?view={names[at % len(names)]}")
-            )
-            for at in range(pages)
-        ]
-        await asyncio.sleep(1.0)
-        found = await done_per_second(dispatcher, jobs)
-        for task in watching:
-            assert not task.done(), task
-            task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await asyncio.gather(*watching)
-    return found
-
-
 def main() -> None:
-    chosen = sizes(__doc__ or "", jobs=1_000_000, times=7, done=80_000, rounds=5, pages=20)
+    chosen = sizes(__doc__ or "", jobs=1_000_000, times=7, rounds=3, turns=8, pages=20)
     figures: dict[str, dict[str, object]] = {}
     for name in ("sqlite", "mongodb"):
         with contextlib.ExitStack() as around:
@@ -155,33 +115,25 @@ def main() -> None:
             views = view_times(dispatcher, chosen.times)
             figures[name] = {"views_ms": views, "slowest_ms": max(views.values())}
             if name == "sqlite":
-                figures[name] |= costs(dispatcher, chosen.done, chosen.rounds, chosen.pages)
+                figures[name] |= costs(dispatcher, chosen.rounds, chosen.turns, chosen.pages)
                 figures[name]["first_page_bytes"] = weight(dispatcher)
     conclude(jobs=chosen.jobs, pages=chosen.pages, **figures)
 
 
-def costs(dispatcher: Dispatcher, jobs: int, rounds: int, pages: int) -> dict[str, object]:
-    """Return what a job costs with pages open, of without: processor time, and time that passes.
-
-    Where the machine does other things besides, only the first tells anything: rounds of jobs per
-    second then differ by more than the pages cost. Both are kept of each round.
-    """
-
-    def measured(work: Coroutine[Any, Any, float]) -> tuple[float, float]:
-        before = dispatcher.cpu_seconds()
-        per_second = asyncio.run(work)
-        return per_second, (dispatcher.cpu_seconds() - before) / jobs
-
-    asyncio.run(done_per_second(dispatcher, jobs // 2))
-    rates, prices = [], []
-    for number in range(rounds):
-        say("rounds", number, rounds)
-        alone = [measured(done_per_second(dispatcher, jobs))]
-        watched = [measured(with_pages(dispatcher, jobs, pages)) for _ in range(2)]
-        alone.append(measured(done_per_second(dispatcher, jobs)))
-        rates.append(harmonic_mean(it[0] for it in watched) / harmonic_mean(it[0] for it in alone))
-        prices.append(sum(it[1] for it in watched) / sum(it[1] for it in alone))
-    return {"price": median(prices), "prices": prices, "part": median(rates), "parts": rates}
+def costs(dispatcher: Dispatcher, rounds: int, turns: int, pages: int) -> dict[str, object]:
+    """Return which part of jobs per second is left with pages open, and what a job then costs."""
+    *found, of_nothing = asyncio.run(
+        watched.rounds_of(dispatcher, rounds=rounds, turns=turns, seconds=1.5, pages=pages)
+    )
+    parts, prices = [it["part"] for it in found], [it["price"] for it in found]
+    return {
+        "part": median(parts),
+        "parts": parts,
+        "part_of_nothing": of_nothing["part"],
+        "price": median(prices),
+        "prices": prices,
+        "rounds": found,
+    }
 
 
 def weight(dispatcher: Dispatcher) -> int:

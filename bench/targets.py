@@ -303,7 +303,10 @@ def _page(page: Figures) -> Iterator[Verdict]:
     found = page["sqlite"]
     yield Verdict(
         f"jobs per second with {page['pages']} pages open, of those without",
-        f"{found['part']:.1%} (rounds: {min(found['parts']):.1%} to {max(found['parts']):.1%})",
+        f"{found['part']:.1%} (rounds: {min(found['parts']):.1%} to {max(found['parts']):.1%}"
+        + (
+            f"; without any: {found['part_of_nothing']:.1%})" if "part_of_nothing" in found else ")"
+        ),
         f"at least {LEAST_PART_WATCHED:.0%} in every round",
         min(found["parts"]) >= LEAST_PART_WATCHED,  # a median of rounds that differ shows nothing
     )

@@ -6,7 +6,7 @@ Everything that comes from here has the same strict headers. Spec: docs/spec/htt
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Hashable, Mapping
+from collections.abc import Awaitable, Callable, Hashable, Mapping
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import parse_qsl, quote, urlencode
@@ -32,8 +32,6 @@ from shunter.page.views import VIEWS
 FORM = "application/x-www-form-urlencoded"
 MOST_FORM_BYTES = 1 << 20
 MOST_FIELDS = 1100
-MOST_DRAWN = 32
-"""Of how many views what was drawn last is kept."""
 
 HEADERS = {
     "Content-Security-Policy": (
@@ -72,8 +70,8 @@ class _Page:
         self._ports, self._look = ports, SystemLook(ports)
         self._actions = PageActions(ports, self._look)
         self._views = {view.name: view for view in VIEWS}
-        self._streams, self._changes = 0, live.SharedChanges()
-        self._drawn: dict[Hashable, rendering.Drawn] = {}
+        self._streams = 0
+        self._feeds: dict[Hashable, live.Feed] = {}
 
     # ---- who comes in
 
@@ -193,35 +191,38 @@ class _Page:
         )
         name = (view.name, asked.id, tuple(sorted(query.items())), asked.scope, asked.may)
 
-        async def look() -> Snapshot:
-            self._asked(request, view)  # a key may have been revoked meanwhile
-            return await self._look.once(name, lambda: self._snapshot(name, view, asked))
-
         def is_over() -> bool:
             return not self._ports.is_ready()
 
         async def told() -> Any:
-            self._streams += 1
+            feed = self._feeds.setdefault(name, live.Feed(self._reader(view, asked)))
+
+            async def look() -> Snapshot:
+                self._asked(request, view)  # a key may have been revoked meanwhile
+                return await self._look.once(name, feed.look)
+
+            self._streams, feed.streams = self._streams + 1, feed.streams + 1
+            shown = request.query_params.get("digest", "")
             try:
-                async for event in live.stream(
-                    look,
-                    shared=self._changes,
-                    shown=request.query_params.get("digest", ""),
-                    is_over=is_over,
-                ):
+                async for event in live.stream(look, feed=feed, shown=shown, is_over=is_over):
                     yield event
             finally:
-                self._streams -= 1
+                self._streams, feed.streams = self._streams - 1, feed.streams - 1
+                if not feed.streams:
+                    self._feeds.pop(name, None)
 
         return StreamingResponse(told(), media_type=live.MEDIA_TYPE)
 
-    async def _snapshot(self, name: Hashable, view: View, asked: PageRequest) -> Snapshot:
-        data = await view.read(self._look, asked)
-        found = rendering.drawn(view, data, self._drawn.pop(name, None))
-        self._drawn[name] = found
-        if len(self._drawn) > MOST_DRAWN:
-            self._drawn.pop(next(iter(self._drawn)))
-        return found.snapshot
+    def _reader(self, view: View, asked: PageRequest) -> Callable[[], Awaitable[Snapshot]]:
+        """Return how a view is looked at again and again: only what changed is drawn."""
+        last: rendering.Drawn | None = None
+
+        async def read() -> Snapshot:
+            nonlocal last
+            last = rendering.drawn(view, await view.read(self._look, asked), last)
+            return last.snapshot
+
+        return read
 
     async def asset(self, request: Request) -> Response:
         """GET of a style sheet or a script."""

@@ -30,7 +30,7 @@ def events(steps: list[Snapshot | Exception], *, shown: str = "") -> list[tuple[
         return step
 
     async def play() -> None:
-        stream = live.stream(look, shared=live.SharedChanges(), shown=shown, is_over=lambda: over)
+        stream = live.stream(look, feed=live.Feed(look), shown=shown, is_over=lambda: over)
         told.extend([event async for event in stream])
 
     asyncio.run(play())
@@ -78,44 +78,92 @@ def test_a_stream_says_when_it_ends() -> None:
     assert events([])[-1] == ("bye", {})
 
 
+class Clock:
+    """Time, and how much of a processor was used until then."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = self.used = 0.0
+        monkeypatch.setattr(live, "monotonic", lambda: self.now)
+        monkeypatch.setattr(live, "process_time", lambda: self.used)
+        monkeypatch.setattr(live.asyncio, "sleep", self._sleep)
+        monkeypatch.setattr(live, "LOOK_SECONDS", 0.7)
+        monkeypatch.setattr(live, "SHARE", 20)
+
+    async def _sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+def rests(clock: Clock, looks: list[tuple[float, float]]) -> list[float]:
+    """Return how long a feed rests after looks that take so long at so much of a processor."""
+    left = iter(looks)
+
+    async def look() -> Snapshot:
+        took, _ = next(left)
+        clock.now += took
+        return ONE
+
+    async def play() -> list[float]:
+        feed, found = live.Feed(look), []
+        for _, busy in looks:
+            await feed.look()
+            began = clock.now
+            await feed.rest(lambda: False)
+            found.append(round(clock.now - began, 2))
+            clock.used += busy * (clock.now - began)
+        return found
+
+    return asyncio.run(play())
+
+
 def test_one_look_that_had_to_wait_does_not_slow_a_page_down(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    rests: list[float] = []
-    took = iter([0.01, 3.0, 0.02, 3.0, 3.0])
-    at = [0.0]
+    clock = Clock(monkeypatch)
+    assert rests(clock, [(0.01, 0), (3.0, 0), (0.02, 0), (3.0, 0), (3.0, 0)]) == [0.7] * 5
+    assert rests(clock, [(3.0, 0)] * 3) == [30.0] * 3
 
-    async def look() -> Snapshot:
-        at[0] += next(took)
-        return ONE
 
-    async def rest(seconds: float, is_over: object) -> None:
-        rests.append(round(seconds, 2))
+def test_pages_look_half_as_often_while_the_dispatcher_is_busy_and_see_events_within_two_seconds(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    paused = rests(Clock(monkeypatch), [(0.0, 0.0), (0.0, 1.7), (0.0, 0.0), (0.0, 0.0)])
+    assert paused == [0.7, 0.7, 1.4, 0.7]
 
-    monkeypatch.setattr(live, "SHARE", 20)
-    monkeypatch.setattr(live, "LOOK_SECONDS", 0.7)
-    monkeypatch.setattr(live, "_rest", rest)
-    monkeypatch.setattr(live, "monotonic", lambda: at[0])
 
-    async def play() -> None:
-        stream = live.stream(
-            look, shared=live.SharedChanges(), shown="", is_over=lambda: len(rests) == 5
-        )
-        async for _ in stream:
-            pass
+def test_who_is_refused_before_a_look_waits_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock(monkeypatch)
+    asyncio.run(live.Feed(never).rest(lambda: False))
+    assert clock.now == pytest.approx(0.7)
 
-    asyncio.run(play())
-    assert rests == [0.7, 0.7, 0.7, 0.7, 0.7]
-    took = iter([3.0] * 3)
-    rests[:] = [0.0] * 2
-    asyncio.run(play())
-    assert rests[2:] == [30.0] * 3
+
+async def never() -> Snapshot:
+    raise AssertionError("nobody is to look")
 
 
 def test_what_changed_is_found_out_once_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
     monkeypatch.setattr(live, "changes", lambda *pair: asked.append(pair) or {"regions": {}})
-    shared = live.SharedChanges()
-    assert len({shared.between(ONE, TWO) for _ in range(20)}) == 1
+    feed = live.Feed(never)
+    assert len({feed.between(ONE, TWO) for _ in range(20)}) == 1
     assert asked == [(ONE, TWO)]
-    assert shared.between(ONE, ONE) == b""
+    assert feed.between(ONE, ONE) == b""
+
+
+def test_all_who_watch_a_view_look_at_the_same_moment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Twenty pages that were opened one after the other cost one look for each interval."""
+    clock, looked = Clock(monkeypatch), []
+
+    async def read() -> Snapshot:
+        looked.append(clock.now)
+        return ONE
+
+    async def play() -> None:
+        feed = live.Feed(read)
+        await feed.look()
+        for opened in (0.1, 0.3, 0.6):
+            clock.now = opened
+            await feed.rest(lambda: False)
+            assert clock.now == pytest.approx(0.7)
+
+    asyncio.run(play())
+    assert looked == [0.0]
