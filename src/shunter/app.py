@@ -156,6 +156,7 @@ class App:
         limit: Limit | None = None,
         rate: Rate | None = None,
         fair: str = "",
+        **misspelt: Any,
     ) -> Any:
         """Declare a handler, as `@app.job` or `@app.job(...)`.
 
@@ -173,6 +174,12 @@ class App:
             if isinstance(function, JobFunction):
                 function = function.function
             type_name = self._new_name(function, name)
+            for option in misspelt:
+                known = list(inspect.signature(App.job).parameters)[2:-1]
+                raise AppError(
+                    f"{_named(type_name, function)}: {option}: no such option; there are "
+                    f"{', '.join(known)}{did_you_mean(option, known)}"
+                )
             if retry is not None and not isinstance(retry, Retry):
                 raise AppError(
                     f"{_named(type_name, function)}: retry: found {retry!r}; write "
@@ -444,7 +451,7 @@ def _import_file(path: Path) -> ModuleType:
 
 def _import_failed(place: str, error: BaseException) -> AppError:
     line = _line_of(error)
-    where = f" at {line}" if line else ""
+    where = f" at {line}" if line and line not in str(error) else ""
     return AppError(
         f"importing {place} raised {type(error).__name__}: {error}{where}; correct it there"
     )

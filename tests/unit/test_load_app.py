@@ -114,3 +114,16 @@ def test_an_app_that_can_not_be_imported_is_told_with_its_line(
 
     with pytest.raises(AppError, match=f"at {place}:{line}; correct it there"):
         load_app(str(place))
+
+
+def test_a_misspelt_option_names_handler_and_line_once_and_what_was_meant(tmp_path: Path) -> None:
+    path = tmp_path / "misspelt_app.py"
+    path.write_text("from shunter import App\napp = App()\n@app.job(priorty=3)\ndef add(): ...\n")
+
+    with pytest.raises(AppError) as raised:
+        load_app(str(path))
+
+    assert "handler 'add'" in str(raised.value)
+    assert "priorty: no such option" in str(raised.value)
+    assert "did you mean 'priority'?" in str(raised.value)
+    assert str(raised.value).count(f"{path}:3") == 1

@@ -89,6 +89,9 @@ SHOWN_AT_ONCE = 500
 RERUN_AT_ONCE = 100
 """So many jobs that are to be done again are here at the same time, with their payloads."""
 
+OPTIONS_OF_HANDLER = ("priority", "timeout", "retry", "effects")
+"""Where a submission does not say them, they are as the function declares them."""
+
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -185,18 +188,13 @@ class AsyncClient:
 
     def template(self, job: JobType, payload: bytes) -> Submission:
         """Return a job as it would be submitted, but without a name and without sealing it."""
-        options = self._options
+        fields = self._options.fields()
         if not isinstance(job, JobFunction):
-            return Submission("", checked_type(job), payload, **options.fields())
-        handler = job.handler
-        options = replace(
-            options,
-            priority=handler.priority if options.priority is None else options.priority,
-            timeout=handler.timeout if options.timeout is None else options.timeout,
-            retry=handler.retry if options.retry is None else options.retry,
-            effects=handler.effects if options.effects is None else options.effects,
-        )
-        return Submission("", handler.type, payload, **options.fields())
+            return Submission("", checked_type(job), payload, **fields)
+        for name in OPTIONS_OF_HANDLER:
+            if fields[name] is None:
+                fields[name] = getattr(job.handler, name)
+        return Submission("", job.handler.type, payload, **fields)
 
     def codec_for(self, job: JobType) -> Codec | None:
         """Return the codec of the function's own app, or else the client's."""

@@ -113,7 +113,7 @@ class _Question(Struct):
 
     number: int
     frames: list[bytes]
-    answer: asyncio.Future[Answer]
+    answer: asyncio.Future[Answer | None]
     sent_at: float
     store_fault: str = ""
     """Why it could not be done when it was asked last; empty where nothing was heard."""
@@ -127,6 +127,11 @@ class _Question(Struct):
     @property
     def is_large(self) -> bool:
         return len(self.frames[-1]) > WHOLE_BYTES
+
+    def look_up(self) -> None:
+        """Let who waits for the answer see what to do without one."""
+        if not self.answer.done():
+            self.answer.set_result(None)
 
 
 class Session:
@@ -187,9 +192,15 @@ class Session:
             del self._questions[number]
 
     async def _wait(self, question: _Question, *, started: float) -> Answer:
+        loop = asyncio.get_running_loop()
         while True:
-            with contextlib.suppress(TimeoutError):
-                return await asyncio.wait_for(asyncio.shield(question.answer), self.RESEND_SECONDS)
+            timer = loop.call_later(self.RESEND_SECONDS, question.look_up)
+            try:
+                if (answer := await question.answer) is not None:
+                    return answer
+            finally:
+                timer.cancel()
+            question.answer = loop.create_future()
             now = self._environment.monotonic()
             self._parts[self._place].tick()
             sender = self._parts[self._place].sender()

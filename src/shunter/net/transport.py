@@ -191,16 +191,17 @@ class LoopSocket:
 
     def _next_message(self) -> list[bytes]:
         """Take the next message, or what may be taken of it."""
-        socket = self._socket
-        first = socket.recv(_NOBLOCK, copy=False)
-        frames: list[bytes] = [self._sender(first)]
+        receive = self._socket.recv
+        frame = receive(_NOBLOCK, copy=False)
+        frames: list[bytes] = [self._sender(frame)]
         if frames[0] not in self._connections.heard_peers:
-            self._connections.heard(frames[0], first)
-        while socket.getsockopt(_RCVMORE):
+            self._connections.heard(frames[0], frame)
+        while frame.more:  # a frame knows it; to ask the socket takes longer
             if len(frames) >= FRAMES_AT_MOST:
                 self._is_discarding = True
                 break
-            frames.append(socket.recv(_NOBLOCK))
+            frame = receive(_NOBLOCK, copy=False)
+            frames.append(frame.bytes)
         return frames
 
     def _sender(self, first: zmq.Frame) -> bytes:
