@@ -165,23 +165,20 @@ def test_a_receiver_that_never_wants_it_is_given_up_and_the_job_says_why(web: We
 
 
 def test_a_receiver_that_does_not_answer_is_left_in_time(web: Web) -> None:
-    with Receiver(lambda call, before: None if before == 0 else 200) as receiver:
+    with Receiver(lambda call, before: None) as receiver:  # a success would take the error away
         job = web.submit("add", 1, 2, callback=callback(receiver))
-        until(lambda: web.job(job["id"])["callback"]["error"])
-        error = web.job(job["id"])["callback"]["error"]
-        state = settled(web, job["id"])
+        error = until(lambda: web.job(job["id"])["callback"]["error"])
+        receiver.heard(2)
 
     assert "no answer from 127.0.0.1" in error
     assert "within 1 s" in error
-    assert (state["didCallbackSuccessfully"], state["tries"]) == (True, 2)
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 def test_a_redirect_is_not_followed(web: Web, receiver: Receiver, status: int) -> None:
     moved = (status, {"Location": f"{receiver.url}/elsewhere"}, b"")
-    with Receiver(lambda call, before: moved if before == 0 else 200) as first:
+    with Receiver(lambda call, before: moved) as first:  # a success would take the error away
         job = web.submit("add", 1, 2, callback=callback(first))
-        until(lambda: web.job(job["id"])["callback"]["tries"] >= 1)
         error = until(lambda: web.job(job["id"])["callback"]["error"])
         first.heard(2)
 
