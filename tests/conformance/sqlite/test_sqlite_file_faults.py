@@ -17,7 +17,7 @@ from shunter.errors import StoreError
 from shunter.model import lifecycle
 from shunter.model.lifecycle import WorkerSlot
 from shunter.store.port import Batch, JobQuery
-from shunter.store.sqlite import SQLiteStore, inspector
+from shunter.store.sqlite import SQLiteStore, folder_watch, inspector
 from shunter.store.sqlite.writer import Writer
 
 
@@ -68,7 +68,13 @@ def ids_in(path: str) -> set[str]:
         connection.close()
 
 
-def test_nothing_is_acknowledged_into_a_deleted_file(run, store, path):
+@pytest.fixture(params=["with inotify", "without"])
+def inotify(request, monkeypatch):
+    if request.param == "without":
+        monkeypatch.setattr(folder_watch, "_watching", lambda folder: None)
+
+
+def test_nothing_is_acknowledged_into_a_deleted_file(inotify, run, store, path):
     run(store.insert([job("before")]))
     os.unlink(path)
 
@@ -80,7 +86,7 @@ def test_nothing_is_acknowledged_into_a_deleted_file(run, store, path):
 
 
 @pytest.mark.parametrize("suffix", ["-wal", "-shm"])
-def test_nothing_is_acknowledged_without_its_log(run, store, path, suffix):
+def test_nothing_is_acknowledged_without_its_log(inotify, run, store, path, suffix):
     run(store.insert([job("before")]))
     os.unlink(path + suffix)
 
@@ -159,17 +165,17 @@ def test_a_commit_that_met_the_deletion_is_recognised_when_the_file_is_back(
     perform = Writer.perform
 
     def deleting(self, connection, operations):
-        real_look = self._monitor.look
+        real_look = self._monitor.look_after_commit
 
         def look():
             os.rename(path, path + ".away")
             real_look()
 
-        self._monitor.look = look
+        self._monitor.look_after_commit = look
         try:
             return perform(self, connection, operations)
         finally:
-            del self._monitor.look
+            del self._monitor.look_after_commit
 
     monkeypatch.setattr(Writer, "perform", deleting)
     with pytest.raises(StoreError, match="deleted"):

@@ -50,3 +50,23 @@ def test_threads_that_look_at_once_see_each_their_own(tmp_path: Path) -> None:
 
     with ThreadPoolExecutor(4) as pool:
         assert list(pool.map(sizes, paths)) == [{0}, {1}, {2}, {3}]
+
+
+@pytest.mark.parametrize("look", [file_look.seen_at, file_look._by_stat])
+def test_an_opened_file_tells_its_size_whatever_its_path_leads_to(
+    look, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(file_look, "seen_at", look)
+    path = tmp_path / "jobs.db"
+    path.write_bytes(b"jobs")
+    opened = file_look.OpenedFile(str(path))
+
+    sizes = [opened.size()]
+    os.truncate(path, 5_000_000_000)
+    sizes.append(opened.size())
+    path.unlink()
+    path.write_bytes(b"")
+    sizes.append(opened.size())
+    opened.close()
+
+    assert sizes == [4, 5_000_000_000, 5_000_000_000]

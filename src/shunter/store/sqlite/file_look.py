@@ -20,6 +20,7 @@ _AT_EMPTY_PATH = 0x1000
 _TYPE_INODE_AND_SIZE = 0x1 | 0x100 | 0x200
 _ANSWER_BYTES = 256
 _OFFSET = 32
+_SIZE_WORD = 5
 _read_answer = struct.Struct("=QQ88xII").unpack_from  # inode, size, and the device's two numbers
 
 
@@ -50,12 +51,6 @@ def _by_statx(name: str) -> SeenFile | None:
     return SeenFile(*_read_answer(_answer.bytes, _OFFSET))
 
 
-def _size_by_statx(descriptor: int) -> int:
-    if _statx(descriptor, b"", _AT_EMPTY_PATH, _TYPE_INODE_AND_SIZE, _answer.address) != 0:
-        return -1
-    return int(_read_answer(_answer.bytes, _OFFSET)[1])
-
-
 def _by_stat(name: str) -> SeenFile | None:
     try:
         found = os.stat(name)
@@ -63,10 +58,6 @@ def _by_stat(name: str) -> SeenFile | None:
         return None
     device = found.st_dev
     return SeenFile(found.st_ino, found.st_size, os.major(device), os.minor(device))
-
-
-def _size_by_stat(descriptor: int) -> int:
-    return os.fstat(descriptor).st_size
 
 
 def _has_statx() -> bool:
@@ -87,5 +78,29 @@ if _statx is not None:  # with types it takes two thirds of the time
         ctypes.c_void_p,
     )
 
-seen_at, size_of = (_by_statx, _size_by_statx) if _has_statx() else (_by_stat, _size_by_stat)
-"""Look where a path leads, None if nowhere; and how long the file behind a descriptor is."""
+seen_at = _by_statx if _has_statx() else _by_stat
+"""Look where a path leads; None if nowhere."""
+
+
+class OpenedFile:
+    """A file whose size is asked for again and again, by one thread and without its path.
+
+    It is not open for reading, so that closing it drops none of SQLite's locks.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
+        self._answer = ctypes.create_string_buffer(_ANSWER_BYTES)
+        self._address = ctypes.addressof(self._answer)
+        self._words = memoryview(self._answer).cast("B").cast("Q")
+        self._has_statx = seen_at is _by_statx
+
+    def size(self) -> int:
+        """Return how long the file is."""
+        asked = (self._descriptor, b"", _AT_EMPTY_PATH, _TYPE_INODE_AND_SIZE, self._address)
+        if self._has_statx and _statx(*asked) == 0:
+            return self._words[_SIZE_WORD]
+        return os.fstat(self._descriptor).st_size
+
+    def close(self) -> None:
+        os.close(self._descriptor)

@@ -1,11 +1,11 @@
 """Whether the file that is open is still the one that its path names, and whole.
 
 A file that was deleted or replaced takes writes as before, and nobody will ever read them. So the
-threads look after each commit, and every second if nothing happens: three calls (`file_look.py`),
-some microseconds. A file that shrank is in doubt until `inspector.py` has read it. A commit would
-make it grow over the cut, so the writer glances at its size before, by descriptors, which is
-cheaper than by path.
-These don't open the files: closing one that was would drop all of SQLite's locks on it.
+threads look where the paths lead, every second; and after each commit if the kernel has told that
+names in their folder changed (`folder_watch.py`). A file that shrank is in doubt until
+`inspector.py` has read it. A commit would make it grow over the cut, so the writer glances at its
+size before each one and after it, by descriptors, which is cheaper than by path.
+None of this opens the files: closing one that was would drop all of SQLite's locks on it.
 """
 
 from __future__ import annotations
@@ -13,9 +13,13 @@ from __future__ import annotations
 import fcntl
 import os
 import threading
+from time import monotonic
 
 from shunter.errors import StoreError
-from shunter.store.sqlite.file_look import SeenFile, seen_at, size_of
+from shunter.store.sqlite.file_look import OpenedFile, SeenFile, seen_at
+from shunter.store.sqlite.folder_watch import FolderWatch
+
+LOOK_SECONDS = 1.0
 
 LOG, INDEX = "-wal", "-shm"
 
@@ -47,7 +51,9 @@ class FileMonitor:
         self.doubt = threading.Event()
         """Set when the inspector should look now, and not only when it is due."""
         self._seen: dict[str, SeenFile] = {}
-        self._descriptors: dict[str, int] = {}
+        self._looked_at = 0.0
+        self._opened: dict[str, OpenedFile] = {}
+        self._folder: FolderWatch | None = None
         self._lock = threading.Lock()
         self._damage = ""
 
@@ -76,8 +82,9 @@ class FileMonitor:
     def adopt(self) -> None:
         """Take the files at the path for those that were just opened."""
         self.let_go()
+        self._folder = FolderWatch(os.path.dirname(self.path) or ".")
         for name in (self.path, self.path + LOG):
-            self._descriptors[name] = os.open(name, os.O_PATH | os.O_CLOEXEC)
+            self._opened[name] = OpenedFile(name)
         seen = {name: seen_at(name) for name in self._names()}
         with self._lock:
             self._seen = {name: found for name, found in seen.items() if found is not None}
@@ -91,31 +98,48 @@ class FileMonitor:
         self.doubt.clear()
 
     def let_go(self) -> None:
-        """Close what `glance` looks through."""
-        while self._descriptors:
-            os.close(self._descriptors.popitem()[1])
+        """Close what `glance` and `look_after_commit` look through."""
+        while self._opened:
+            self._opened.popitem()[1].close()
+        if self._folder is not None:
+            self._folder.close()
+            self._folder = None
 
     def glance(self) -> None:
         """Raise a StoreError if the file that is open was cut since the last look, or is damaged.
 
         Only for the thread that adopts files. Whether the path still names it is not looked at.
         """
-        for name, descriptor in self._descriptors.items():
-            if (size := size_of(descriptor)) < self._seen[name].size:
+        for name, opened in self._opened.items():
+            size, known = opened.size(), self._seen[name]
+            if size < known.size:
                 self._shrank(name, size)
+            elif size > known.size:
+                self._seen[name] = known._replace(size=size)
         if self._damage:
             raise FileDamaged(self._damage)
 
+    def look_after_commit(self) -> None:
+        """As `look`; but paths only if names changed, and once a second for what is not told."""
+        is_due = monotonic() - self._looked_at >= LOOK_SECONDS
+        if is_due or self._folder is None or self._folder.has_news():
+            self.look()
+        else:
+            self.glance()
+
     def look(self) -> None:
         """Raise a StoreError unless all is as it was, or has grown."""
+        looked_at = monotonic()
         for name, known in tuple(self._seen.items()):
             if (found := seen_at(name)) == known:
                 continue
             if found is None or not found.is_same_as(known):
+                self._looked_at = 0.0  # so that every commit looks until all is well again
                 raise FileChanged(self._change(name, is_gone=found is None))
             if found.size < known.size:
                 self._shrank(name, found.size)
             self._seen[name] = found
+        self._looked_at = looked_at
         if self._damage:
             raise FileDamaged(self._damage)
 

@@ -55,7 +55,7 @@ class Writer(ConnectionThread):
         self.commits += 1
         self.operations += len(operations)
         try:
-            self._monitor.look()
+            self._monitor.look_after_commit()
         except StoreError as error:  # what was just written is perhaps nowhere
             self._was_told = isinstance(error, FileChanged)
             generation = self._monitor.generation
