@@ -31,8 +31,8 @@ class WorkerLink(Protocol):
     def send_cancels(self, worker_id: str, jobs: Sequence[Held]) -> None:
         """Ask the worker to stop these runs."""
 
-    def send_taken(self, worker_id: str, batches: Sequence[int]) -> None:
-        """Say that these batches of reports are committed."""
+    def send_taken(self, worker_id: str, batches: Sequence[int], *, may_wait: bool = False) -> None:
+        """Say that these batches of reports are committed; with others, a little later, if it may."""
 
     def send_pong(self, worker_id: str, beat: int) -> None:
         """Answer a heartbeat whose renewal is committed."""

@@ -127,7 +127,9 @@ class Dispatcher:
         self._effects: list[Effect] = []
         self._performers: dict[type[Effect], Callable[[Any], None]] = {
             AnswerHeartbeat: lambda e: e.link.send_pong(e.worker_id, e.beat),
-            ConfirmReports: lambda e: e.link.send_taken(e.worker_id, e.batches),
+            ConfirmReports: lambda e: e.link.send_taken(
+                e.worker_id, e.batches, may_wait=e.may_wait
+            ),
             SendJobs: lambda e: e.link.send_jobs(e.worker_id, e.jobs),
             StopRuns: lambda e: e.link.send_cancels(e.worker_id, e.runs),
             AnswerSubmission: lambda e: e.answer(e.receipts),

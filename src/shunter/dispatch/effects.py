@@ -34,11 +34,15 @@ class AnswerHeartbeat(Struct, frozen=True):
 
 
 class ConfirmReports(Struct, frozen=True):
-    """Tell a worker that these batches of reports are committed."""
+    """Tell a worker that these batches of reports are committed.
+
+    To one that gets no job now it may be said a little later, together with others.
+    """
 
     link: WorkerLink
     worker_id: str
     batches: Sequence[int]
+    may_wait: bool
 
 
 class SendJobs(Struct, frozen=True):

@@ -103,12 +103,12 @@ class Settlement:
             *self._again,
             *self._callbacks,
             *(AnswerHeartbeat(*pong) for pong in plan.pongs),
-            *(it for it in confirmations if it.worker_id in self._started),
+            *(it for it in confirmations if not it.may_wait),
             *self._jobs_sent(),
             *self._answers,
             *self._stopped(),
             *self._outcomes(),
-            *(it for it in confirmations if it.worker_id not in self._started),
+            *(it for it in confirmations if it.may_wait),
             *self._cancels_answered(),
             *self._parks(committed),
             *journal_answers(plan, committed.entered, self._lost_races),
@@ -240,7 +240,9 @@ class Settlement:
         }
         members = self._state.members
         return [
-            ConfirmReports(members[worker_id].link, worker_id, batches)
+            ConfirmReports(
+                members[worker_id].link, worker_id, batches, worker_id not in self._started
+            )
             for worker_id, batches in self._plan.arrivals.batches.items()
             if worker_id in members and worker_id not in undecided
         ]

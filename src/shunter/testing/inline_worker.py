@@ -171,7 +171,9 @@ class InlineWorker:
 
     def send_note(self, worker_id: str, text: str) -> None: ...
 
-    def send_taken(self, worker_id: str, batches: Sequence[int]) -> None: ...
+    def send_taken(
+        self, worker_id: str, batches: Sequence[int], *, may_wait: bool = False
+    ) -> None: ...
 
     # ---- what the sandbox and contexts ask
 

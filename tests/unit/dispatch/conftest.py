@@ -47,8 +47,8 @@ class Recorder:
     def send_pong(self, worker_id: str, beat: int) -> None:
         self.pongs.append((worker_id, beat))
 
-    def send_taken(self, worker_id: str, batches: Sequence[int]) -> None:
-        self.order.append("taken")
+    def send_taken(self, worker_id: str, batches: Sequence[int], *, may_wait: bool = False) -> None:
+        self.order.append("taken soon" if may_wait else "taken")
         self.taken += [(worker_id, batch) for batch in batches]
 
     def deliver(self, jobs: Sequence[Job]) -> None:

@@ -91,7 +91,7 @@ def test_a_result_goes_out_before_its_report_is_confirmed_unless_a_job_follows(s
     scene.report("w-1", done("j-1"))
     scene.report("w-1", done("j-2"))
 
-    assert scene.said.order == ["taken", "jobs", "results", "results", "taken"]
+    assert scene.said.order == ["taken", "jobs", "results", "results", "taken soon"]
 
 
 def test_a_second_report_on_the_same_run_is_refused_and_changes_nothing(scene: Any) -> None:

@@ -44,7 +44,7 @@ class Order(Recorder):
     def send_pong(self, worker_id: str, beat: int) -> None:
         self.sent.append(f"PONG {beat}")
 
-    def send_taken(self, worker_id: str, batches: Sequence[int]) -> None:
+    def send_taken(self, worker_id: str, batches: Sequence[int], *, may_wait: bool = False) -> None:
         self.sent.append("TAKEN")
 
 

@@ -18,6 +18,7 @@ from shunter.gateway.http.job_orders import JobOrders
 from shunter.gateway.http.jobs import JobRoutes
 from shunter.gateway.key_list import KeyList
 from shunter.gateway.zmq.backend import Backend
+from shunter.gateway.zmq.confirmations import WAIT_SECONDS
 from shunter.model.job import Job, Status
 from shunter.model.report import Advance, Held, Report
 from shunter.model.run_secrets import RunSecrets
@@ -111,7 +112,12 @@ def test_a_job_comes_with_the_secret_of_its_run(scene: Scene) -> None:
 def test_a_report_counts_with_its_secret(scene: Scene) -> None:
     scene.says(b"real", Kind.RESULTS, Reports(7, 2, (DONE,), (SECRETS.of("j-1", 1),)))
     assert not scene.heard(b"real", Kind.TAKEN)
-    scene.turn()
+
+    async def turn() -> None:
+        await scene.dispatcher.turn()
+        await asyncio.sleep(3 * WAIT_SECONDS)
+
+    asyncio.run(turn())
 
     assert scene.job.status is Status.COMPLETED
     assert [decode(body, Taken) for body in scene.heard(b"real", Kind.TAKEN)] == [Taken((7,))]

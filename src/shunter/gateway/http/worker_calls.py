@@ -114,7 +114,7 @@ class HttpWorkers:
                 self._stopping.add(held)
                 self._spawn(self._stop(worker, held))
 
-    def send_taken(self, worker_id: str, batches: Sequence[int]) -> None:
+    def send_taken(self, worker_id: str, batches: Sequence[int], *, may_wait: bool = False) -> None:
         """Reports that come by HTTP are answered by their own response."""
 
     def send_note(self, worker_id: str, text: str) -> None:

@@ -127,7 +127,7 @@ class UdpWorkers:
             self._calculators.taken_away(address, job)
             self._stop_asking(address)
 
-    def send_taken(self, worker_id: str, batches: Sequence[int]) -> None:
+    def send_taken(self, worker_id: str, batches: Sequence[int], *, may_wait: bool = False) -> None:
         for number in batches:
             self._confirm(number)
 

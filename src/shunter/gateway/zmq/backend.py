@@ -15,6 +15,7 @@ from shunter.dispatch.arrivals import HeartbeatReceived, UnattributedResult, Wor
 from shunter.dispatch.dispatcher import Dispatcher
 from shunter.errors import Forbidden, ProtocolError
 from shunter.gateway.key_list import KeyList
+from shunter.gateway.zmq.confirmations import Confirmations
 from shunter.gateway.zmq.journal_desk import JournalDesk
 from shunter.gateway.zmq.large_messages import LargeMessages
 from shunter.model.job import DEFAULT_TYPE, Effects, ErrorKind, Failure, Job
@@ -115,6 +116,7 @@ class Backend:
             max_bytes=2 * max_result_bytes + 1024 * 1024,
             environment=environment,
         )
+        self._confirmations = Confirmations(self._confirm)
         self.journals = JournalDesk(dispatcher, run_secrets, self._tell)
         self._answers: dict[Kind, Callable[[str, Body], None]] = {
             Kind.PING: self._beat,
@@ -428,10 +430,15 @@ class Backend:
         else:
             self._large.send_cancels(identity, jobs)
 
-    def send_taken(self, worker_id: str, batches: Sequence[int]) -> None:
+    def send_taken(self, worker_id: str, batches: Sequence[int], *, may_wait: bool = False) -> None:
         self._large.taken(worker_id, batches)
-        if identity := self._identities.get(worker_id):
-            self.socket.send([identity, *full(Kind.TAKEN, Taken(tuple(batches)))])
+        if may_wait:
+            self._confirmations.add(worker_id, batches)
+        else:
+            self._confirmations.send_now(worker_id, batches)
+
+    def _confirm(self, worker_id: str, batches: Sequence[int]) -> None:
+        self._tell(worker_id, Kind.TAKEN, Taken(tuple(batches)))
 
     def _tell(self, worker_id: str, kind: Kind, body: Message) -> None:
         if identity := self._identities.get(worker_id):
