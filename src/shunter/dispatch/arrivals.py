@@ -32,7 +32,7 @@ class WorkerLink(Protocol):
         """Ask the worker to stop these runs."""
 
     def send_taken(self, worker_id: str, batches: Sequence[int], *, may_wait: bool = False) -> None:
-        """Say that these batches of reports are committed; with others, a little later, if it may."""
+        """Say that these batches of reports are committed; if it may wait, with others."""
 
     def send_pong(self, worker_id: str, beat: int) -> None:
         """Answer a heartbeat whose renewal is committed."""

@@ -17,7 +17,7 @@ from shunter.errors import StoreError
 from shunter.model import lifecycle
 from shunter.model.lifecycle import WorkerSlot
 from shunter.store.port import Batch, JobQuery
-from shunter.store.sqlite import SQLiteStore, folder_watch, inspector
+from shunter.store.sqlite import SQLiteStore, file_watch, inspector
 from shunter.store.sqlite.writer import Writer
 
 
@@ -71,7 +71,7 @@ def ids_in(path: str) -> set[str]:
 @pytest.fixture(params=["with inotify", "without"])
 def inotify(request, monkeypatch):
     if request.param == "without":
-        monkeypatch.setattr(folder_watch, "_watching", lambda folder: None)
+        monkeypatch.setattr(file_watch, "_watching", lambda path: None)
 
 
 def test_nothing_is_acknowledged_into_a_deleted_file(inotify, run, store, path):

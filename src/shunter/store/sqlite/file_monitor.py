@@ -2,9 +2,9 @@
 
 A file that was deleted or replaced takes writes as before, and nobody will ever read them. So the
 threads look where the paths lead, every second; and after each commit if the kernel has told that
-names in their folder changed (`folder_watch.py`). A file that shrank is in doubt until
-`inspector.py` has read it. A commit would make it grow over the cut, so the writer glances at its
-size before each one and after it, by descriptors, which is cheaper than by path.
+names in their folder changed, or the file itself (`file_watch.py`). One that shrank is in doubt
+until `inspector.py` has read it. A commit would make the log grow over a cut, so the writer glances
+at its size before each one and after it, by a descriptor, which is cheaper than by path.
 None of this opens the files: closing one that was would drop all of SQLite's locks on it.
 """
 
@@ -17,7 +17,7 @@ from time import monotonic
 
 from shunter.errors import StoreError
 from shunter.store.sqlite.file_look import OpenedFile, SeenFile, seen_at
-from shunter.store.sqlite.folder_watch import FolderWatch
+from shunter.store.sqlite.file_watch import FileWatch
 
 LOOK_SECONDS = 1.0
 
@@ -52,8 +52,8 @@ class FileMonitor:
         """Set when the inspector should look now, and not only when it is due."""
         self._seen: dict[str, SeenFile] = {}
         self._looked_at = 0.0
-        self._opened: dict[str, OpenedFile] = {}
-        self._folder: FolderWatch | None = None
+        self._log: OpenedFile | None = None
+        self._watch: FileWatch | None = None
         self._lock = threading.Lock()
         self._damage = ""
 
@@ -82,9 +82,8 @@ class FileMonitor:
     def adopt(self) -> None:
         """Take the files at the path for those that were just opened."""
         self.let_go()
-        self._folder = FolderWatch(os.path.dirname(self.path) or ".")
-        for name in (self.path, self.path + LOG):
-            self._opened[name] = OpenedFile(name)
+        self._watch = FileWatch(self.path)
+        self._log = OpenedFile(self.path + LOG)
         seen = {name: seen_at(name) for name in self._names()}
         with self._lock:
             self._seen = {name: found for name, found in seen.items() if found is not None}
@@ -99,30 +98,30 @@ class FileMonitor:
 
     def let_go(self) -> None:
         """Close what `glance` and `look_after_commit` look through."""
-        while self._opened:
-            self._opened.popitem()[1].close()
-        if self._folder is not None:
-            self._folder.close()
-            self._folder = None
+        for it in (self._log, self._watch):
+            if it is not None:
+                it.close()
+        self._log = self._watch = None
 
     def glance(self) -> None:
-        """Raise a StoreError if the file that is open was cut since the last look, or is damaged.
+        """Raise a StoreError if the log that is open was cut since the last look, or on damage.
 
-        Only for the thread that adopts files. Whether the path still names it is not looked at.
+        Only for the thread that adopts files. Whether a path still names it is not looked at.
         """
-        for name, opened in self._opened.items():
-            size, known = opened.size(), self._seen[name]
+        assert self._log is not None
+        size, name = self._log.size(), self.path + LOG
+        if size != (known := self._seen[name]).size:
             if size < known.size:
                 self._shrank(name, size)
-            elif size > known.size:
+            else:
                 self._seen[name] = known._replace(size=size)
         if self._damage:
             raise FileDamaged(self._damage)
 
     def look_after_commit(self) -> None:
-        """As `look`; but paths only if names changed, and once a second for what is not told."""
+        """As `look`; but by path only if there is news, and once a second for what is not told."""
         is_due = monotonic() - self._looked_at >= LOOK_SECONDS
-        if is_due or self._folder is None or self._folder.has_news():
+        if is_due or self._watch is None or self._watch.has_news():
             self.look()
         else:
             self.glance()

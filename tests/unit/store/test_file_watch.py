@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from shunter.store.sqlite import folder_watch
-from shunter.store.sqlite.folder_watch import FolderWatch
+from shunter.store.sqlite import file_watch
+from shunter.store.sqlite.file_watch import FileWatch
 
 
 @pytest.fixture
@@ -21,8 +21,8 @@ def path(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def watch(path: Path) -> Iterator[FolderWatch]:
-    made = FolderWatch(str(path.parent))
+def watch(path: Path) -> Iterator[FileWatch]:
+    made = FileWatch(str(path))
     yield made
     made.close()
 
@@ -40,12 +40,14 @@ CHANGES: list[Callable[[Path], object]] = [
     _replace,
     lambda path: path.with_suffix(".new").touch(),
     lambda path: path.parent.rename(path.parents[1] / "elsewhere"),
+    lambda path: path.write_text("other jobs"),
+    lambda path: os.truncate(path, 2),
 ]
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_a_name_that_changed_is_news_once(
-    watch: FolderWatch, path: Path, change: Callable[[Path], object]
+def test_a_change_is_news_once(
+    watch: FileWatch, path: Path, change: Callable[[Path], object]
 ) -> None:
     assert not watch.has_news()
 
@@ -55,13 +57,18 @@ def test_a_name_that_changed_is_news_once(
     assert not watch.has_news()
 
 
-def test_what_is_written_is_no_news(watch: FolderWatch, path: Path) -> None:
-    with path.open("ab") as file:
+def test_what_is_written_to_other_files_is_no_news(path: Path) -> None:
+    log = path.with_suffix(".db-wal")
+    log.touch()
+    watch = FileWatch(str(path))
+
+    with log.open("ab") as file:
         file.write(b"more")
         os.fsync(file.fileno())
-        os.truncate(path, 2)
+    os.truncate(log, 2)
 
     assert not watch.has_news()
+    watch.close()
 
 
 def test_where_there_is_no_watch_to_be_had_there_always_is_news(
@@ -71,11 +78,11 @@ def test_where_there_is_no_watch_to_be_had_there_always_is_news(
         def inotify_init1(self, flags: int) -> int:
             return -1
 
-    missing = FolderWatch(str(path.parent / "no such folder"))
-    monkeypatch.setattr(folder_watch, "_libc", Exhausted())
-    exhausted = FolderWatch(str(path.parent))
-    monkeypatch.setattr(folder_watch, "_libc", object())
-    elsewhere = FolderWatch(str(path.parent))
+    missing = FileWatch(str(path.with_name("no such file")))
+    monkeypatch.setattr(file_watch, "_libc", Exhausted())
+    exhausted = FileWatch(str(path))
+    monkeypatch.setattr(file_watch, "_libc", object())
+    elsewhere = FileWatch(str(path))
 
     for watch in (missing, exhausted, elsewhere):
         assert watch.has_news()

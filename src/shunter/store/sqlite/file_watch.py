@@ -1,7 +1,8 @@
-"""Whether files in a folder were created, deleted or renamed, as the kernel tells (inotify).
+"""Whether names in a folder changed, or what is in a file of it, as the kernel tells (inotify).
 
 The kernel notes it before the call that did it returns. So where there is no news, every path in
-the folder leads where it did, and one cheap question stands for a look at each of them. What
+the folder leads where it did, the file is as it was, and one cheap question stands for a look at
+each of them. What
 happens further up (a folder that is renamed, something mounted over it) is not told. Where there
 is no inotify, or no more of it for this user, there always is news: then paths are looked at.
 """
@@ -14,7 +15,7 @@ import os
 from typing import Any
 
 _IN_MOVED_FROM, _IN_MOVED_TO, _IN_CREATE, _IN_DELETE = 0x40, 0x80, 0x100, 0x200
-_IN_DELETE_SELF, _IN_MOVE_SELF = 0x400, 0x800
+_IN_DELETE_SELF, _IN_MOVE_SELF, _IN_MODIFY = 0x400, 0x800, 0x2
 _CHANGED_NAMES = (
     _IN_MOVED_FROM | _IN_MOVED_TO | _IN_CREATE | _IN_DELETE | _IN_DELETE_SELF | _IN_MOVE_SELF
 )
@@ -26,16 +27,16 @@ _read.argtypes = (ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t)
 _read.restype = ctypes.c_ssize_t
 
 
-class FolderWatch:
-    """Watches from now on, until `close`."""
+class FileWatch:
+    """Watches a file, and the names in its folder, from now on and until `close`."""
 
-    def __init__(self, folder: str) -> None:
-        self._descriptor = _watching(folder)
+    def __init__(self, path: str) -> None:
+        self._descriptor = _watching(path)
         self._news = ctypes.create_string_buffer(_NEWS_BYTES)
         self._address = ctypes.addressof(self._news)
 
     def has_news(self) -> bool:
-        """True if a name changed since this was asked last, or if nobody can tell."""
+        """True if anything changed since this was asked last, or if nobody can tell."""
         if self._descriptor is None:
             return True
         size = _read(self._descriptor, self._address, _NEWS_BYTES)
@@ -47,14 +48,16 @@ class FolderWatch:
             self._descriptor = None
 
 
-def _watching(folder: str) -> int | None:
-    """Return a descriptor that tells what changes in a folder; None if there is none to be had."""
+def _watching(path: str) -> int | None:
+    """Return a descriptor that tells what changes; None if there is none to be had."""
     if not hasattr(_libc, "inotify_init1"):
         return None
     descriptor = _libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
     if descriptor < 0:
         return None
-    if _libc.inotify_add_watch(descriptor, os.fsencode(folder), _CHANGED_NAMES) < 0:
-        os.close(descriptor)
-        return None
+    folder = os.path.dirname(path) or "."
+    for watched, mask in ((folder, _CHANGED_NAMES), (path, _IN_MODIFY)):
+        if _libc.inotify_add_watch(descriptor, os.fsencode(watched), mask) < 0:
+            os.close(descriptor)
+            return None
     return int(descriptor)
