@@ -63,7 +63,7 @@ from shunter.model.resubmission import resubmission
 from shunter.model.submission import Receipt, Submission
 from shunter.model.worker import Worker
 from shunter.net.environment import REAL, Environment
-from shunter.payload import payload_of_call, result_of
+from shunter.payload import payload_of_call, payload_of_parts, result_of
 from shunter.tracing import current_traceparent, is_tracing
 from shunter.wire.batching import batches
 from shunter.wire.messages import (
@@ -340,7 +340,7 @@ class AsyncClient:
         handles: list[AsyncJob[Any]] = []
         payload = None
         if args is not None or kwargs is not None:
-            payload = payload_of(*(args or ()), **(kwargs or {}))
+            payload = payload_of_parts(args, kwargs)
         for start in range(0, len(ids), RERUN_AT_ONCE):
             some = ids[start : start + RERUN_AT_ONCE]
             found = {job.id: job for job in await self._jobs_in_full(list(dict.fromkeys(some)))}
