@@ -14,6 +14,7 @@ from rich.table import Table
 from shunter.app import load_app
 from shunter.cli.inspecting import client_of
 from shunter.cli.terminal import Terminal, json_line
+from shunter.cli.unserved import note_if_unserved
 from shunter.client.schedules import PutOptions
 from shunter.codec import is_sealed, label_of
 from shunter.errors import SettingsError
@@ -55,7 +56,9 @@ class ScheduleAdministration:
         with client_of(self._settings, codec=codec) as client:
             schedules = client.with_options(**job_options).schedules
             found = schedules.put_raw(name, job_type, payload, options, namespace=self._namespace)
-        self._say(found, f"{name}: {_next(found)}")
+            self._say(found, f"{name}: {_next(found)}")
+            if not self._as_json:
+                note_if_unserved(client, job_type)
 
     def pause(self, name: str) -> None:
         """Pause a schedule."""
