@@ -176,6 +176,9 @@ def test_jobs_are_listed_by_status_and_type(
     table = shared_yard.shunter("jobs", "--limit", "5", station=station)
     assert table.returncode == 0
     assert "completed" in table.stdout
+    client.submit("counted-alone")
+    counted = shared_yard.shunter("jobs", "--type", "counted-alone", station=station)
+    assert counted.stdout.splitlines()[-1] == "1 queued"
 
 
 def test_a_table_of_jobs_shows_whole_ids_where_output_is_no_terminal(

@@ -78,8 +78,9 @@ def jobs(
         backlog = client.standing().backlog
     console.print(_listed(found, width=console.width))
     totals: dict[Status, int] = {}
-    for _, state, count in backlog:
-        totals[state] = totals.get(state, 0) + count
+    for each, state, count in backlog:
+        if job_type in (None, each):
+            totals[state] = totals.get(state, 0) + count
     counted = ", ".join(f"{totals[state]:,} {state.word}" for state in Status if state in totals)
     console.print(counted or "no jobs yet")
     return 0

@@ -25,6 +25,9 @@ from shunter.settings import Settings
 
 SOURCE = "the command line"
 
+LONGEST_WHOLE_NAME = 32
+"""Longer names are broken into lines, so that the other columns have room."""
+
 
 class ScheduleAdministration:
     """One command's dealings with a dispatcher."""
@@ -147,8 +150,10 @@ def _table(schedules: Sequence[Schedule]) -> Table:
     columns: tuple[str, ...] = ("name", "type", "when", "overlap", "next", "last", "state")
     if any(schedule.namespace for schedule in schedules):
         columns = ("namespace", *columns)
+    # A name is there to be copied into the next command.
+    is_whole = all(len(schedule.name) <= LONGEST_WHOLE_NAME for schedule in schedules)
     for column in columns:
-        table.add_column(column, overflow="fold")
+        table.add_column(column, overflow="fold", no_wrap=column == "name" and is_whole)
     for it in schedules:
         row = (
             it.name,
