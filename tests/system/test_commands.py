@@ -276,7 +276,8 @@ def test_a_timeout_ends_a_job_for_good(client: Client) -> None:
 
 
 def test_workers_are_listed(shared_yard: Yard, station: Station) -> None:
-    [shown] = printed(shared_yard, "workers", station=station)
+    [shown] = until(lambda: printed(shared_yard, "workers", station=station))
+    assert shown["state"] == "alive"
 
     assert shown["max_jobs"] == 2
     assert "add" in [handler["type"] for handler in shown["handlers"]]

@@ -147,7 +147,8 @@ def workers(settings: Settings, *, as_json: bool) -> int:
         found = client.workers()
         held_back = all_of([] if as_json else client.pauses())
     if as_json:
-        console.print_json(json_line([msgspec.to_builtins(worker) for worker in found]))
+        rows = [msgspec.to_builtins(worker) | {"state": worker.state} for worker in found]
+        console.print_json(json_line(rows))
         return 0
     now = time.time()
     versions = ("version",) if any(worker.version for worker in found) else ()
