@@ -173,6 +173,7 @@ def test_jobs_are_listed_by_status_and_type(
     shown = printed(shared_yard, "jobs", "--type", "echo", "--status", "completed", station=station)
     assert done.id in [job["id"] for job in shown]
     assert {job["word"] for job in shown} == {"completed"}
+    assert all({"payload", "result"}.isdisjoint(job) for job in shown)  # nobody takes them for null
     table = shared_yard.shunter("jobs", "--limit", "5", station=station)
     assert table.returncode == 0
     assert "completed" in table.stdout

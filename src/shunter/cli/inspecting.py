@@ -191,6 +191,8 @@ def document(job: Job) -> dict[str, Any]:
     for field in ("payload", "result"):
         packed = getattr(job, field)
         shown[field] = None if packed is None else _value(packed)
+        if job.payload is None:
+            del shown[field]  # a list has neither, and null would say that there is none
     return {"id": job.id, "status": job.status, "word": job.status.word, **shown}
 
 

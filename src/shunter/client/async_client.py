@@ -514,7 +514,8 @@ class AsyncClient:
     async def jobs(self, **query: Any) -> list[Job]:
         """List jobs, newest first, by status, type, worker_id, namespace, before, limit or job_ids.
 
-        A status may be given as a word: `jobs(status="failed")`.
+        A status may be given as a word: `jobs(status="failed")`. They come without payload
+        and result, which `job(id)` has.
         Those asked for by id come in that order and in full; one that is not there is left out.
         """
         query = checked_query(query)
