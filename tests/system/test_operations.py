@@ -255,18 +255,20 @@ def test_a_trace_goes_on_from_a_header(station: Station, client: Client) -> None
     refused(bad, 422, "invalid", "traceparent")
 
 
-def test_a_misspelt_type_is_told_when_it_is_paused_or_put_on_a_schedule(
+def test_a_misspelt_type_is_told_when_it_is_paused_limited_or_put_on_a_schedule(
     shared_yard: Yard, station: Station, client: Client
 ) -> None:
     paused = shared_yard.shunter("pause", "ad", station=station)
     every = ("--every", "3600")
     put = shared_yard.shunter("schedule", "put", "hourly", "ad", "1", *every, station=station)
     good = shared_yard.shunter("schedule", "put", "right", "add", "1", *every, station=station)
+    limited = shared_yard.shunter("limits", "set", "ad", "--limit", "5", station=station)
 
     client.resume("ad")
+    client.limits.reset("ad")
     client.schedules.remove("hourly")
     client.schedules.remove("right")
-    assert (paused.returncode, put.returncode) == (0, 0)
-    assert "no worker does 'ad' now; did you mean 'add'?" in paused.stderr
-    assert "no worker does 'ad' now; did you mean 'add'?" in put.stderr
+    for told in (paused, put, limited):
+        assert told.returncode == 0
+        assert "no worker does 'ad' now; did you mean 'add'?" in told.stderr
     assert not good.stderr
