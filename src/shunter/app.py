@@ -11,6 +11,7 @@ import importlib
 import importlib.util
 import inspect
 import sys
+import sysconfig
 import traceback
 from collections.abc import Callable, Collection, Coroutine, Sequence
 from pathlib import Path
@@ -466,7 +467,15 @@ def _line_of(error: BaseException) -> str:
         for frame in traceback.extract_tb(error.__traceback__)
         if frame.filename != __file__ and not frame.filename.startswith("<frozen")
     ]
-    return f"{frames[-1].filename}:{frames[-1].lineno}" if frames else ""
+    libraries = {sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")}
+    own = [*libraries, str(Path(__file__).parent)]
+    users = [
+        frame
+        for frame in frames
+        if not any(Path(frame.filename).is_relative_to(folder) for folder in own)
+    ]
+    # An app that is itself installed has no other frames than those of a library.
+    return next((f"{it.filename}:{it.lineno}" for it in reversed(users or frames)), "")
 
 
 def _put_on_path(folder: Path) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import inspect
 import re
 import reprlib
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, NoReturn, get_type_hints
 
 import msgspec
@@ -45,6 +45,21 @@ def payload_of(*args: Any, **kwargs: Any) -> bytes:
             f"these arguments can't be sent: {error}; pass plain values, datetimes, "
             "dataclasses or msgspec structs"
         ) from None
+
+
+def payload_of_parts(args: Any, kwargs: Any) -> bytes:
+    """Encode arguments that come as a list and a mapping, or raise an AppError."""
+    if args is not None and (not isinstance(args, Sequence) or isinstance(args, (str, bytes))):
+        raise AppError(
+            f"args: found {args!r:.200}; pass a list of arguments, such as [{args!r:.80}]"
+        )
+    if kwargs is not None and not (isinstance(kwargs, Mapping) and all(map(_is_text, kwargs))):
+        raise AppError(f"kwargs: found {kwargs!r:.200}; pass names and values, as in {{'n': 1}}")
+    return payload_of(*(args or ()), **(kwargs or {}))
+
+
+def _is_text(name: object) -> bool:
+    return isinstance(name, str)
 
 
 def payload_of_call(call: Any) -> bytes:

@@ -1,7 +1,8 @@
-"""The programs of what newcomers read first run, and print what they say; on a sandbox.
+"""The programs of what newcomers read first run, and print what they say.
 
 Blocks that begin with a comment such as `# bakery.py` are parts of that file. The others are
-programs, run in order; a client that one opens talks to a sandbox of the page's app.
+programs, run in order: each on a sandbox of the page's app, and again with real processes, since a
+sandbox has as many slots as it likes.
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ from pathlib import Path
 
 import pytest
 
+import shunter.client.addresses
 from docs.pages import Block, blocks_in, printed_by
+from docs.real_up import real_up
 from docs.test_guide import expectations
 from shunter.testing import Sandbox
 from shunter.testing.sandbox_session import reaching
@@ -67,6 +70,20 @@ def test_the_programs_of_a_page_print_what_they_say(name: str, folder: Path) -> 
             wanted = list(expectations(block.code).values())
             assert printed_by(block, {}) == wanted, f"{name}:{block.line}"
     assert len(programs) >= 2
+
+
+@pytest.mark.parametrize("name", ["tutorial.md", "guide/recipes.md", "guide/coming-from-celery.md"])
+def test_the_programs_of_a_page_print_the_same_with_two_slots(
+    name: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module, code in files_of(DOCS / name).items():
+        (folder / f"{module}.py").write_text(code, encoding="utf-8")
+
+    with real_up(folder, f"{APPS[name]}.py") as address:
+        monkeypatch.setattr(shunter.client.addresses, "DEFAULT_ADDRESS", address)
+        for block in programs_of(DOCS / name):
+            wanted = list(expectations(block.code).values())
+            assert printed_by(block, {}) == wanted, f"{name}:{block.line}"
 
 
 @pytest.mark.parametrize(("page", "module"), [("tutorial.md", "test_bakery")])

@@ -10,11 +10,7 @@ from __future__ import annotations
 import ast
 import importlib
 import io
-import os
 import re
-import signal
-import socket
-import subprocess
 import sys
 import tokenize
 from collections.abc import Iterator
@@ -25,7 +21,7 @@ from typing import NamedTuple
 import pytest
 
 import shunter.client.addresses
-from shunter import Client
+from docs.real_up import real_up
 
 PROJECT = Path(__file__).parents[2]
 GUIDES = (
@@ -107,34 +103,8 @@ def test_a_block_compiles_and_imports_what_exists(block: Block, folder: Path) ->
 @pytest.fixture(scope="module")
 def frontend(folder: Path) -> Iterator[str]:
     """The address of a dispatcher with a worker for the guide's app."""
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(3)]
-    ports = [listener.getsockname()[1] for listener in sockets]
-    for listener in sockets:
-        listener.close()
-    address = f"tcp://127.0.0.1:{ports[0]}"
-    environ = {name: value for name, value in os.environ.items() if not name.startswith("SHUNTER")}
-    environ |= {
-        "SHUNTER__ZMQ__FRONTEND": address,
-        "SHUNTER__ZMQ__BACKEND": f"tcp://127.0.0.1:{ports[1]}",
-        "SHUNTER__HTTP__PORT": str(ports[2]),
-        "SHUNTER__UDP__CLIENT_ADDRESS__PORT": "0",
-    }
-    command = [sys.executable, "-m", "shunter", "up", "--app", "tasks.py", "--max-jobs", "2"]
-    with (
-        open(folder / "log", "wb") as log,
-        subprocess.Popen(command, cwd=folder, env=environ, stdout=log, stderr=log) as up,
-    ):
-        try:
-            with Client(address, timeout=30) as client:
-                assert client.submit("add", 1, 2).result(timeout=30) == 3
-            yield address
-        finally:
-            up.send_signal(signal.SIGTERM)
-            try:
-                code = up.wait(timeout=30)
-            finally:
-                up.kill()
-    assert code == 0
+    with real_up(folder, "tasks.py") as address:
+        yield address
 
 
 def expectations(code: str) -> dict[int, str]:

@@ -121,6 +121,8 @@ def test_a_job_that_snoozes_comes_back_without_blame(
     record = client.job(job.id)
     assert (record.failures, record.snoozes) == (0, 2)
     assert told(shared_yard, "around", job.id)[-1][2] == "3"
+    levels = [line["level"] for line in until(lambda: steady.logged(job=job.id))]
+    assert levels == ["info", "info"]  # nothing to mend
 
 
 def test_a_payment_is_not_made_twice_though_its_process_dies(

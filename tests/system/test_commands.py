@@ -173,9 +173,13 @@ def test_jobs_are_listed_by_status_and_type(
     shown = printed(shared_yard, "jobs", "--type", "echo", "--status", "completed", station=station)
     assert done.id in [job["id"] for job in shown]
     assert {job["word"] for job in shown} == {"completed"}
+    assert all({"payload", "result"}.isdisjoint(job) for job in shown)  # nobody takes them for null
     table = shared_yard.shunter("jobs", "--limit", "5", station=station)
     assert table.returncode == 0
     assert "completed" in table.stdout
+    client.submit("counted-alone")
+    counted = shared_yard.shunter("jobs", "--type", "counted-alone", station=station)
+    assert counted.stdout.splitlines()[-1] == "1 queued"
 
 
 def test_a_table_of_jobs_shows_whole_ids_where_output_is_no_terminal(
@@ -273,7 +277,8 @@ def test_a_timeout_ends_a_job_for_good(client: Client) -> None:
 
 
 def test_workers_are_listed(shared_yard: Yard, station: Station) -> None:
-    [shown] = printed(shared_yard, "workers", station=station)
+    [shown] = until(lambda: printed(shared_yard, "workers", station=station))
+    assert shown["state"] == "alive"
 
     assert shown["max_jobs"] == 2
     assert "add" in [handler["type"] for handler in shown["handlers"]]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 
 import httpx
 import pytest
@@ -211,7 +212,11 @@ def test_who_connects_to_the_wrong_port_is_told_which_is_right(
         lost.submit("add", 1, 2)
 
     worker = shared_yard.worker(station, backends=[station.frontend])
-    until(lambda: "connect to the dispatcher's zmq.backend" in worker.said())
+    until(lambda: len({line["timestamp"][:19] for line in worker.logged(action="fault")}) > 1)
+    time.sleep(2)  # two more heartbeats
+    told = [line["event"] for line in worker.logged(action="fault")]
+    assert all("connect to the dispatcher's zmq.backend" in event for event in told)
+    assert len(told) == len(set(told))  # READY and PING, each once
     worker.kill()
 
 
@@ -248,3 +253,22 @@ def test_a_trace_goes_on_from_a_header(station: Station, client: Client) -> None
     assert made.json()["traceparent"] == client.job(made.json()["id"]).traceparent == span
     bad = post(station, JOBS, {**body, "traceparent": "no"})
     refused(bad, 422, "invalid", "traceparent")
+
+
+def test_a_misspelt_type_is_told_when_it_is_paused_limited_or_put_on_a_schedule(
+    shared_yard: Yard, station: Station, client: Client
+) -> None:
+    paused = shared_yard.shunter("pause", "ad", station=station)
+    every = ("--every", "3600")
+    put = shared_yard.shunter("schedule", "put", "hourly", "ad", "1", *every, station=station)
+    good = shared_yard.shunter("schedule", "put", "right", "add", "1", *every, station=station)
+    limited = shared_yard.shunter("limits", "set", "ad", "--limit", "5", station=station)
+
+    client.resume("ad")
+    client.limits.reset("ad")
+    client.schedules.remove("hourly")
+    client.schedules.remove("right")
+    for told in (paused, put, limited):
+        assert told.returncode == 0
+        assert "no worker does 'ad' now; did you mean 'add'?" in told.stderr
+    assert not good.stderr

@@ -127,3 +127,22 @@ def test_a_misspelt_option_names_handler_and_line_once_and_what_was_meant(tmp_pa
     assert "priorty: no such option" in str(raised.value)
     assert "did you mean 'priority'?" in str(raised.value)
     assert str(raised.value).count(f"{path}:3") == 1
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'import json; json.loads("{")',  # raised in the standard library
+        "app.setup(lambda: None)",  # raised in Shunter
+        "import rich.color; rich.color.Color.parse('no colour')",  # raised in a package
+    ],
+)
+def test_an_error_in_a_library_is_told_with_the_line_of_the_app_that_led_there(
+    here: Path, line: str
+) -> None:
+    (here / "jobs_nine.py").write_text(f"from shunter import App\napp = App()\n{line}\n")
+
+    with pytest.raises(AppError) as raised:
+        load_app("jobs_nine.py")
+
+    assert f"{here / 'jobs_nine.py'}:3; correct it there" in str(raised.value)

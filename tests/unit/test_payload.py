@@ -17,7 +17,7 @@ from msgspec import Meta, Struct
 
 from shunter.app import App
 from shunter.errors import AppError
-from shunter.payload import payload_of, result_of
+from shunter.payload import payload_of, payload_of_parts, result_of
 
 CONTEXT: Any = None
 
@@ -193,3 +193,24 @@ def test_what_msgspec_encodes_is_a_result(value: Any) -> None:
 def test_what_cannot_be_encoded_is_refused_with_its_type(value: Any) -> None:
     with pytest.raises(AppError, match=f"returned a {type(value).__name__}"):
         result_of(value)
+
+
+@pytest.mark.parametrize(
+    ("args", "kwargs", "told"),
+    [
+        ("ann@example.org", None, "args: found 'ann@example.org'; pass a list"),
+        (b"ab", None, "args: found b'ab'; pass a list"),
+        (5, None, r"args: found 5; pass a list of arguments, such as \[5\]"),
+        ({"a"}, None, "args: found {'a'}; pass a list"),
+        ((), "n=1", "kwargs: found 'n=1'; pass names and values"),
+        ((), {1: 2}, "kwargs: found .1: 2.; pass names and values"),
+    ],
+)
+def test_a_list_of_arguments_that_is_none_is_refused(args: Any, kwargs: Any, told: str) -> None:
+    with pytest.raises(AppError, match=told):
+        payload_of_parts(args, kwargs)
+
+
+def test_a_list_of_arguments_and_a_mapping_are_a_call() -> None:
+    assert payload_of_parts([1, 2], {"n": 3}) == payload_of(1, 2, n=3)
+    assert payload_of_parts(None, None) == payload_of()

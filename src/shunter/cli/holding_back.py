@@ -12,6 +12,7 @@ from rich.table import Table
 
 from shunter.cli.inspecting import client_of
 from shunter.cli.terminal import Terminal, json_line
+from shunter.cli.unserved import note_if_unserved
 from shunter.client import Client
 from shunter.errors import ResultTimeout, SettingsError
 from shunter.model.job import Status
@@ -30,6 +31,7 @@ def pause(settings: Settings, job_type: str, *, wait: bool, wait_timeout: float 
     with client_of(settings) as client:
         client.pause(job_type)
         _say(f"{job_type}: paused; no more of its jobs start, in 2 s on no dispatcher")
+        note_if_unserved(client, job_type)
         if wait:
             _until_none_runs(job_type, lambda: _running(client, job_type), wait_timeout)
     return 0

@@ -78,8 +78,9 @@ def jobs(
         backlog = client.standing().backlog
     console.print(_listed(found, width=console.width))
     totals: dict[Status, int] = {}
-    for _, state, count in backlog:
-        totals[state] = totals.get(state, 0) + count
+    for each, state, count in backlog:
+        if job_type in (None, each):
+            totals[state] = totals.get(state, 0) + count
     counted = ", ".join(f"{totals[state]:,} {state.word}" for state in Status if state in totals)
     console.print(counted or "no jobs yet")
     return 0
@@ -146,7 +147,8 @@ def workers(settings: Settings, *, as_json: bool) -> int:
         found = client.workers()
         held_back = all_of([] if as_json else client.pauses())
     if as_json:
-        console.print_json(json_line([msgspec.to_builtins(worker) for worker in found]))
+        rows = [msgspec.to_builtins(worker) | {"state": worker.state} for worker in found]
+        console.print_json(json_line(rows))
         return 0
     now = time.time()
     versions = ("version",) if any(worker.version for worker in found) else ()
@@ -189,6 +191,8 @@ def document(job: Job) -> dict[str, Any]:
     for field in ("payload", "result"):
         packed = getattr(job, field)
         shown[field] = None if packed is None else _value(packed)
+        if job.payload is None:
+            del shown[field]  # a list has neither, and null would say that there is none
     return {"id": job.id, "status": job.status, "word": job.status.word, **shown}
 
 

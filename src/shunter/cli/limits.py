@@ -76,6 +76,7 @@ def change(
     What is not named stays as it is; 0 takes a limit away.
     """
     from shunter.cli.inspecting import client_of
+    from shunter.cli.unserved import note_if_unserved
 
     wanted: dict[str, Any] = {
         "limit": limit,
@@ -93,6 +94,8 @@ def change(
         limits = client.limits
         changed = limits.reset(job_type) if default else limits.set(job_type, **wanted)
         _print([changed], as_json=as_json)
+        if not default and not as_json:
+            note_if_unserved(client, job_type)
 
 
 def _print(types: list[TypeLimits], *, as_json: bool) -> None:

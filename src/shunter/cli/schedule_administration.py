@@ -14,6 +14,7 @@ from rich.table import Table
 from shunter.app import load_app
 from shunter.cli.inspecting import client_of
 from shunter.cli.terminal import Terminal, json_line
+from shunter.cli.unserved import note_if_unserved
 from shunter.client.schedules import PutOptions
 from shunter.codec import is_sealed, label_of
 from shunter.errors import SettingsError
@@ -23,6 +24,9 @@ from shunter.model.timing import Cron, Every, Timing
 from shunter.settings import Settings
 
 SOURCE = "the command line"
+
+LONGEST_WHOLE_NAME = 32
+"""Longer names are broken into lines, so that the other columns have room."""
 
 
 class ScheduleAdministration:
@@ -55,7 +59,9 @@ class ScheduleAdministration:
         with client_of(self._settings, codec=codec) as client:
             schedules = client.with_options(**job_options).schedules
             found = schedules.put_raw(name, job_type, payload, options, namespace=self._namespace)
-        self._say(found, f"{name}: {_next(found)}")
+            self._say(found, f"{name}: {_next(found)}")
+            if not self._as_json:
+                note_if_unserved(client, job_type)
 
     def pause(self, name: str) -> None:
         """Pause a schedule."""
@@ -144,8 +150,10 @@ def _table(schedules: Sequence[Schedule]) -> Table:
     columns: tuple[str, ...] = ("name", "type", "when", "overlap", "next", "last", "state")
     if any(schedule.namespace for schedule in schedules):
         columns = ("namespace", *columns)
+    # A name is there to be copied into the next command.
+    is_whole = all(len(schedule.name) <= LONGEST_WHOLE_NAME for schedule in schedules)
     for column in columns:
-        table.add_column(column, overflow="fold")
+        table.add_column(column, overflow="fold", no_wrap=column == "name" and is_whole)
     for it in schedules:
         row = (
             it.name,

@@ -63,7 +63,7 @@ from shunter.model.resubmission import resubmission
 from shunter.model.submission import Receipt, Submission
 from shunter.model.worker import Worker
 from shunter.net.environment import REAL, Environment
-from shunter.payload import payload_of_call, result_of
+from shunter.payload import payload_of_call, payload_of_parts, result_of
 from shunter.tracing import current_traceparent, is_tracing
 from shunter.wire.batching import batches
 from shunter.wire.messages import (
@@ -340,7 +340,7 @@ class AsyncClient:
         handles: list[AsyncJob[Any]] = []
         payload = None
         if args is not None or kwargs is not None:
-            payload = payload_of(*(args or ()), **(kwargs or {}))
+            payload = payload_of_parts(args, kwargs)
         for start in range(0, len(ids), RERUN_AT_ONCE):
             some = ids[start : start + RERUN_AT_ONCE]
             found = {job.id: job for job in await self._jobs_in_full(list(dict.fromkeys(some)))}
@@ -514,7 +514,8 @@ class AsyncClient:
     async def jobs(self, **query: Any) -> list[Job]:
         """List jobs, newest first, by status, type, worker_id, namespace, before, limit or job_ids.
 
-        A status may be given as a word: `jobs(status="failed")`.
+        A status may be given as a word: `jobs(status="failed")`. They come without payload
+        and result, which `job(id)` has.
         Those asked for by id come in that order and in full; one that is not there is left out.
         """
         query = checked_query(query)

@@ -11,7 +11,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from msgspec import Struct
 
-from shunter.app import JobFunction, payload_of
+from shunter.app import JobFunction
 from shunter.codec import Codec, CodecContext, SealedField, is_sealed, seal
 from shunter.errors import ScheduleNotFound, ScheduleRefused
 from shunter.model.schedule import (
@@ -24,6 +24,7 @@ from shunter.model.schedule import (
 )
 from shunter.model.submission import Submission
 from shunter.model.timing import Timing
+from shunter.payload import payload_of_parts
 from shunter.wire.messages import (
     Kind,
     Message,
@@ -95,7 +96,7 @@ class AsyncSchedules(Generic[Handle]):
         options = PutOptions(
             schedule=schedule, overlap=overlap, catch_up=catch_up, jitter=jitter, paused=paused
         )
-        payload = payload_of(*args, **(kwargs or {}))
+        payload = payload_of_parts(args, kwargs)
         return await self.put_raw(name, job, payload, options, namespace=namespace)
 
     async def put_raw(
@@ -217,7 +218,7 @@ class Schedules(Generic[Handle]):
         options = PutOptions(
             schedule=schedule, overlap=overlap, catch_up=catch_up, jitter=jitter, paused=paused
         )
-        payload = payload_of(*args, **(kwargs or {}))
+        payload = payload_of_parts(args, kwargs)
         return self.put_raw(name, job, payload, options, namespace=namespace)
 
     def put_raw(

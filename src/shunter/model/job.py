@@ -15,6 +15,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from shunter.errors import AppError
 from shunter.model.document import sealed_data_at
 from shunter.model.retry import Retry
 from shunter.model.unique import Unique
@@ -261,23 +262,40 @@ class Job(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def value(self) -> Any:
-        """What the handler returned, decoded; None where there is no result (yet)."""
+        """What the handler returned, decoded; None where there is no result (yet).
+
+        A record from a list has none, and raises an AppError that says so.
+        """
+        self._check_whole()
         return _decoded(self.result)
 
     @property
     def arguments(self) -> Any:
-        """The payload, decoded: a list of positional arguments, a dict of named ones."""
+        """The payload, decoded: a list of positional arguments, a dict of named ones.
+
+        A record from a list has none, and raises an AppError that says so.
+        """
+        self._check_whole()
         return _decoded(self.payload)
+
+    def _check_whole(self) -> None:
+        if self.payload is None:
+            raise AppError(
+                f"job {self.id}: this record comes from a list, and lists have neither payloads "
+                f"nor results; client.job({self.id!r}) has both"
+            )
 
     def as_dict(self) -> dict[str, Any]:
         """Return the record as JSON has it: payload and result decoded, its status as a word.
 
-        Bytes are base64, and what is encrypted says so.
+        Bytes are base64, and what is encrypted says so. Of a list, both are left out.
         """
         plain: dict[str, Any] = msgspec.to_builtins(self)
         plain.pop("parents", None)
         for name, document in (("payload", self.payload), ("result", self.result)):
             plain[name] = None if document is None else _plain(document)
+            if self.payload is None:
+                del plain[name]
         return {**plain, "status": self.status.word}
 
 

@@ -17,11 +17,8 @@ from shunter.model.retry import Retry
 MESSAGE_LIMIT = 2_000
 TRACEBACK_LIMIT = 16 << 10
 
-_OWN_FOLDERS = (
-    str(Path(__file__).parent),
-    str(Path(__file__).parents[1] / "handler"),
-    str(Path(traceback.__file__).parent / "asyncio"),
-)
+_OWN_FOLDERS = (str(Path(__file__).parent), str(Path(__file__).parents[1] / "handler"))
+_LEADING_FOLDERS = (*_OWN_FOLDERS, str(Path(traceback.__file__).parent / "asyncio"))
 
 
 def failure_of(error: BaseException, *policies: Retry | None) -> Failure:
@@ -57,7 +54,10 @@ def _text(error: BaseException) -> str:
 
 def _traceback(error: BaseException) -> str:
     try:
-        lines = traceback.format_exception(type(error), error, _of_the_handler(error.__traceback__))
+        trace = _of_the_handler(error.__traceback__)
+        told = traceback.TracebackException(type(error), error, trace)
+        _leave_out_own_frames(told)
+        lines = list(told.format())
     except BaseException:
         return ""
     return _shortened("".join(lines), TRACEBACK_LIMIT)
@@ -65,9 +65,21 @@ def _traceback(error: BaseException) -> str:
 
 def _of_the_handler(trace: TracebackType | None) -> TracebackType | None:
     """Skip the frames that led to the handler."""
-    while trace is not None and trace.tb_frame.f_code.co_filename.startswith(_OWN_FOLDERS):
+    while trace is not None and trace.tb_frame.f_code.co_filename.startswith(_LEADING_FOLDERS):
         trace = trace.tb_next
     return trace
+
+
+def _leave_out_own_frames(told: traceback.TracebackException) -> None:
+    """Leave out what lies between arounds and the handler, also of what led to the error."""
+    todo: list[traceback.TracebackException | None] = [told]
+    while todo:
+        if (each := todo.pop()) is None:
+            continue
+        users = [frame for frame in each.stack if not frame.filename.startswith(_OWN_FOLDERS)]
+        if users:
+            each.stack[:] = users
+        todo += [each.__cause__, each.__context__, *(each.exceptions or ())]
 
 
 def _shortened(text: str, limit: int) -> str:

@@ -10,10 +10,13 @@ import typer
 from typer.testing import CliRunner
 
 from shunter import __version__
-from shunter.cli import inspecting, main
+from shunter.cli import inspecting, main, schedule_administration
 from shunter.cli.terminal import Terminal
 from shunter.model.identity import timed_id
 from shunter.model.job import Execution, Job, Status
+from shunter.model.schedule import Schedule, ScheduleTerms
+from shunter.model.submission import Submission
+from shunter.model.timing import Cron
 
 JOBS = [
     Job(
@@ -43,6 +46,23 @@ def test_a_list_of_jobs_has_a_line_for_each_with_its_whole_id(width: int) -> Non
         assert job.id in line
         assert job.status.word in line
         assert (job.execution.worker_id in line) is (width > 80)
+
+
+@pytest.mark.parametrize("name", ["feed_sourdough/every-hour", "n" * 128])
+def test_a_list_of_schedules_has_whole_names_that_can_be_copied(name: str) -> None:
+    out = io.StringIO()
+    terms = ScheduleTerms(timing=Cron("30 2 * * 1-5", "Europe/Berlin"))
+    job = Submission(id=name, type="a-type-with-a-long-name", payload=b"")
+    schedule = Schedule(
+        name=name, terms=terms, job=job, created=1e9, updated=1e9, next=1e9, last=1e9
+    )
+
+    Terminal(file=out, width=80).print(schedule_administration._table([schedule]))
+
+    lines = out.getvalue().splitlines()
+    assert max(map(len, lines)) <= 80
+    assert sum(line.count("n") for line in lines[3:]) >= name.count("n")  # nothing is cut off
+    assert (name in out.getvalue()) is (len(name) < 80)
 
 
 def commands(

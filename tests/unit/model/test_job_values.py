@@ -7,8 +7,10 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from shunter.codec import CodecContext, SealedField, seal
+from shunter.errors import AppError
 from shunter.model.job import ErrorKind, Failure, Job, Status, in_one_line
 from shunter.payload import payload_of
 
@@ -61,3 +63,12 @@ def test_a_failure_is_one_short_line() -> None:
     assert line.startswith("exception: ValueError: a b xxx")
     assert len(line) <= 301
     assert in_one_line(None) == "no reason was recorded"
+
+
+def test_a_record_from_a_list_does_not_pass_for_one_without_a_result() -> None:
+    listed = replace(job(), payload=None, result=None)
+
+    for read in (lambda: listed.value, lambda: listed.arguments):
+        with pytest.raises(AppError, match=r"comes from a list.*client\.job\('j'\) has both"):
+            read()
+    assert {"payload", "result"}.isdisjoint(listed.as_dict())

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 
 import pytest
 
 from shunter.context import Fail, Snooze
 from shunter.errors import AppError
+from shunter.handler.arounds import Around, call_through
 from shunter.model.job import ErrorKind, Failure
 from shunter.model.retry import Retry
 from shunter.worker.failures import MESSAGE_LIMIT, TRACEBACK_LIMIT, failure_of
@@ -89,3 +91,36 @@ def test_snooze_is_no_error_and_has_its_seconds() -> None:
 def test_snooze_refuses_what_is_no_span_of_time(seconds: float) -> None:
     with pytest.raises(AppError, match=r"Snooze: found .*; give seconds"):
         Snooze(seconds)
+
+
+def test_a_traceback_has_no_frames_of_what_lies_between_arounds_and_the_handler() -> None:
+    def around() -> Iterator[None]:
+        yield
+
+    def handler() -> None:
+        try:
+            raise KeyError("first")
+        except KeyError as error:
+            raise ValueError("then") from error
+
+    try:
+        call_through([Around(around, ())], handler, ((), {}), {}, asyncio.run)
+    except ValueError as error:
+        told = failure_of(error).traceback
+
+    assert told.count("in handler") == 2
+    assert told.count('File "') == told.count(f'File "{__file__}"')
+
+
+def test_an_error_that_has_no_other_frames_keeps_its_own() -> None:
+    def twice() -> Iterator[None]:
+        yield
+        yield
+
+    try:
+        call_through([Around(twice, ())], lambda: None, ((), {}), {}, asyncio.run)
+    except AppError as error:
+        error.__traceback__ = error.__traceback__ and error.__traceback__.tb_next  # not this test's
+        told = failure_of(error).traceback
+
+    assert "it yielded twice" in told

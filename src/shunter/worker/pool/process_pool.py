@@ -19,7 +19,7 @@ from msgspec import Struct
 
 from shunter.app import App
 from shunter.errors import AppError
-from shunter.model.job import in_one_line
+from shunter.model.job import ErrorKind, in_one_line
 from shunter.model.report import Advance, Held, Report
 from shunter.wire.messages import Assignment
 from shunter.worker.asks import JournalAnswer, RunAsked
@@ -200,9 +200,11 @@ class ProcessPool:
         """Return what is new; an advance belongs before a report on the same run."""
         self._is_announced = False
         for job, failure in self._runs.take_failed():
-            structlog.get_logger("shunter.worker").warning(
-                "a run failed",
-                action="fail",
+            is_snooze = failure.kind is ErrorKind.SNOOZED  # nobody is to blame, nothing to mend
+            log = structlog.get_logger("shunter.worker")
+            (log.info if is_snooze else log.warning)(
+                "a run was put off" if is_snooze else "a run failed",
+                action="snooze" if is_snooze else "fail",
                 type=job.type,
                 job=job.job_id,
                 attempt=job.attempt,

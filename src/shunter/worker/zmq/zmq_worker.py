@@ -57,6 +57,9 @@ Of = TypeVar("Of", Advance, Held, Report, JournalRequest)
 
 FAREWELL_SECONDS = 2.0
 
+FAULT_AGAIN_SECONDS = 60.0
+"""How long one fault of one dispatcher is not logged again."""
+
 NOTHING_KEPT = JournalAnswer(recalled=Recalled(0))
 
 
@@ -107,6 +110,7 @@ class ZmqWorker(WorkerHost):
         )
         self._context = environment.zmq_context()
         self._connections: list[Connection] = []
+        self._faults: dict[tuple[str, str], float] = {}
         self._last_beat = 0
         self._max_result_bytes = sys.maxsize
 
@@ -439,6 +443,12 @@ class ZmqWorker(WorkerHost):
         self._start(new, ends_at=self._lease.ends_at([connection.store]))
 
     def _note_fault(self, connection: Connection, reason: str) -> None:
+        # A worker on the wrong port would say the same with each heartbeat.
+        now, said = self._environment.monotonic(), (connection.address, reason)
+        if now < self._faults.get(said, 0.0):
+            return
+        self._faults = {each: until for each, until in self._faults.items() if until > now}
+        self._faults[said] = now + FAULT_AGAIN_SECONDS
         self._log.warning(reason, action="fault", dispatcher=connection.address)
 
     # ---- leaving

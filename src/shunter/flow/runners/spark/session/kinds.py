@@ -23,7 +23,7 @@ def pyspark(module: str = "pyspark") -> Any:
     except ImportError as error:
         raise FlowError(
             f"flows on Spark need PySpark, and it can't be imported ({error}); type: "
-            "pip install 'shunter[spark]'"
+            "pip install 'shunter[spark]', or go without Spark: --on local, flow.run(\"local\")"
         ) from error
 
 
