@@ -21,7 +21,7 @@ from shunter.settings import HttpSettings, Settings, reachable
 from shunter.settings_sources import shown
 from shunter.store.registry import driver_of, store_for
 from shunter.wire import frames
-from shunter.wire.messages import Asked, Kind
+from shunter.wire.messages import BareRequest, Kind
 
 SLOW_FSYNC_SECONDS = 0.05
 PATIENCE_SECONDS = 1.0
@@ -160,7 +160,7 @@ def _answers_status(endpoint: str) -> bool:
         dealer.linger = 0
         dealer.setsockopt(zmq.MAXMSGSIZE, MAX_ANSWER_BYTES)
         dealer.connect(endpoint)
-        dealer.send_multipart(frames.full(Kind.STATUS, Asked(1)))
+        dealer.send_multipart(frames.full(Kind.STATUS, BareRequest(1)))
         if not dealer.poll(round(PATIENCE_SECONDS * 1000)):
             return False
         try:

@@ -68,7 +68,7 @@ from shunter.tracing import current_traceparent, is_tracing
 from shunter.wire.batching import batches
 from shunter.wire.messages import (
     Accepted,
-    Asked,
+    BareRequest,
     Cancel,
     Fetch,
     Fetched,
@@ -558,7 +558,7 @@ class AsyncClient:
 
     async def pauses(self) -> list[Pause]:
         """Return all that is held back: types, workers and versions."""
-        answer = await self._session.ask(Kind.PAUSES, Asked)
+        answer = await self._session.ask(Kind.PAUSES, BareRequest)
         assert isinstance(answer, PausesListed)
         return list(answer.pauses)
 
@@ -573,12 +573,12 @@ class AsyncClient:
 
     async def workers(self) -> list[Worker]:
         """Return all workers, and the ids of the jobs that each has."""
-        answer = await self._session.ask(Kind.WORKERS, Asked)
+        answer = await self._session.ask(Kind.WORKERS, BareRequest)
         assert isinstance(answer, WorkersListed)
         return list(answer.workers)
 
     async def standing(self) -> Standing:
         """Return counts of jobs by type and status, and what the dispatcher has counted."""
-        answer = await self._session.ask(Kind.STATUS, Asked)
+        answer = await self._session.ask(Kind.STATUS, BareRequest)
         assert isinstance(answer, Standing)
         return answer

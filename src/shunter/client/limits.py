@@ -13,7 +13,7 @@ from shunter.client.input_checks import checked_change, checked_type
 from shunter.client.schedules import Ask
 from shunter.errors import LimitsRefused
 from shunter.model.limits_record import LimitsChange, TypeLimits
-from shunter.wire.messages import Asked, Kind, LimitsShown, SetLimits
+from shunter.wire.messages import BareRequest, Kind, LimitsShown, SetLimits
 
 T = TypeVar("T")
 
@@ -28,7 +28,7 @@ class AsyncLimits:
 
     async def list(self) -> _List[TypeLimits]:
         """Return the limits of all types that have any, and who holds how many places."""
-        answer = await self._ask(Kind.LIMITS, Asked)
+        answer = await self._ask(Kind.LIMITS, BareRequest)
         assert isinstance(answer, LimitsShown)
         return [*answer.types]
 

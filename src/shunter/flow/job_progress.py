@@ -52,7 +52,7 @@ class FlowProgress(Struct, frozen=True):
     batch: SafePoint | None = None
 
 
-class Told:
+class FlowProgressReporter:
     """Tells the context of a job about its run, on so many nodes, which begins now."""
 
     def __init__(

@@ -25,7 +25,7 @@ from shunter.context import Context
 from shunter.errors import FlowError
 from shunter.flow.graph.flow_graph import FlowGraph
 from shunter.flow.graph.source_line import is_ours
-from shunter.flow.job_progress import FlowProgress, Told
+from shunter.flow.job_progress import FlowProgress, FlowProgressReporter
 from shunter.flow.loading import load
 from shunter.flow.runners.port import RunOptions
 from shunter.flow.runners.registry import runner
@@ -73,7 +73,7 @@ def flow_jobs(
         place = checkpoints_in(root, checkpoints or ctx.job_id)
         with contextlib.chdir(root), _loaded(spec, root) as loaded:
             nodes = engines if on is On.ENGINES else None
-            told = Told(ctx, loaded, nodes or 1, on=str(on))
+            told = FlowProgressReporter(ctx, loaded, nodes or 1, on=str(on))
             options = RunOptions(
                 spec=spec,
                 nodes=nodes,

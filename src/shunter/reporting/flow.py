@@ -42,7 +42,7 @@ class SeenJob(Struct, frozen=True):
 def report_flow(source: Any, sink: Any, *, slice_seconds: int = 60) -> Flow:
     """Return the flow. The sink gets dicts, of which `assembled` makes a report."""
     flow = Flow("report", types=(SeenJob,))
-    jobs = flow.source(source, name="jobs").map(Seeing(slice_seconds), name="seen")
+    jobs = flow.source(source, name="jobs").map(SeenJobReader(slice_seconds), name="seen")
     by_type = jobs.key_by("type").stateful(TypeSummary, name="by_type")
     by_slice = jobs.key_by("slice").stateful(SliceSummary, name="by_time")
     ran = jobs.filter(has_run, name="ran")
@@ -51,7 +51,7 @@ def report_flow(source: Any, sink: Any, *, slice_seconds: int = 60) -> Flow:
     return flow
 
 
-class Seeing:
+class SeenJobReader:
     """Takes from a record of the history what is needed, for slices of this many seconds."""
 
     def __init__(self, slice_seconds: int) -> None:

@@ -413,7 +413,7 @@ class RunsListed(Message, frozen=True):
     next: str | None = None
 
 
-class Asked(Message, frozen=True):
+class BareRequest(Message, frozen=True):
     """WORKERS, STATUS, PAUSES or LIMITS: a question without details."""
 
     request: int

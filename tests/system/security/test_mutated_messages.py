@@ -79,9 +79,9 @@ FRONTEND = [
     full(Kind.FETCH, messages.Fetch(3, ("m-job",), parts=True)),
     full(Kind.LIST, messages.JobsAsked(4, type="m-1", limit=5)),
     full(Kind.LIST, messages.JobsAsked(4, ("m-job",))),
-    full(Kind.WORKERS, messages.Asked(5)),
-    full(Kind.STATUS, messages.Asked(6)),
-    full(Kind.LIMITS, messages.Asked(7)),
+    full(Kind.WORKERS, messages.BareRequest(5)),
+    full(Kind.STATUS, messages.BareRequest(6)),
+    full(Kind.LIMITS, messages.BareRequest(7)),
     full(Kind.SET_LIMITS, messages.SetLimits(8, "m-limited", LimitsChange(limit=2, by="tenant"))),
     (b"", pack(["plain"])),
     *IN_PARTS,
@@ -247,7 +247,7 @@ def ends_well(peers: list[Peer], side: str) -> None:
     for number, peer in enumerate(peers):
         name = f"last-{number}"
         hello = messages.Hello(name, 1, (Handler(name),), 1, LAST)
-        asked = full(Kind.STATUS, messages.Asked(LAST))
+        asked = full(Kind.STATUS, messages.BareRequest(LAST))
         peer.socket.send_multipart(asked if side == "frontend" else full(Kind.READY, hello))
         until(lambda peer=peer, name=name: is_last(peer, name.encode()), what="the last answer")
 

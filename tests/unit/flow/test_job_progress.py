@@ -10,7 +10,7 @@ from rich.console import Console
 
 from shunter import Flow
 from shunter.cli.stages import shown
-from shunter.flow.job_progress import FlowProgress, SafePoint, Told
+from shunter.flow.job_progress import FlowProgress, FlowProgressReporter, SafePoint
 from shunter.flow.runners.port import BatchDone, CheckpointKept
 from shunter.flow.runners.spark.session.tagged_jobs import TasksDone
 from shunter.flow.runtime.report import StageReport
@@ -39,7 +39,7 @@ class Run:
         flow = Flow("small")
         flow.source([1, 2], name="numbers").sink(print, name="out")
         self.now, self.notes = 0.0, Notes()
-        self.told = Told(self.notes, flow, 1, clock=lambda: self.now)
+        self.told = FlowProgressReporter(self.notes, flow, 1, clock=lambda: self.now)
 
     def reports(self, given: int) -> list[StageReport]:
         none: dict[str, Any] = {"failed": 0, "waiting": 0, "capacity": 0}

@@ -32,7 +32,7 @@ from shunter.why.reading import why
 from shunter.wire.batching import BATCH_BYTES
 from shunter.wire.fair_queue import FairQueue, QueueBounds
 from shunter.wire.messages import (
-    Asked,
+    BareRequest,
     Busy,
     Fetch,
     Fetched,
@@ -215,18 +215,18 @@ class Questions:
         return Kind.WHY, WhyShown(asked.request, said), False
 
     async def _workers(self, body: bytes, _: JobScope) -> Answer:
-        asked = decode(body, Asked)
+        asked = decode(body, BareRequest)
         workers = fitting(await self._dispatcher.store.workers())
         shown = tuple(worker.shown for worker in workers)
         return Kind.WORKERS, WorkersListed(asked.request, shown), False
 
     async def _pauses(self, body: bytes, _: JobScope) -> Answer:
-        asked = decode(body, Asked)
+        asked = decode(body, BareRequest)
         found = await pauses(self._dispatcher.store)
         return Kind.PAUSES, PausesListed(asked.request, tuple(found)), False
 
     async def _status(self, body: bytes, _: JobScope) -> Answer:
-        asked = decode(body, Asked)
+        asked = decode(body, BareRequest)
         backlog = await self._dispatcher.store.backlog()
         standing = Standing(
             asked.request,
@@ -241,7 +241,7 @@ class Questions:
         return Kind.SCHEDULES, await answer_question(self._book, scope, asked), False
 
     async def _limits(self, body: bytes, _: JobScope) -> Answer:
-        asked = decode(body, Asked)
+        asked = decode(body, BareRequest)
         shown = await shown_limits(self._dispatcher.store)
         return Kind.LIMITS, LimitsShown(asked.request, tuple(shown)), False
 

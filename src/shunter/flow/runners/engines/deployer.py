@@ -21,7 +21,7 @@ from shunter.flow.graph.checks import check_no_frames
 from shunter.flow.graph.flow_graph import FlowGraph
 from shunter.flow.loading import absolute
 from shunter.flow.runners.engines import messages
-from shunter.flow.runners.engines.messages import EngineAnswer, Happened
+from shunter.flow.runners.engines.messages import EngineAnswer, EngineEvent
 from shunter.flow.runners.engines.network import InboxAddress
 from shunter.flow.runners.port import LOOPBACK, CheckpointKept, OnKept, Stopped
 from shunter.flow.runners.shared_outputs import SharedOutputs
@@ -79,7 +79,7 @@ class EngineConnection:
     ) -> None:
         self.address, self.node, self._is_alive = address, node, is_alive
         self.heard = time.monotonic()
-        self.happened: list[Happened] = []
+        self.happened: list[EngineEvent] = []
         self.answers: dict[int, EngineAnswer] = {}
         self._numbers = 0
         self.socket = context.socket(zmq.DEALER)

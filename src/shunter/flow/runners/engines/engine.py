@@ -23,7 +23,7 @@ from shunter.flow.graph.flow_graph import FlowGraph
 from shunter.flow.loading import forget_modules, load
 from shunter.flow.runners.engines import messages
 from shunter.flow.runners.engines.deployment import Deployment
-from shunter.flow.runners.engines.messages import EngineAnswer, Happened
+from shunter.flow.runners.engines.messages import EngineAnswer, EngineEvent
 from shunter.flow.runners.engines.network import is_private, is_taken
 from shunter.flow.runtime.bad_events import users_traceback
 from shunter.flow.runtime.plan import planned
@@ -294,10 +294,10 @@ class Engine:
             run, what, data = self._news.get()
             if run == self._run_id:
                 try:
-                    message = messages.encoded(Happened(run, what, msgspec.msgpack.encode(data)))
+                    message = messages.encoded(EngineEvent(run, what, msgspec.msgpack.encode(data)))
                 except (TypeError, ValueError, FlowError) as error:
                     reason = f"a state can't be kept in a checkpoint: {error}"
-                    failed = Happened(run, "failed", msgspec.msgpack.encode(reason))
+                    failed = EngineEvent(run, "failed", msgspec.msgpack.encode(reason))
                     message = messages.encoded(failed)
                 self._socket.send_multipart([self._deployer, message])
 

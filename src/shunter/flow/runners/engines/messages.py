@@ -110,7 +110,7 @@ class EngineAnswer(msgspec.Struct, frozen=True, tag="answer"):
     error: str | None = None
 
 
-class Happened(msgspec.Struct, frozen=True, tag="happened"):
+class EngineEvent(msgspec.Struct, frozen=True, tag="happened"):
     """Told without being asked: kept, ended, done, failed, published."""
 
     run: str
@@ -120,7 +120,7 @@ class Happened(msgspec.Struct, frozen=True, tag="happened"):
 
 _encoder = msgspec.msgpack.Encoder()
 _requests = msgspec.msgpack.Decoder(AnyRequest)
-_replies = msgspec.msgpack.Decoder(EngineAnswer | Happened)
+_replies = msgspec.msgpack.Decoder(EngineAnswer | EngineEvent)
 
 
 def encoded(message: Any) -> bytes:
@@ -150,10 +150,10 @@ def request(message: bytes) -> AnyRequest:
     return found
 
 
-def reply(message: bytes) -> EngineAnswer | Happened:
+def reply(message: bytes) -> EngineAnswer | EngineEvent:
     """Read what an engine said."""
     try:
-        found: EngineAnswer | Happened = _replies.decode(message)
+        found: EngineAnswer | EngineEvent = _replies.decode(message)
         return found
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
         raise FlowError(f"an engine's answer was not understood: {error}") from error
