@@ -25,8 +25,9 @@ class Facts(Struct, frozen=True, kw_only=True):
     `ahead` counts jobs of its type, or lane, that go before it; `is_ahead_cut` if there are more.
     `running` are jobs of the workers that do its type, `holders` those with places under its
     limits, `gone` workers that did its type. `awaited` are some of the `pending` jobs that it waits
-    for. `run_mean` is how long runs of its type took lately, or have lasted so far. Jobs that
-    `scope` hides are counted, and not shown.
+    for. `run_mean` is how long runs of its type took lately, or have lasted so far. If jobs of
+    other types have all slots, the first of them ends in `others_end_in` seconds, by what theirs
+    took. Jobs that `scope` hides are counted, and not shown.
     """
 
     ahead: int = 0
@@ -40,6 +41,7 @@ class Facts(Struct, frozen=True, kw_only=True):
     pending: int = 0
     is_pending_cut: bool = False
     run_mean: float | None = None
+    others_end_in: float = 0.0
     scope: JobScope = EVERYTHING
 
 
