@@ -91,7 +91,7 @@ JOB = View(
     title="Job",
     opening=Action.SEE_JOBS,
     read=read_job,
-    regions=("head", "story", "outcome", "payload_part", "log_part", "panel_parts"),
+    regions=("head", "first_panels", "story", "outcome", "payload_part", "log_part", "panel_parts"),
     is_in_menu=False,
     is_for_all=True,
 )

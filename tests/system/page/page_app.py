@@ -39,4 +39,12 @@ def hold(ctx: Context, folder: str, seconds: float = 60.0) -> str:
     return "held"
 
 
+@app.job
+def order(ctx: Context, number: int) -> str:
+    """Pay, and wait until somebody approves."""
+    paid = ctx.step("pay", lambda: f"receipt of {number}")
+    ctx.wait("approved")
+    return paid
+
+
 flow_jobs(app, Path(os.environ["SHUNTER_WITNESS"]).parent / "flows")
