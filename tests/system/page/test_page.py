@@ -128,6 +128,42 @@ def test_a_job_is_cancelled_and_run_again_from_the_page(
     tab.locator(".head .status", has_text="completed").wait_for()
 
 
+def test_a_parked_job_says_what_it_waits_for_and_which_steps_it_has_kept(
+    tab: Any, client: Client
+) -> None:
+    job = client.submit("order", 7)
+    tab.goto(f"/jobs/{job.id}")
+    tab.locator(".head .status", has_text="waiting").wait_for()
+    tab.locator(".why", has_text="waits for the signal 'approved'").wait_for()
+    tab.locator("tr", has_text="pay").get_by_text("receipt of 7").wait_for()
+
+    tab.goto("/jobs?type=order")
+    tab.get_by_label("Status").select_option("waiting")
+    tab.get_by_role("button", name="Show").click()
+    tab.locator(f"tr[data-row='{job.id}']").wait_for()
+
+    job.signal("approved")
+    tab.goto(f"/jobs/{job.id}")
+    tab.locator(".head .status", has_text="completed").wait_for()
+
+
+def test_an_order_that_is_refused_leads_back_to_where_it_was_given(tab: Any) -> None:
+    tab.goto("/jobs?type=echo")
+    tab.get_by_role("button", name="Cancel chosen").click()
+    tab.get_by_role("heading", name="Not done").wait_for()
+    tab.locator(".fault", has_text="no job was chosen").wait_for()
+    tab.get_by_role("link", name="Back").click()
+    assert tab.url.endswith("/jobs?type=echo")
+
+
+def test_a_slash_leads_into_the_field_to_search_in_from_anywhere(tab: Any) -> None:
+    for path in ("/", "/jobs"):
+        tab.goto(path)
+        is_live(tab)
+        tab.keyboard.press("/")
+        tab.locator("input[name=key]:focus").wait_for()
+
+
 def test_the_worker_and_the_dispatcher_are_shown(tab: Any, station: Station) -> None:
     tab.goto("/workers")
     row = tab.locator("tr", has_text="1.4.2")
@@ -356,6 +392,9 @@ def test_a_page_says_that_its_dispatcher_is_gone_and_comes_back(
     is_live(tab)
     station.process.kill()
     tab.locator("#trouble", has_text="does not answer").wait_for()
+    tab.get_by_role("button", name="Cancel all found").click()
+    tab.locator("#trouble", has_text="Nothing was sent").wait_for()
+    assert tab.url.endswith("/jobs")
 
     station.start()
     is_live(tab)
