@@ -59,6 +59,9 @@ class RunPlan(Generic[H]):
         self._options: dict[str, Any] = {}
         self.block = Block()
 
+    def __repr__(self) -> str:
+        return f"<run {self.id} of {self.workflow}: {len(self.jobs):,} jobs>"
+
     def with_options(self, **options: Any) -> RunPlan[H]:
         """Return this run with other options for the jobs that it is given: priority, retry, ..."""
         view: RunPlan[H] = RunPlan.__new__(RunPlan)

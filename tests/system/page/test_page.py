@@ -164,6 +164,16 @@ def test_a_slash_leads_into_the_field_to_search_in_from_anywhere(tab: Any) -> No
         tab.locator("input[name=key]:focus").wait_for()
 
 
+def test_on_a_phone_the_menu_shows_where_one_is(tab: Any) -> None:
+    tab.set_viewport_size({"width": 390, "height": 800})
+    tab.goto("/dispatchers")
+    is_live(tab)
+    box = tab.locator(".top nav [aria-current]").bounding_box()
+    assert box is not None
+    assert box["x"] >= 0
+    assert box["x"] + box["width"] <= 390
+
+
 def test_the_worker_and_the_dispatcher_are_shown(tab: Any, station: Station) -> None:
     tab.goto("/workers")
     row = tab.locator("tr", has_text="1.4.2")

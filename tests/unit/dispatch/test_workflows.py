@@ -138,6 +138,7 @@ def test_a_workflow_is_stored_when_the_block_ends_and_not_if_it_raises(sandbox):
 
     assert second.result() == "SECOND"
     assert ran == ["first", "second"]
+    assert repr(run) == f"<run {run.id} of etl: 2 jobs>"
     record = sandbox.job(second.id)
     assert (record.workflow, record.run, record.priority) == ("etl", run.id, 3)
 

@@ -178,6 +178,8 @@
 
   // ---- the keyboard, and all ticks at once
 
+  const current = document.querySelector(".top nav [aria-current]");
+  if (current) current.parentElement.scrollLeft = current.offsetLeft - current.parentElement.offsetLeft - 60;
   if (location.hash === "#search") document.querySelector("[data-search]")?.focus();
   let going = 0;
   document.addEventListener("keydown", (event) => {
