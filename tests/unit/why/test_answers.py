@@ -159,7 +159,7 @@ def test_a_limit_is_named_with_its_holders_and_the_number_that_would_do() -> Non
 
     said = place.why()
 
-    assert said.text == "of tenant=acme 1 run, and 1 may at once"
+    assert said.text == "1 of tenant=acme runs, and no more than 1 may"
     assert [it.job_id for it in said.reasons[0].holders] == ["r-1"]
     assert said.change is not None
     assert said.change.text == "limit tenant=acme 3 instead of 1"
