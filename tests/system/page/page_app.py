@@ -35,6 +35,7 @@ def hold(ctx: Context, folder: str, seconds: float = 60.0) -> str:
     while not gate.exists() and time.monotonic() < until:
         step += 1
         ctx.progress(step, 1000, note="holding")
+        print(f"held for {step} steps")
         time.sleep(0.1)
     return "held"
 

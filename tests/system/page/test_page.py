@@ -69,6 +69,10 @@ def test_a_job_is_followed_from_its_start_to_its_end_without_a_reload(
     tab.locator(".status", has_text="in progress").wait_for()
     tab.locator("progress").wait_for()
     tab.evaluate("window.same = true")
+    log = tab.locator("[data-region=log_part] pre", has_text="held for 9 steps")
+    log.wait_for()
+    before = log.inner_text()
+    until(lambda: log.inner_text() != before)
 
     (tmp_path / "go").touch()
     until(lambda: client.job(job.id).status.is_final)
