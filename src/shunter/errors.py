@@ -25,6 +25,7 @@
         │   ├── UniqueKeyTaken   its key belongs to a different job
         │   └── DispatcherBusy   too much is under way; the same may be accepted later
         ├── JobNotFound
+        │   └── RunNotFound      no job belongs to this run of a workflow
         ├── InvalidTransition    the transition table has no such step
         │   └── JobFinal         the job has ended; ended jobs never change
         ├── StaleAttempt         the report is about a run that is no longer the current one
@@ -265,6 +266,16 @@ class JobNotFound(JobError):
 
     def __init__(self, job_id: str) -> None:
         super().__init__(job_id, "not found; it never existed or its retention has passed")
+
+
+class RunNotFound(JobNotFound):
+    """No job belongs to this run; they may have been purged after their retention."""
+
+    def __init__(self, run_id: str) -> None:
+        ShunterError.__init__(
+            self, f"run {run_id}: not found; it has no jobs, or their retention has passed"
+        )
+        self.job_id = self.run_id = run_id
 
 
 class InvalidTransition(JobError):

@@ -63,7 +63,7 @@ def test_a_killed_run_does_not_repeat_its_kept_steps_and_parked_jobs_go_on(
     assert (restarts == [0]) is (len(streamed) > 40)
     records = [client.job(job.id) for job in (sleeping, waiting, reading)]
     assert [(it.failures, it.losses, it.snoozes) for it in records] == [(0, 0, 0)] * 3
-    with pytest.raises(JobRefused, match="takes no signal any more"):
+    with pytest.raises(JobRefused, match="can't take the signal"):
         client.signal(waiting.id, "approved")
 
 

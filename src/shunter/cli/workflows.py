@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any
@@ -18,6 +18,7 @@ from shunter.cli.options import (
     JsonOption,
     codec_of,
 )
+from shunter.errors import SettingsError
 from shunter.model.job import Job
 from shunter.model.run_view import RunSummary, RunView
 from shunter.model.submission import Receipt
@@ -69,7 +70,11 @@ def workflow(
             console.print_json(json_line([run_in_short(run) for run in runs]))
         for run in () if as_json else runs:
             console.print(run_line(run), highlight=False, soft_wrap=True)
+        if not runs and not as_json:
+            console.print("no run of a workflow was found")
         return
+    if first is not None and not cancel and not rerun:
+        raise typer.BadParameter("--from needs --cancel or --rerun")
     with client_of(loaded.settings, codec=codec_of(app_spec)) as client:
         receipts: list[Receipt] = []
         new: list[str] = []
@@ -81,7 +86,15 @@ def workflow(
     if svg is not None:
         from shunter.cli.workflow_picture import run_as_svg
 
-        svg.write_text(run_as_svg(view))
+        try:
+            svg.write_text(run_as_svg(view))
+        except OSError as error:
+            raise SettingsError(
+                "the command line",
+                "--svg",
+                f"{svg}, which can't be written ({error.strerror})",
+                "a file in a folder that is there and may be written to",
+            ) from None
     if as_json:
         console.print_json(json_line(run_as_dict(view) | {"rerun": new}))
         return
@@ -122,12 +135,20 @@ def tree_lines(view: RunView, *, now: float) -> Iterator[str]:
     """Tell a run as a tree, with how long each job took, or has taken."""
     counted = ", ".join(f"{count:,} {status.word}" for status, count in view.counts.items())
     yield f"run {view.id} of {shown(view.workflow or 'no workflow')}: {counted}"
-    for branch, job, was_shown in view.tree():
+    for branch, job, was_shown, above in view.tree():
         if was_shown:
             yield f"{branch}{shown(job.type)} {job.id} (see above)"
         else:
             status = f"{job.status.word}{_times(job, now)}{_why(job)}"
-            yield f"{branch}{shown(job.type)} {job.id}  {status}"
+            yield f"{branch}{shown(job.type)} {job.id}  {status}{_named(above)}"
+
+
+def _named(above: Sequence[Job]) -> str:
+    """Name jobs that stand further up, and come after this one as well."""
+    if not above:
+        return ""
+    more = f" and {len(above) - 1:,} more" if len(above) > 1 else ""
+    return f" → {shown(above[0].type)} {above[0].id}{more} (see above)"
 
 
 def run_as_dict(view: RunView) -> dict[str, Any]:

@@ -26,7 +26,7 @@ from shunter.client.input_checks import (
     checked_query,
     checked_type,
 )
-from shunter.client.job_journals import JobJournals
+from shunter.client.job_journals import JobJournals, signal_body
 from shunter.client.limits import AsyncLimits
 from shunter.client.opening import (
     check_unique,
@@ -42,7 +42,7 @@ from shunter.client.runs import AsyncWorkflowRuns
 from shunter.client.schedules import AsyncSchedules
 from shunter.client.session import DispatcherSession, OpenSession, Session
 from shunter.client.submit_options import SubmitOptions
-from shunter.client.workflow import AsyncWorkflow, RunPlan, add_batch
+from shunter.client.workflow import AsyncWorkflow, Call, RunPlan, add_batch, as_whole
 from shunter.codec import Codec
 from shunter.context import current_context
 from shunter.errors import (
@@ -63,7 +63,7 @@ from shunter.model.resubmission import resubmission
 from shunter.model.submission import Receipt, Submission
 from shunter.model.worker import Worker
 from shunter.net.environment import REAL, Environment
-from shunter.payload import payload_of_call, payload_of_parts, result_of
+from shunter.payload import payload_of_call, payload_of_parts
 from shunter.tracing import current_traceparent, is_tracing
 from shunter.wire.batching import batches
 from shunter.wire.messages import (
@@ -266,9 +266,9 @@ class AsyncClient:
 
     async def batch(
         self,
-        calls: Iterable[Sequence[Any]],
+        calls: Iterable[Call],
         *,
-        then: Sequence[Any] | JobType,
+        then: Call,
         when: str | None = None,
     ) -> AsyncJob[Any]:
         """Submit a job for each call, as `("load", 1)`, and one after all; return that one."""
@@ -284,13 +284,17 @@ class AsyncClient:
 
     def node_handle(self, wish: Submission, job: JobType) -> AsyncJob[Any]:
         """Return the handle of a job that is about to be submitted."""
-        return AsyncJob(self, wish.id, wish.type, self.codec_for(job))
+        handle: AsyncJob[Any] = AsyncJob(self, wish.id, wish.type, self.codec_for(job))
+        handle.is_planned = True
+        return handle
 
     async def commit_run(self, plan: RunPlan[AsyncJob[Any]]) -> None:
         """Submit the jobs of a run as a whole; raise JobRefused if they are not accepted."""
         for handle in plan.jobs:
             self._awaited.add(handle)
-        await self._send(plan.wishes, None)
+        await self._send(as_whole(plan.wishes), None)
+        for handle in plan.jobs:
+            handle.is_planned = False
 
     async def in_full(self, job_ids: list[str]) -> list[Job]:
         """Return jobs with all their bytes, as they are stored."""
@@ -302,7 +306,7 @@ class AsyncClient:
 
     async def send_graph(self, wishes: Sequence[Submission]) -> list[AsyncJob[Any]]:
         """Submit jobs that wait for each other."""
-        return await self._send(wishes, self._codec)
+        return await self._send(as_whole(wishes), self._codec)
 
     async def rerun(
         self,
@@ -493,7 +497,8 @@ class AsyncClient:
         id: str = "",  # noqa: A002
     ) -> None:
         """Send a job a signal, or raise JobRefused; of those with one `id` the first counts."""
-        await self.journals.signal(job_id, name, result_of(value), id or self.new_id())
+        body = signal_body(job_id, name, value)
+        await self.journals.signal(job_id, name, body, id or self.new_id())
 
     @property
     def journals(self) -> JobJournals:

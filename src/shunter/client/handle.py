@@ -11,6 +11,7 @@ import msgspec
 from shunter.client.opening import opened_outcome
 from shunter.codec import Codec
 from shunter.errors import (
+    AppError,
     JobCancelled,
     JobFailed,
     JobNotFound,
@@ -64,6 +65,7 @@ class AsyncJob(Generic[R_co]):
         self.type = job_type
         self.outcome: Outcome | None = None
         self.hint = ""
+        self.is_planned = False
         self.read_result = decode
         self._fault: Exception | None = None
         self._client, self._codec = client, codec
@@ -108,6 +110,10 @@ class AsyncJob(Generic[R_co]):
             self._awaited().add_done_callback(lambda _: call(self))
 
     def _awaited(self) -> asyncio.Future[Outcome]:
+        if self.is_planned:
+            raise AppError(
+                f"job {self.id}: it is not sent yet; wait for it behind the block of its workflow"
+            )
         if self._waiter is None:
             self._waiter = asyncio.get_running_loop().create_future()
             self._client.wants(self)
@@ -177,5 +183,5 @@ def value_of(outcome: Outcome, read: ReadResult = decode) -> Any:
 def raise_refusal(receipt: Receipt) -> None:
     """Raise what a receipt says against a job."""
     if receipt.reason:
-        prefix = f"job {receipt.job_id}: {receipt.field}: "
-        raise JobRefused(receipt.job_id, receipt.field, receipt.reason.removeprefix(prefix))
+        reason = receipt.reason.removeprefix(f"job {receipt.job_id}: ")
+        raise JobRefused(receipt.job_id, receipt.field, reason.removeprefix(f"{receipt.field}: "))

@@ -10,11 +10,26 @@ from shunter.client.handle import raise_refusal
 from shunter.client.opening import opened_chunk, opened_entry, sealed_entry, sealed_signal
 from shunter.client.schedules import Ask
 from shunter.codec import Codec
-from shunter.errors import JobNotFound, JobRefused, ResultTimeout, StreamRestarted
+from shunter.errors import AppError, JobNotFound, JobRefused, ResultTimeout, StreamRestarted
 from shunter.model.job_stream import FIRST_PAUSE, Chunk, Restart, StreamReader, next_pause
 from shunter.model.journal import EntryKind, JournalEntry, Signal, before_step, signal_fault
 from shunter.net.environment import Environment
+from shunter.payload import result_of
 from shunter.wire.messages import Accepted, JournalAsked, JournalShown, Kind, Signals
+
+
+def signal_body(job_id: str, name: str, value: Any) -> bytes:
+    """Encode the value of a signal, or raise JobRefused."""
+    try:
+        return result_of(value)
+    except AppError:
+        kind = type(value).__qualname__
+        raise JobRefused(
+            job_id,
+            "value",
+            f"the value of the signal {name!r} can't be sent: it is, or has in it, no plain value "
+            f"({kind}); send plain values, datetimes, dataclasses or msgspec structs",
+        ) from None
 
 
 class JobJournals:

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from shunter.client.handle import AsyncJob
 from shunter.client.session import Answer
-from shunter.errors import JobNotFound
+from shunter.errors import RunNotFound
 from shunter.model.job import Job
 from shunter.model.run_view import RunSummary, RunView
 from shunter.model.submission import Receipt, Submission
@@ -50,7 +50,7 @@ class AsyncWorkflowRuns:
                 break
             before = page.jobs[-1].id
         if not jobs:
-            raise JobNotFound(run_id)
+            raise RunNotFound(run_id)
         return RunView(run_id, reversed(jobs), edges)
 
     async def waits_for(self, job_id: str) -> list[JobEdge]:

@@ -25,7 +25,7 @@ from shunter.client.limits import Limits
 from shunter.client.runs import WorkflowRuns
 from shunter.client.schedules import AsyncSchedules, Schedules
 from shunter.client.submit_options import SubmitOptions
-from shunter.client.workflow import RunPlan, Workflow
+from shunter.client.workflow import Call, RunPlan, Workflow
 from shunter.codec import Codec
 from shunter.model.explanation import Explanation
 from shunter.model.job import Job, Status
@@ -229,9 +229,9 @@ class Client:
 
     def batch(
         self,
-        calls: Iterable[Sequence[Any]],
+        calls: Iterable[Call],
         *,
-        then: Sequence[Any] | JobType,
+        then: Call,
         when: str | None = None,
     ) -> SubmittedJob[Any]:
         """Submit a job for each call, and one that comes after all of them; return that one.

@@ -27,7 +27,15 @@ H = TypeVar("H", bound=HasId)
 
 JobType = str | JobFunction[..., Any]
 Parents = HasId | str | Iterable[HasId | str]
+Call = Sequence[Any] | JobType
 MakeWish = Callable[[JobType, bytes, dict[str, Any]], Submission]
+
+
+class Block:
+    """Whether jobs can be added: what is added before or behind it would never be sent."""
+
+    is_open = False
+    is_over = False
 
 
 class RunPlan(Generic[H]):
@@ -49,6 +57,10 @@ class RunPlan(Generic[H]):
         self.wishes: list[Submission] = []
         self._wish, self._handle = wish, handle
         self._options: dict[str, Any] = {}
+        self.block = Block()
+
+    def __repr__(self) -> str:
+        return f"<run {self.id} of {self.workflow}: {len(self.jobs):,} jobs>"
 
     def with_options(self, **options: Any) -> RunPlan[H]:
         """Return this run with other options for the jobs that it is given: priority, retry, ..."""
@@ -70,6 +82,14 @@ class RunPlan(Generic[H]):
         `after` takes jobs of this run, other handles, or ids of jobs that were submitted before;
         `when` is all_ok, all_done or any_failed.
         """
+        if not self.block.is_open:
+            remedy = (
+                f"its block has ended; open another with workflow({self.workflow!r}, "
+                f"run={self.id!r})"
+                if self.block.is_over
+                else "its block has not begun; use it in a `with`, which sends its jobs at the end"
+            )
+            raise AppError(f"run {self.id}: this job would never be sent: {remedy}")
         parents = ids_of(after)
         wish = self._wish(job, payload_of(*args, **kwargs), self._options)
         wish = replace(wish, workflow=self.workflow, run=self.id, after=parents or None, when=when)
@@ -90,15 +110,26 @@ def ids_of(after: Parents) -> tuple[str, ...]:
     return tuple(parent for one in after for parent in ids_of(one))
 
 
-def add_batch(
-    run: RunPlan[H], calls: Iterable[Sequence[Any]], then: Sequence[Any] | JobType, when: str | None
-) -> H:
+def add_batch(run: RunPlan[H], calls: Iterable[Call], then: Call, when: str | None) -> H:
     """Add a job for each call, and one that comes after all of them; return that one."""
-    parts = [run.job(job, *args) for job, *args in calls]
-    if isinstance(then, str | JobFunction):
-        then = (then,)
-    last, *args = list(then)
-    return run.job(last, *args, after=parts, when=when)
+    run.block.is_open = True
+    parts = [run.job(*_parts_of(call)) for call in calls]
+    return run.job(*_parts_of(then), after=parts, when=when)
+
+
+def _parts_of(call: Call) -> tuple[Any, ...]:
+    """Return a job and its arguments; a job alone is called without any."""
+    if isinstance(call, str | JobFunction):
+        return (call,)
+    if not isinstance(call, Sequence) or not call:
+        raise AppError(f'batch: found {call!r}; give a job and its arguments, as ("load", 1)')
+    return tuple(call)
+
+
+def as_whole(wishes: Sequence[Submission]) -> Sequence[Submission]:
+    """Return submissions of which all are stored or none, also if none waits for another."""
+    first, *rest = wishes
+    return wishes if first.after is not None else (replace(first, after=()), *rest)
 
 
 class AsyncWorkflow(RunPlan[H]):
@@ -107,9 +138,11 @@ class AsyncWorkflow(RunPlan[H]):
     commit: Callable[[RunPlan[H]], Awaitable[None]]
 
     async def __aenter__(self) -> AsyncWorkflow[H]:
+        self.block.is_open = True
         return self
 
     async def __aexit__(self, kind: object, *_: object) -> None:
+        self.block.is_open, self.block.is_over = False, True
         if kind is None and self.wishes:
             await self.commit(self)
 
@@ -120,8 +153,10 @@ class Workflow(RunPlan[H]):
     commit: Callable[[RunPlan[H]], None]
 
     def __enter__(self) -> Workflow[H]:
+        self.block.is_open = True
         return self
 
     def __exit__(self, kind: object, *_: object) -> None:
+        self.block.is_open, self.block.is_over = False, True
         if kind is None and self.wishes:
             self.commit(self)

@@ -63,8 +63,8 @@ def _signalled(sent: SignalSent, job: Job | None, plan: Plan) -> Job:
         raise JobRefused(
             job_id,
             "status",
-            f"it is {job.status.word} already and takes no signal any more; its record says how "
-            "it ended, and a rerun of it can be signalled",
+            f"it is {job.status.word} already and can't take the signal {sent.entry.name!r} any "
+            "more; its record says how it ended, and a rerun of it can be signalled",
         )
     if job.signals >= MAX_SIGNALS:
         raise JobRefused(

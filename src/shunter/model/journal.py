@@ -44,6 +44,11 @@ class EntryKind(StrEnum):
     STEP = "s"
     SIGNAL = "g"
     CHUNKS = "c"
+    LOG = "l"
+
+
+LIVE_LOG = "log"
+"""The key of what a run has printed so far; what it had printed in the end is in the record."""
 
 
 class JournalEntry(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -170,7 +175,7 @@ def copied_fault(entry: JournalEntry) -> str:
 def keep_fault(keep: Keep) -> str:
     """Say why no store should be asked to keep this; nothing if it may be."""
     if keep.kind is EntryKind.SIGNAL:
-        return "a run keeps steps and chunks; signals are sent by clients"
+        return "a run keeps steps, chunks and its log; signals are sent by clients"
     if fault := name_fault(keep.key):
         return f"key: {fault}"
     if keep.kind is EntryKind.STEP and len(keep.body) > MAX_STEP_BYTES:

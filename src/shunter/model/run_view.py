@@ -89,10 +89,11 @@ class RunView:
     def _own_parents(self, name: str) -> list[str]:
         return [parent for parent in self.parents.get(name, ()) if parent in self.jobs]
 
-    def tree(self) -> Iterator[tuple[str, Job, bool]]:
+    def tree(self) -> Iterator[tuple[str, Job, bool, list[Job]]]:
         """Yield the jobs as a tree: the branch before each, and whether it was shown before.
 
-        A job with several parents is shown at the first of them, and only named at the others.
+        A job with several parents is shown at the first of them, and only named at the others. If
+        all that wait for a job were shown before, they come with it and have no lines of their own.
         """
         shown: set[str] = set()
         roots = [
@@ -103,10 +104,12 @@ class RunView:
             branch, trunk, name = todo.pop()
             was_shown = name in shown
             shown.add(name)
-            yield branch, self.jobs[name], was_shown
-            if was_shown:
-                continue
             below = [it for it in self.children.get(name, ()) if it in self.jobs]
+            if was_shown or shown.issuperset(below):
+                above = [] if was_shown else [self.jobs[it] for it in below]
+                yield branch, self.jobs[name], was_shown, above
+                continue
+            yield branch, self.jobs[name], False, []
             for at, child in reversed(list(enumerate(below))):
                 is_last = at == len(below) - 1
                 mark, more = ("└─ ", "   ") if is_last else ("├─ ", "│  ")

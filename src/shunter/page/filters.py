@@ -20,17 +20,19 @@ MOST_CHARACTERS = 512
 PAGE = 50
 
 STATUSES = {
-    "waiting": Status.QUEUED,
+    "queued": Status.QUEUED,
     "delayed": Status.QUEUED,
-    "waits for jobs": Status.WAITING,
+    "waiting": Status.WAITING,
     "dispatching": Status.DISPATCHING,
     "in progress": Status.IN_PROGRESS,
     "completed": Status.COMPLETED,
     "failed": Status.FAILED,
     "cancelled": Status.CANCELLED,
 }
-"""What can be chosen: those that could run now are told from those that wait for a time, and
-from those that wait for other jobs."""
+"""What can be chosen, in the words in which jobs are shown. Of those that are queued, the ones that
+could run now are told from those that wait for a time; waiting jobs wait for jobs or a signal."""
+
+LABELS = {"since": "created from", "until": "created until"}
 
 FIELDS = (
     "status",
@@ -103,7 +105,7 @@ def filter_of(query: Mapping[str, str]) -> JobFilter:
             asked[name] = ""
     for name in ("since", "until"):
         if asked[name] and _moment(asked[name]) is None:
-            faults.append(f"{name}: write 2026-05-31 14:00, in UTC")
+            faults.append(f"{LABELS[name]}: write 2026-05-31 14:00, in UTC")
             asked[name] = ""
     return JobFilter(**asked, faults=tuple(faults))
 

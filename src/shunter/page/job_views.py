@@ -5,7 +5,8 @@ from __future__ import annotations
 import msgspec
 
 from shunter.model.document import sealed_data_at
-from shunter.model.job import Job
+from shunter.model.job import Job, Status
+from shunter.model.journal import EntryKind
 from shunter.model.key import Action
 from shunter.net.web.refusals import not_found
 from shunter.page.filters import STATUSES, filter_of, is_cursor
@@ -45,6 +46,7 @@ async def read_job(look: SystemLook, asked: PageRequest) -> Data:
     if job is None or not asked.scope.shows(job):
         raise not_found(asked.id)
     rows = attempts(job)
+    log = job.log if job.status.is_final else await _live_log(look, job)
     return {
         "job": job,
         "attempts": rows,
@@ -53,12 +55,24 @@ async def read_job(look: SystemLook, asked: PageRequest) -> Data:
         "row_height": ROW,
         "payload": value_tree(job.payload),
         "result": value_tree(job.result),
-        "log": job.log[-MOST_LOG_CHARACTERS:],
-        "is_log_cut": len(job.log) > MOST_LOG_CHARACTERS,
+        "log": log[-MOST_LOG_CHARACTERS:],
+        "is_log_cut": len(log) > MOST_LOG_CHARACTERS,
         "panels": await read_panels(look, asked, job),
         "edit": _editable(job) if asked.query.get("edit") and job.status.is_final else None,
         "may": asked.may,
     }
+
+
+async def _live_log(look: SystemLook, job: Job) -> str:
+    """Return what the current run has printed so far; if none is, what the last one had."""
+    if job.status is not Status.IN_PROGRESS:
+        return job.log
+    store = look.ports.dispatcher.store
+    page = await look.once(
+        ("log", job.id, job.attempt), lambda: store.journal(job.id, EntryKind.LOG)
+    )
+    found = [it for it in page.entries if it.attempt == job.attempt]
+    return str(msgspec.msgpack.decode(found[-1].body)) if found else ""
 
 
 def _editable(job: Job) -> str | None:
@@ -91,7 +105,7 @@ JOB = View(
     title="Job",
     opening=Action.SEE_JOBS,
     read=read_job,
-    regions=("head", "story", "outcome", "payload_part", "log_part", "panel_parts"),
+    regions=("head", "first_panels", "story", "outcome", "payload_part", "log_part", "panel_parts"),
     is_in_menu=False,
     is_for_all=True,
 )

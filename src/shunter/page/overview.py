@@ -47,6 +47,7 @@ class TypeRow(Struct, frozen=True):
     runs: Spans
     workers: int
     is_paused: bool
+    parked: int = 0
 
 
 class DispatcherRow(Struct, frozen=True):
@@ -79,6 +80,7 @@ class Figures(Struct, frozen=True):
     dispatchers: int
     waits: Spans
     runs: Spans
+    parked: int = 0
 
 
 def type_rows(
@@ -109,9 +111,10 @@ def type_rows(
                 done.runs,
                 serving[kind],
                 kind in paused,
+                depth.parked,
             )
         )
-    rows.sort(key=lambda it: (-it.waiting, -it.running, -it.ended, it.type))
+    rows.sort(key=lambda it: (-it.waiting, -it.running, -it.parked, -it.ended, it.type))
     return rows[:SHOWN_TYPES]
 
 
@@ -178,6 +181,7 @@ def figures(
         sum(row.is_alive for row in dispatchers),
         waits,
         runs,
+        sum(row.parked for row in types),
     )
 
 

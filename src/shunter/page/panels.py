@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from shunter.model.job import Job
 from shunter.page.relations import read_relations
+from shunter.page.steps_panel import read_steps
 from shunter.page.system_look import SystemLook
 from shunter.page.view import Data, PageRequest
 from shunter.page.why_panel import read_why
@@ -18,15 +19,20 @@ from shunter.page.why_panel import read_why
 
 @dataclass(frozen=True)
 class Panel:
-    """`read` returns what the template `panels/NAME.html` shows; None leaves the panel out."""
+    """`read` returns what the template `panels/NAME.html` shows; None leaves the panel out.
+
+    What `is_first` stands above the line of time, all else at the end.
+    """
 
     name: str
     title: str
     read: Callable[[SystemLook, PageRequest, Job], Awaitable[Data | None]]
+    is_first: bool = False
 
 
 PANELS: Sequence[Panel] = (
-    Panel("why", "Why", read_why),
+    Panel("why", "Why", read_why, is_first=True),
+    Panel("steps", "Steps", read_steps),
     Panel("relations", "Parents and children", read_relations),
 )
 

@@ -240,6 +240,7 @@ class _Page:
         self._check_ready()
         asked = self._asked(request)
         fields = await self._field_list(request)
+        request.state.back = _own_path(dict(fields).get("back", ""))
         self._check_form(request, dict(fields))
         return await self._actions.perform(request, asked, fields, self._frame(request, asked))
 
@@ -299,8 +300,9 @@ class _Page:
         asked = None
         with contextlib.suppress(SignInNeeded):
             asked = self._asked(request)
-        values = {**self._frame(request, asked), "title": refusal.status.phrase}
-        values |= {"message": str(refusal), "status": int(refusal.status)}
+        title = REFUSAL_TITLES.get(refusal.status, refusal.status.phrase)
+        values = {**self._frame(request, asked), "title": title}
+        values |= {"message": str(refusal), "back": getattr(request.state, "back", "")}
         answer = _html(rendering.page("refusal", values), refusal.status)
         answer.headers.update(refusal.headers)
         return answer
@@ -313,6 +315,13 @@ class _Page:
 LIVE_FIELDS = ("view", "digest", "id", "done", "count")
 """What stands in an address beside what a view is asked for."""
 
+REFUSAL_TITLES = {
+    HTTPStatus.FORBIDDEN: "Not allowed",
+    HTTPStatus.NOT_FOUND: "Not found",
+    HTTPStatus.CONFLICT: "Not done",
+    HTTPStatus.UNPROCESSABLE_ENTITY: "Not done",
+    HTTPStatus.SERVICE_UNAVAILABLE: "Not now",
+}
 RIGHTS_OF_READERS = frozenset({Action.SEE_JOBS, Action.SEE_SYSTEM})
 
 

@@ -141,6 +141,7 @@ def _depth(kind: str, jobs: list[Job], most: int) -> QueueDepth:
         waiting=min(most, len(waiting)),
         delayed=min(most, len(queued) - len(waiting)),
         running=min(most, sum(job.status in UNDER_WAY for job in jobs)),
+        parked=min(most, sum(job.status is Status.WAITING for job in jobs)),
         oldest=min(waiting, key=rank).created if waiting else None,
     )
 

@@ -110,7 +110,7 @@ class JobsSeen(Struct, frozen=True, kw_only=True):
 
 
 class QueueDepth(Struct, frozen=True, kw_only=True):
-    """How many jobs of a type have not ended: in the queue, waiting for a time, and under way.
+    """How many jobs of a type have not ended: in the queue, waiting for a time, under way, parked.
 
     `oldest` is when the job was created that is at the front of the queue.
     """
@@ -119,6 +119,7 @@ class QueueDepth(Struct, frozen=True, kw_only=True):
     waiting: int = 0
     delayed: int = 0
     running: int = 0
+    parked: int = 0
     oldest: float | None = None
 
 

@@ -17,6 +17,7 @@ from shunter.app import App, JobFunction, payload_of
 from shunter.client.async_client import AsyncClient
 from shunter.client.handle import R_co, ReadResult, decode, raise_refusal, value_of
 from shunter.client.input_checks import checked_names, checked_type
+from shunter.client.job_journals import signal_body
 from shunter.client.limits import AsyncLimits, Limits
 from shunter.client.opening import (
     check_unique,
@@ -33,7 +34,7 @@ from shunter.client.options import JobOptions
 from shunter.client.schedules import AsyncSchedules, Schedules
 from shunter.client.submit_options import SubmitOptions
 from shunter.client.sync_client import Client
-from shunter.client.workflow import RunPlan, Workflow, add_batch
+from shunter.client.workflow import Call, RunPlan, Workflow, add_batch
 from shunter.codec import Codec
 from shunter.dispatch import sweep
 from shunter.dispatch.declarations import Declarations
@@ -57,7 +58,6 @@ from shunter.model.pause import PauseTarget
 from shunter.model.queueing import AT_ONCE
 from shunter.model.resubmission import resubmission
 from shunter.model.submission import Receipt, Submission
-from shunter.payload import result_of
 from shunter.store.memory import MemoryStore
 from shunter.testing.clock import VirtualClock
 from shunter.testing.finish import finish
@@ -276,9 +276,9 @@ class Sandbox:
 
     def batch(
         self,
-        calls: Iterable[Sequence[Any]],
+        calls: Iterable[Call],
         *,
-        then: Sequence[Any] | str | JobFunction[..., Any],
+        then: Call,
         when: str | None = None,
     ) -> SandboxJob[Any]:
         """Submit a job for each call, and one that comes after all of them, as in `Client`."""
@@ -297,7 +297,7 @@ class Sandbox:
 
     def _commit_run(self, plan: RunPlan[SandboxJob[Any]]) -> None:
         receipts: list[Receipt] = []
-        self.dispatcher.submit(plan.wishes, receipts.extend)
+        self.dispatcher.submit(plan.wishes, receipts.extend, is_whole=True)
         finish(self.dispatcher.turn())
         for receipt in sorted(receipts, key=lambda it: it.field == "graph"):
             raise_refusal(receipt)
@@ -432,7 +432,7 @@ class Sandbox:
         id: str = "",  # noqa: A002
     ) -> None:
         """Send a job a signal, or raise JobRefused; nothing runs before `run()` or `advance()`."""
-        document = sealed_signal(self.codec, result_of(value), job_id)
+        document = sealed_signal(self.codec, signal_body(job_id, name, value), job_id)
         sent = Signal(job_id, name, id or self.new_id(), document)
         if fault := signal_fault(sent):
             raise JobRefused(job_id, *fault)

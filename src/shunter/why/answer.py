@@ -114,4 +114,6 @@ def _estimate(situation: Situation, kinds: Sequence[ReasonKind], facts: Facts) -
                 return None
             rivals = 0 if kind is ReasonKind.LIMIT else sum(situation.rivals.values())
             waits.append((turns + rivals) * facts.run_mean / max(1, width[kind]))
+            if kind is ReasonKind.FULL:
+                waits.append(facts.others_end_in)
     return max(waits)

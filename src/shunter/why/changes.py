@@ -185,7 +185,8 @@ def _with_total(situation: Situation, count: int, after: Situation) -> SmallestC
     if any(limit_faults(wanted)):
         return None
     number, job_type = wanted.total or 0, situation.job.type
-    option = "--total" if wanted.limit is not None and wanted.limit.by else "--limit"
+    is_total = wanted.limit is not None and wanted.limit.total is not None
+    option = "--total" if is_total else "--limit"
     return SmallestChange(
         kind=ChangeKind.TOTAL,
         text=f"limit {job_type} {number:,} instead of {before.total:,}",

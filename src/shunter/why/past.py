@@ -125,7 +125,10 @@ def _outcome(job: Job) -> str:
     if job.status is Status.COMPLETED:
         return "completed"
     if job.status is Status.CANCELLED:
-        return "was cancelled"
+        _, _, reason = in_one_line(job.error).partition(": ")
+        if reason.startswith("cancelled "):
+            return f"was {reason.partition(';')[0]}"
+        return f"was cancelled ({reason})" if reason else "was cancelled"
     if job.error is not None and job.error.kind is ErrorKind.UNPLACED:
         return "failed, since no worker took it in time,"
     return f"failed ({in_one_line(job.error)})"

@@ -6,7 +6,7 @@ By index, each list up to a bound; the workers are read as every dispatcher read
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
@@ -89,7 +89,7 @@ async def read_situation(
         _pending(store, job),
         store.held_by([it.id for it in doing[:MOST_WORKERS_ASKED]]),
     )
-    lately = by_type(activity_in(minutes)).get(job.type)
+    means = {name: it.runs.mean for name, it in by_type(activity_in(minutes)).items()}
     pending, is_pending_cut = waits
     situation = Situation(
         now=now,
@@ -114,7 +114,8 @@ async def read_situation(
         awaited=[it for it in await store.get(pending[:SHOWN]) if it is not None],
         pending=len(pending),
         is_pending_cut=is_pending_cut,
-        run_mean=_run_mean(None if lately is None else lately.runs.mean, running, job, now),
+        run_mean=_run_mean(means.get(job.type), running, job, now),
+        others_end_in=_others_end_in(means, running, job, now),
         scope=scope,
     )
     return situation, facts
@@ -134,6 +135,23 @@ def _run_mean(lately: float | None, running: Sequence[Job], job: Job, now: float
     if lately is None or not lasted:
         return lately
     return max(lately, sum(lasted) / len(lasted))
+
+
+def _others_end_in(
+    means: Mapping[str, float | None], running: Sequence[Job], job: Job, now: float
+) -> float:
+    """When the first of the running jobs ends, if all are of other types than this one.
+
+    A run that has lasted longer than others did lately may well last as long again.
+    """
+    if any(it.type == job.type for it in running):
+        return 0.0
+    left = []
+    for it in running:
+        lasted = max(0.0, now - (it.execution.given_at or now))
+        mean = means.get(it.type) or 0.0
+        left.append(mean - lasted if lasted < mean else lasted)
+    return min(left, default=0.0)
 
 
 def _does(worker: Worker, job_type: str) -> bool:

@@ -25,8 +25,9 @@ class Facts(Struct, frozen=True, kw_only=True):
     `ahead` counts jobs of its type, or lane, that go before it; `is_ahead_cut` if there are more.
     `running` are jobs of the workers that do its type, `holders` those with places under its
     limits, `gone` workers that did its type. `awaited` are some of the `pending` jobs that it waits
-    for. `run_mean` is how long runs of its type took lately, or have lasted so far. Jobs that
-    `scope` hides are counted, and not shown.
+    for. `run_mean` is how long runs of its type took lately, or have lasted so far. If jobs of
+    other types have all slots, the first of them ends in `others_end_in` seconds, by what theirs
+    took. Jobs that `scope` hides are counted, and not shown.
     """
 
     ahead: int = 0
@@ -40,6 +41,7 @@ class Facts(Struct, frozen=True, kw_only=True):
     pending: int = 0
     is_pending_cut: bool = False
     run_mean: float | None = None
+    others_end_in: float = 0.0
     scope: JobScope = EVERYTHING
 
 
@@ -206,7 +208,7 @@ def _limit(situation: Situation, facts: Facts) -> Reason:
     count = situation.held.get(lane, 0)
     there = [job for job in facts.holders if job.lane == lane]
     holders, more = _shown(there, count, facts)
-    text = f"of {lane} {count:,} run, and {limits.per_key:,} may at once"
+    text = _places_text(lane, count, limits.per_key)
     return Reason(kind=ReasonKind.LIMIT, text=text, count=count, holders=holders, more=more)
 
 
@@ -214,8 +216,12 @@ def _total(situation: Situation, facts: Facts) -> Reason:
     limits, count = situation.limits, situation.total_held
     assert limits is not None
     holders, more = _shown(facts.holders, count, facts)
-    text = f"of {situation.job.type} {count:,} run, and {limits.total:,} may at once"
+    text = _places_text(situation.job.type, count, limits.total)
     return Reason(kind=ReasonKind.TOTAL, text=text, count=count, holders=holders, more=more)
+
+
+def _places_text(whose: str, count: int, most: int | None) -> str:
+    return f"{count:,} of {whose} {'runs' if count == 1 else 'run'}, and no more than {most:,} may"
 
 
 def _rate(situation: Situation, _: Facts) -> Reason:
@@ -225,7 +231,7 @@ def _rate(situation: Situation, _: Facts) -> Reason:
     due = situation.next_at.get(limits.bucket(lane) or "", situation.now)
     whose = f"of {lane}" if limits.rate.by else f"of {situation.job.type}"
     text = (
-        f"{limits.rate.count:,} {whose} may start in {limits.rate.per:g} s; the next one may in "
+        f"{limits.rate.count:,} {whose} may start every {limits.rate.per:g} s; the next one may in "
         f"{span_text(due - situation.now)}"
     )
     return Reason(kind=ReasonKind.RATE, text=text, until=due)

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 from msgspec import Meta
 from msgspec.structs import replace
 
+from shunter.model.identity import is_name
 from shunter.model.job import Job
 from shunter.model.run_view import RunSummary
 from shunter.model.submission import Receipt, Submission
@@ -120,15 +121,39 @@ class CancelledRun(Document, frozen=True, kw_only=True):
 
 def graph_of_document(document: Any, new_id: Callable[[], str]) -> list[Submission]:
     """Read a graph, with ids for all of its jobs and for the run."""
-    wish = checked(document, WorkflowRequest)
+    try:
+        wish = checked(document, WorkflowRequest)
+    except BadDocument as fault:
+        raise _fault_of_a_job(document) or fault from None
     run = wish.run or new_id()
     jobs = []
     for at, job in enumerate(wish.jobs):
         if job.workflow is not None or job.run is not None:
-            raise BadDocument(f"jobs[{at}].run", "found in a job; send it beside jobs, for all")
-        made = submission_from(job, new_id=new_id())
+            misplaced = BadDocument("run", "found in a job; send it beside jobs, for all")
+            raise _in_job(misplaced, at, job.id)
+        try:
+            made = submission_from(job, new_id=new_id())
+        except BadDocument as fault:
+            raise _in_job(fault, at, job.id) from None
         jobs.append(replace(made, workflow=wish.workflow, run=run))
     return jobs
+
+
+def _fault_of_a_job(document: Any) -> BadDocument | None:
+    """Return what is wrong with the first job that can't be read, and which one that is."""
+    jobs = document.get("jobs") if isinstance(document, dict) else None
+    for at, job in enumerate(jobs if isinstance(jobs, list) else ()):
+        try:
+            checked(job, JobRequest)
+        except BadDocument as fault:
+            return _in_job(fault, at, job.get("id") if isinstance(job, dict) else None)
+    return None
+
+
+def _in_job(fault: BadDocument, at: int, job_id: Any) -> BadDocument:
+    name = f"job {job_id}: " if isinstance(job_id, str) and is_name(job_id) else ""
+    field = f"jobs[{at}].{fault.field}" if fault.field else f"jobs[{at}]"
+    return BadDocument(field, f"{name}{fault.message}")
 
 
 def runs_document(runs: Sequence[RunSummary], following: str | None) -> RunsDocument:

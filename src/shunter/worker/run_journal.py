@@ -261,7 +261,7 @@ class RunJournal:
             raise self._refused(
                 name, f"timeout: found {timeout}; give seconds from 0 to {MAX_SECONDS:.0f}"
             )
-        self._use(name)
+        self._use(name, remedy=f", as in ctx.wait('{name} again', signal='{signal}')")
         yield from self._load()
         sent = [entry for entry in (yield from self._load_signals()) if entry.name == signal]
         if (kept := self._kept(name, digest)) is not None:
@@ -368,7 +368,7 @@ class RunJournal:
 
     # ---- shared
 
-    def _use(self, name: str) -> None:
+    def _use(self, name: str, *, remedy: str = "") -> None:
         if not isinstance(name, str):
             raise self._refused(str(name), "its name is no text; give each step a name")
         if self._parked is not None:
@@ -377,7 +377,8 @@ class RunJournal:
             raise self._refused(name, fault)
         if name in self._used:
             raise self._refused(
-                name, "the name is used twice in one run; give each step a name of its own"
+                name,
+                f"the name is used twice in one run; give each step a name of its own{remedy}",
             )
         self._used.add(name)
 
@@ -410,10 +411,12 @@ class RunJournal:
         except AppError as error:
             raise self._refused(name, f"its result can't be kept: {error}") from None
         if len(body) > MAX_STEP_BYTES:
+            is_chunk = field is SealedField.CHUNK
+            whose, verb = ("the chunk", "emit") if is_chunk else ("its result", "return")
             raise self._refused(
                 name,
-                f"its result has {len(body):,} bytes, at most {MAX_STEP_BYTES:,} are kept; store "
-                "it elsewhere and return where it is",
+                f"{whose} has {len(body):,} bytes, at most {MAX_STEP_BYTES:,} are kept; store "
+                f"it elsewhere and {verb} where it is",
             )
         return body
 

@@ -156,10 +156,20 @@ def test_depths_count_what_has_not_ended_and_no_further_than_asked(run, store):
     run(store.claim(claim("c")))
     run(store.insert(jobs(12)))
     run(store.insert([job("later", type="late", wait_until=NOW + 60)]))
+    run(
+        store.insert(
+            [
+                job(f"p-{n}", type=f"parks-{n % 2}", status=Status.WAITING)
+                for n in (0, 2, 4, 6, 8, 1, 3)
+            ]
+        )
+    )
 
     assert run(store.depths(most=10)) == [
         QueueDepth(type="c", running=1),
         QueueDepth(type="late", delayed=1),
+        QueueDepth(type="parks-0", parked=5),
+        QueueDepth(type="parks-1", parked=2),
         QueueDepth(type="sum", waiting=10, oldest=NOW),
         QueueDepth(type="type-of-busy", running=1),
     ]

@@ -29,6 +29,17 @@ def test_a_graph_is_stored_done_in_order_and_shown(web: Web) -> None:
     assert edges == {("g/last", "g/left"), ("g/last", "g/right")}
 
 
+def test_a_graph_that_is_sent_again_is_answered_with_the_run_that_it_is_in(web: Web) -> None:
+    graph = {"jobs": [add("twice/1", 1), add("twice/2", 2, "twice/1")]}
+    first = web.raw.post(WORKFLOWS, json=graph)
+
+    again = web.raw.post(WORKFLOWS, json=graph)
+
+    assert (first.status_code, again.status_code) == (201, 201), again.text
+    assert again.json()["run"] == first.json()["run"]
+    assert again.headers["location"] == first.headers["location"]
+
+
 def test_runs_are_listed_by_pages(web: Web) -> None:
     for number in (1, 2):
         graph = {"jobs": [add(f"p/{number}", 1)], "workflow": "pages", "run": f"page-{number}"}

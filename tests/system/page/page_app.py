@@ -35,8 +35,17 @@ def hold(ctx: Context, folder: str, seconds: float = 60.0) -> str:
     while not gate.exists() and time.monotonic() < until:
         step += 1
         ctx.progress(step, 1000, note="holding")
+        print(f"held for {step} steps")
         time.sleep(0.1)
     return "held"
+
+
+@app.job
+def order(ctx: Context, number: int) -> str:
+    """Pay, and wait until somebody approves."""
+    paid = ctx.step("pay", lambda: f"receipt of {number}")
+    ctx.wait("approved")
+    return paid
 
 
 flow_jobs(app, Path(os.environ["SHUNTER_WITNESS"]).parent / "flows")

@@ -69,6 +69,10 @@ def test_a_job_is_followed_from_its_start_to_its_end_without_a_reload(
     tab.locator(".status", has_text="in progress").wait_for()
     tab.locator("progress").wait_for()
     tab.evaluate("window.same = true")
+    log = tab.locator("[data-region=log_part] pre", has_text="held for 9 steps")
+    log.wait_for()
+    before = log.inner_text()
+    until(lambda: log.inner_text() != before)
 
     (tmp_path / "go").touch()
     until(lambda: client.job(job.id).status.is_final)
@@ -126,6 +130,52 @@ def test_a_job_is_cancelled_and_run_again_from_the_page(
     tab.get_by_role("button", name="Rerun", exact=True).click()
     tab.locator("dd", has_text=job.id).wait_for()
     tab.locator(".head .status", has_text="completed").wait_for()
+
+
+def test_a_parked_job_says_what_it_waits_for_and_which_steps_it_has_kept(
+    tab: Any, client: Client
+) -> None:
+    job = client.submit("order", 7)
+    tab.goto(f"/jobs/{job.id}")
+    tab.locator(".head .status", has_text="waiting").wait_for()
+    tab.locator(".why", has_text="waits for the signal 'approved'").wait_for()
+    tab.locator("tr", has_text="pay").get_by_text("receipt of 7").wait_for()
+
+    tab.goto("/jobs?type=order")
+    tab.get_by_label("Status").select_option("waiting")
+    tab.get_by_role("button", name="Show").click()
+    tab.locator(f"tr[data-row='{job.id}']").wait_for()
+
+    job.signal("approved")
+    tab.goto(f"/jobs/{job.id}")
+    tab.locator(".head .status", has_text="completed").wait_for()
+
+
+def test_an_order_that_is_refused_leads_back_to_where_it_was_given(tab: Any) -> None:
+    tab.goto("/jobs?type=echo")
+    tab.get_by_role("button", name="Cancel chosen").click()
+    tab.get_by_role("heading", name="Not done").wait_for()
+    tab.locator(".fault", has_text="no job was chosen").wait_for()
+    tab.get_by_role("link", name="Back").click()
+    assert tab.url.endswith("/jobs?type=echo")
+
+
+def test_a_slash_leads_into_the_field_to_search_in_from_anywhere(tab: Any) -> None:
+    for path in ("/", "/jobs"):
+        tab.goto(path)
+        is_live(tab)
+        tab.keyboard.press("/")
+        tab.locator("input[name=key]:focus").wait_for()
+
+
+def test_on_a_phone_the_menu_shows_where_one_is(tab: Any) -> None:
+    tab.set_viewport_size({"width": 390, "height": 800})
+    tab.goto("/dispatchers")
+    is_live(tab)
+    box = tab.locator(".top nav [aria-current]").bounding_box()
+    assert box is not None
+    assert box["x"] >= 0
+    assert box["x"] + box["width"] <= 390
 
 
 def test_the_worker_and_the_dispatcher_are_shown(tab: Any, station: Station) -> None:
@@ -356,6 +406,9 @@ def test_a_page_says_that_its_dispatcher_is_gone_and_comes_back(
     is_live(tab)
     station.process.kill()
     tab.locator("#trouble", has_text="does not answer").wait_for()
+    tab.get_by_role("button", name="Cancel all found").click()
+    tab.locator("#trouble", has_text="Nothing was sent").wait_for()
+    assert tab.url.endswith("/jobs")
 
     station.start()
     is_live(tab)

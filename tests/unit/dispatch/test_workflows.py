@@ -12,7 +12,7 @@ from long_runs import IS_LONG
 from shunter import App, Client, Context, Retry
 from shunter.app import payload_of
 from shunter.dispatch import dependents, graph_intake, sweep
-from shunter.errors import JobRefused
+from shunter.errors import AppError, JobRefused, RunNotFound
 from shunter.model.job import Status, When
 from shunter.model.submission import Receipt, Submission
 from shunter.testing import Sandbox
@@ -126,9 +126,8 @@ def _end(record) -> str:
 
 
 def test_a_workflow_is_stored_when_the_block_ends_and_not_if_it_raises(sandbox):
-    run = sandbox.workflow("etl")
-    run.job("work", "never")
-    run.__exit__(KeyError, None, None)
+    with pytest.raises(ZeroDivisionError), sandbox.workflow("etl") as run:
+        run.job("work", len(run.job("work", "never").id) / 0)
     sandbox.run()
     assert ran == []
 
@@ -139,6 +138,7 @@ def test_a_workflow_is_stored_when_the_block_ends_and_not_if_it_raises(sandbox):
 
     assert second.result() == "SECOND"
     assert ran == ["first", "second"]
+    assert repr(run) == f"<run {run.id} of etl: 2 jobs>"
     record = sandbox.job(second.id)
     assert (record.workflow, record.run, record.priority) == ("etl", run.id, 3)
 
@@ -157,6 +157,49 @@ def test_a_batch_is_the_short_form(sandbox):
 
     assert last.result() == {"completed": "B"} or last.result() == {"completed": "A"}
     assert sorted(ran) == ["a", "b"]
+
+
+def test_a_call_of_a_batch_may_be_a_job_without_arguments(sandbox):
+    assert sandbox.batch([gather], then="gather").result() == {"completed": {}}
+    with pytest.raises(AppError, match=r"batch: found \(\); give a job and its arguments"):
+        sandbox.batch([()], then="gather")
+
+
+def test_jobs_of_a_block_are_stored_or_refused_as_a_whole_though_none_waits_for_another(sandbox):
+    with sandbox.client() as client:
+        for place in (client, sandbox):
+            with pytest.raises(JobRefused, match="priority"):
+                _submit_good_and_bad(run := place.workflow("loose"))
+
+            with pytest.raises(RunNotFound, match=f"run {run.id}: not found"):
+                client.runs.show(run.id)
+    sandbox.run()
+    assert ran == []
+
+
+def _submit_good_and_bad(run) -> None:
+    with run:
+        run.job("work", "good")
+        run.with_options(priority=5000).job("work", "bad")
+
+
+def test_a_job_that_would_never_be_sent_is_refused(sandbox):
+    with sandbox.workflow("etl") as run:
+        view = run.with_options(priority=3)
+    for late in (run, view):
+        with pytest.raises(AppError, match=f"its block has ended.*run='{run.id}'"):
+            late.job("work", "late")
+    with pytest.raises(AppError, match="its block has not begun; use it in a `with`"):
+        sandbox.workflow("etl").job("work", "early")
+
+
+def test_a_result_that_is_waited_for_inside_the_block_says_that_nothing_is_sent_yet(sandbox):
+    with sandbox.client() as client:
+        with client.workflow("etl") as run:
+            job = run.job("work", "first")
+            with pytest.raises(AppError, match=f"job {job.id}: it is not sent yet"):
+                job.result(timeout=5)
+        assert job.result(timeout=5) == "FIRST"
 
 
 def test_a_dependent_waits_for_jobs_that_run_or_have_ended(sandbox):

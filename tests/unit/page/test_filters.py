@@ -26,23 +26,24 @@ def test_who_sees_one_namespace_searches_in_it() -> None:
 def test_each_status_that_can_be_chosen_is_one(status: str) -> None:
     search = filter_of({"status": status}).search(EVERYTHING)
     assert search.status is STATUSES[status]
+    assert status in (search.status.word, "delayed"), "it is called as jobs show it"
     assert search.is_delayed == (status == "delayed")
 
 
 @pytest.mark.parametrize(
-    ("field", "text"),
+    ("field", "text", "label"),
     [
-        ("status", "odd"),
-        ("type", "<b>"),
-        ("since", "yesterday"),
-        ("worker", "a b"),
-        ("until", "1e9"),
+        ("status", "odd", "status"),
+        ("type", "<b>", "type"),
+        ("since", "yesterday", "created from"),
+        ("worker", "a b", "worker"),
+        ("until", "1e9", "created until"),
     ],
 )
-def test_what_can_not_be_meant_is_said_and_left_out(field: str, text: str) -> None:
+def test_what_can_not_be_meant_is_said_and_left_out(field: str, text: str, label: str) -> None:
     chosen = filter_of({field: text})
     assert len(chosen.faults) == 1
-    assert chosen.faults[0].startswith(field)
+    assert chosen.faults[0].startswith(f"{label}:"), "as the form calls it"
     assert chosen.asked == {}
 
 

@@ -40,6 +40,7 @@ from shunter.page.rendering import drawn as drawn_view
 from shunter.page.run_drawing import RunBox, drawn_run
 from shunter.page.schedule_form import ScheduleFields
 from shunter.page.schedule_rows import schedule_row
+from shunter.page.steps_panel import StepRow
 from shunter.page.timeline import ROW, attempts, bars
 from shunter.page.value_tree import value_tree
 from shunter.page.views import VIEWS
@@ -82,6 +83,11 @@ RELATIONS = {
     "children": [(TEXT, None)],
     "are_more": (True, True),
 }
+STEPS = {
+    "steps": [StepRow(TEXT, NOW, 0.1, 0, TEXT), StepRow("pay", NOW, 0.1, 3, "7")],
+    "left_out": 2,
+}
+PANELS_HERE = ("relations", "steps")
 WORKER = Worker(
     id=TEXT,
     kind=WorkerKind.FULL,
@@ -121,7 +127,9 @@ def _data() -> dict[str, dict[str, Any]]:
         "result": value_tree(JOB.result),
         "log": JOB.log,
         "is_log_cut": True,
-        "panels": [(panel, RELATIONS) for panel in PANELS if panel.name == "relations"],
+        "panels": [
+            (panel, {**RELATIONS, **STEPS}) for panel in PANELS if panel.name in PANELS_HERE
+        ],
         "edit": TEXT,
     }
     flow = {"job": JOB, "progress": FLOW, "drawing": drawn(FLOW), "box": (WIDTH, HEIGHT)}
@@ -251,6 +259,59 @@ def test_only_what_differs_is_drawn_again() -> None:
     assert rows["a"] is before["a"]
     assert ">41<" in rows["b"]
     assert rows["c"] == before["b"]
+
+
+@pytest.mark.parametrize(
+    ("view", "section"),
+    [("job", "/jobs"), ("workflow", "/workflows"), ("flow", "/flows"), ("limit", "/limits")],
+)
+def test_a_page_of_one_thing_stands_under_the_view_of_all(view: str, section: str) -> None:
+    shown, data = next(it for it in VIEWS if it.name == view), _data()[view]
+    menu = [it for it in VIEWS if it.is_in_menu]
+    frame = {**FRAME, "view": shown, "menu": menu}
+    markup = page(view, {**data, **marked(snapshot(shown, data)), **frame})
+
+    assert re.findall(r'<a href="([^"]*)" aria-current="(\w+)"', markup) == [(section, "true")]
+
+
+def test_ticks_of_other_days_say_which_days() -> None:
+    ticks = (NOW, NOW + 60.0, NOW + 86400.0)
+    row = msgspec.structs.replace(_row(), ticks=ticks)
+    data = {**_data()["schedules"], "schedules": {"a": row}}
+    view = next(it for it in VIEWS if it.name == "schedules")
+
+    markup = snapshot(view, data).lists["schedules"]["a"]
+
+    assert "2023-11-14 22:13:20, 22:14:20, 2023-11-15 22:13:20" in markup
+
+
+@pytest.mark.parametrize(
+    ("status", "words", "others"),
+    [
+        (Status.IN_PROGRESS, "An earlier attempt ended", 'class="fault"'),
+        (Status.FAILED, 'class="fault"', "An earlier attempt"),
+    ],
+)
+def test_a_flow_that_runs_again_does_not_look_as_if_it_had_failed(
+    status: Status, words: str, others: str
+) -> None:
+    job = msgspec.structs.replace(JOB, status=status)
+    data = {**_data()["flow"], "job": job}
+    view = next(it for it in VIEWS if it.name == "flow")
+
+    head = snapshot(view, data).regions["head"]
+
+    assert words in head
+    assert others not in head
+
+
+def test_a_flow_that_has_ended_has_no_rates_any_more() -> None:
+    view, data = next(it for it in VIEWS if it.name == "flow"), _data()["flow"]
+    running = {**data, "job": msgspec.structs.replace(JOB, status=Status.IN_PROGRESS)}
+
+    assert "1.0 /s" in snapshot(view, running).regions["graph"]
+    assert "1.0 /s" not in snapshot(view, data).regions["graph"]
+    assert "1.0 /s" not in snapshot(view, data).regions["stages"]
 
 
 @pytest.mark.parametrize("name", ["refusal", "sign_in", "confirm"])

@@ -37,7 +37,7 @@ def rendered(**answers: object) -> str:
     parts = (
         templates().get_template("job_parts.html").make_module({"panels": [(panel, {"why": said})]})
     )
-    return str(parts.panel_parts())  # type: ignore[attr-defined]
+    return str(parts.first_panels())  # type: ignore[attr-defined]
 
 
 def test_texts_of_others_stay_texts() -> None:

@@ -163,6 +163,11 @@ def test_other_arguments_under_a_kept_name_fail_or_are_called_anew():
     [
         (lambda ctx: [ctx.step("a", int), ctx.step("a", int)], "'a': the name is used twice"),
         (lambda ctx: ctx.step("a", lambda: bytes(200_000)), "'a': its result has 200,0"),
+        (
+            lambda ctx: [ctx.step("a", int), ctx.wait("a", signal="s")],
+            "own, as in ctx.wait('a again', signal='s')",
+        ),
+        (lambda ctx: ctx.emit(bytes(200_000)), "'emit': the chunk has 200,0"),
         (lambda ctx: ctx.step("a", object), "'a': its result can't be kept"),
         (lambda ctx: ctx.step("a", print, object()), "'a': its arguments can't be compared"),
         (lambda ctx: ctx.step("", int), "'': 0 characters"),
@@ -325,20 +330,31 @@ def test_a_wait_that_is_over_stays_so_though_the_signal_comes_later(sandbox):
 
     assert job.status is Status.FAILED
     assert SignalTimeout.__name__ in job.record.error.message
-    with pytest.raises(JobRefused, match="takes no signal any more"):
+    with pytest.raises(JobRefused, match="can't take the signal 'approved' any more"):
         job.signal("approved")
 
 
 @pytest.mark.parametrize(
     ("name", "value", "field"),
-    [("", 1, "name"), ("x" * 201, 1, "name"), ("a", bytes(200_000), "value")],
+    [
+        ("", 1, "name"),
+        ("x" * 201, 1, "name"),
+        ("a", bytes(200_000), "value"),
+        ("a", object(), "value"),
+    ],
 )
 def test_a_signal_that_can_t_be_kept_is_refused(sandbox, name, value, field):
     job = sandbox.submit("approval")
     with pytest.raises(JobRefused) as refused:
         job.signal(name, value)
     assert refused.value.field == field
+    assert job.id in str(refused.value)
     assert job.record.signals == 0
+
+
+def test_a_signal_to_a_job_that_is_not_there_says_so_once(sandbox):
+    with pytest.raises(JobRefused, match=r"^job nobody: id: not found; it never existed"):
+        sandbox.signal("nobody", "approved")
 
 
 # ---- children

@@ -27,7 +27,7 @@ from shunter.testing.finish import finish
 from shunter.why import reading
 from shunter.why.reading import why
 from shunter.why.wording import span_text
-from unit.why.why_world import NOW, TYPE, a_job, a_worker
+from unit.why.why_world import NOW, OTHER, TYPE, a_job, a_worker
 
 
 class Place:
@@ -55,12 +55,15 @@ def full(*jobs: Job) -> Place:
     return Place(running("r-1"), running("r-2"), *jobs, workers=(a_worker("w", TYPE, slots=2),))
 
 
-def ran(place: Place, seconds: float) -> None:
-    """Note that runs of the type took so long lately."""
+def ran(place: Place, seconds: float, **others: float) -> None:
+    """Note that runs of the type, and of others, took so long lately."""
     minute = ActivityMinute(
         dispatcher_id="d",
         minute=int(NOW // 60),
-        types={TYPE: TypeActivity(runs=Spans((2,), 2 * seconds))},
+        types={
+            name: TypeActivity(runs=Spans((2,), 2 * took))
+            for name, took in {TYPE: seconds, **others}.items()
+        },
     )
     assert finish(place.store.swap_records([activity_record(minute, 1)])) == [True]
 
@@ -107,6 +110,41 @@ def test_runs_that_last_longer_than_they_did_lately_count_as_long_as_they_have_l
     assert place.why().starts_in == pytest.approx(20.0 / 2)
 
 
+@pytest.mark.parametrize(("lately", "left"), [(50.0, 30.0), (3.0, 20.0)])
+def test_jobs_of_other_types_in_all_slots_are_waited_for_as_long_as_theirs_take(
+    lately: float, left: float
+) -> None:
+    other = a_job(
+        "r-1",
+        OTHER,
+        status=Status.IN_PROGRESS,
+        execution=Execution(worker_id="w", sent=NOW - 20.0),
+    )
+    place = Place(other, a_job("job"), workers=(a_worker("w", TYPE, OTHER, slots=1),))
+    ran(place, 0.001, **{OTHER: lately})
+
+    assert place.why().starts_in == pytest.approx(left)
+
+
+@pytest.mark.parametrize(("limit", "option"), [(Limit(1), "--limit"), (Limit(total=1), "--total")])
+def test_the_number_of_a_whole_type_is_changed_by_the_option_that_set_it(
+    limit: Limit, option: str
+) -> None:
+    held = Execution(worker_id="w", sent=NOW - 20.0, total_place=0)
+    place = Place(
+        running("r-1", lane="", execution=held),
+        a_job("job", lane=""),
+        workers=(a_worker("w", TYPE, slots=9),),
+    )
+    record = LimitsRecord(changed=JobLimits(limit=limit), revision=1)
+    finish(place.store.swap_records([record_of(TYPE, record)]))
+
+    change = place.why().change
+
+    assert change is not None
+    assert change.command == f"shunter limits set resize {option} 2"
+
+
 def test_a_limit_is_named_with_its_holders_and_the_number_that_would_do() -> None:
     limits = JobLimits(limit=Limit(1, by="tenant"))
     lane = {"keys": {"tenant": "acme"}, "lane": "tenant=acme"}
@@ -121,7 +159,7 @@ def test_a_limit_is_named_with_its_holders_and_the_number_that_would_do() -> Non
 
     said = place.why()
 
-    assert said.text == "of tenant=acme 1 run, and 1 may at once"
+    assert said.text == "1 of tenant=acme runs, and no more than 1 may"
     assert [it.job_id for it in said.reasons[0].holders] == ["r-1"]
     assert said.change is not None
     assert said.change.text == "limit tenant=acme 3 instead of 1"

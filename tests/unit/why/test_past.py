@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from shunter.model.explanation import JobStanding, SpanKind
-from shunter.model.job import Execution, Failure, Job, PastAttempt, Status, When
+from shunter.model.job import ErrorKind, Execution, Failure, Job, PastAttempt, Status, When
 from shunter.model.waits import WaitKind, Waits
 from shunter.why.past import explain_ended, explain_running
 
@@ -104,3 +104,16 @@ def test_a_job_that_runs_says_who_has_it_since_when() -> None:
     assert said.text == "worker w-1 has run it for 9.0 s, as its run 1"
     assert said.holder is not None
     assert (said.holder.worker_id, said.holder.since) == ("w-1", T + 10)
+
+
+@pytest.mark.parametrize(
+    ("message", "said"),
+    [
+        ("its parent p did not complete", "was cancelled (its parent p did not complete) 15 s"),
+        ("cancelled on request; it ended with Terminated", "was cancelled on request 15 s after"),
+    ],
+)
+def test_of_a_cancelled_job_it_says_by_whom_or_for_what(message: str, said: str) -> None:
+    error = Failure(ErrorKind.CANCELLED, message)
+
+    assert said in explain_ended(a_job(status=Status.CANCELLED, error=error)).text

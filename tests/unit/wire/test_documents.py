@@ -308,8 +308,26 @@ def test_so_may_one_in_a_list_and_another_number_there_is_refused() -> None:
         graph_of_document(bad, lambda: "made")
 
     assert (wish.priority, wish.retry) == (5, Retry(limit=2))
-    assert refused.value.field == "jobs.priority"
-    assert "something else in one of the list" in refused.value.message
+    assert refused.value.field == "jobs[1].priority"
+    assert refused.value.message.startswith("found 5.5; send a whole number")
+
+
+@pytest.mark.parametrize(
+    ("job", "field", "message"),
+    [
+        ({"id": "b", "type": "t", "priority": "high"}, "jobs[1].priority", 'job b: found "high"'),
+        ({"id": "b", "typ": "t"}, "jobs[1].typ", "job b: not a field"),
+        ({"type": "t", "payload": {"$bytes": 5}}, "jobs[1].payload", "found"),
+        ({"id": "b", "type": "t", "run": "r"}, "jobs[1].run", "job b: found in a job"),
+        (5, "jobs[1]", "found 5"),
+    ],
+)
+def test_a_graph_with_a_bad_job_says_which_one_it_is(job: Any, field: str, message: str) -> None:
+    with pytest.raises(BadDocument) as refused:
+        graph_of_document({"jobs": [{"type": "t"}, job]}, lambda: "made")
+
+    assert refused.value.field.startswith(field)
+    assert refused.value.message.startswith(message)
 
 
 @pytest.mark.parametrize("expected", [JobRequest, ResultWish, JobsWish])

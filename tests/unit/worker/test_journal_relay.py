@@ -90,3 +90,31 @@ def test_a_recall_is_answered_with_what_came() -> None:
     found = Recalled(number, signals=3)
 
     assert list(relay.recalled(number, found)) == [(7, 2, JournalAnswer(recalled=found))]
+
+
+def log(text: bytes, key: int = 7) -> RunAsked:
+    return RunAsked(key, JOB, RunAsk(0, KeepAsk(EntryKind.LOG, "log", text)))
+
+
+def test_of_what_a_run_has_printed_only_the_last_is_sent_and_nobody_is_answered() -> None:
+    relay = JournalRelay()
+    for ask in (log(b"a"), step(3, "pay"), log(b"other", key=8), log(b"ab")):
+        relay.ask(ask)
+
+    requests = relay.take_unsent()
+    number = relay.sent(requests, now=0.0)
+
+    bodies = [keep.body for it in requests for keep in it.keeps if keep.kind is EntryKind.LOG]
+    assert bodies == [b"other", b"ab"]
+    answers = list(relay.kept(number, [True, True, True]))
+    assert answers == [(7, 3, JournalAnswer(is_kept=True))]
+
+
+def test_logs_that_no_dispatcher_takes_do_not_pile_up() -> None:
+    relay = JournalRelay()
+    for second in range(10):
+        relay.ask(log(b"x" * second))
+        relay.sent(relay.take_unsent(), now=float(second))
+        relay.repeat(now=float(second), is_open={7})
+
+    assert len(relay) <= 3

@@ -109,8 +109,10 @@ class WorkflowRoutes:
         return await self._stored(view.id, await self._orders.rerun(view, scope, first=first))
 
     async def _stored(self, run_id: str, receipts: Sequence[Receipt]) -> Response:
+        """Show jobs as they are stored; those of a graph that was sent again keep its first run."""
         found = await self._store.get([receipt.job_id for receipt in receipts[:1000]])
         page = await with_edges(self._store, [job for job in found if job is not None])
+        run_id = next((job.run for job in page.jobs if job.run is not None), run_id)
         return JsonAnswer(
             run_document(run_id, page.jobs, page.edges),
             HTTPStatus.CREATED,

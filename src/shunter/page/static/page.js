@@ -9,6 +9,7 @@
   const ahead = Number(body.dataset.now) - Date.now() / 1000;
   let source = null;
   let lastWord = Date.now();
+  let isLost = false;
   const held = new Map();
 
   const say = (kind, word) => {
@@ -123,6 +124,7 @@
 
   const hear = () => {
     lastWord = Date.now();
+    isLost = false;
     say("live", "live");
     complain("");
   };
@@ -144,6 +146,7 @@
   };
   const lose = () => {
     const at = new Date(lastWord + ahead * 1000).toISOString().slice(11, 19);
+    isLost = true;
     say("lost", "not live");
     complain(`This dispatcher does not answer. You see what was so at ${at} UTC; trying again.`);
     if (source && source.readyState === EventSource.CLOSED) {
@@ -161,6 +164,11 @@
     source = null;
     say("", "paused");
   };
+  document.addEventListener("submit", (event) => {
+    if (!isLost) return;
+    event.preventDefault();
+    complain("Nothing was sent: this dispatcher does not answer. Try it again once the page is live.");
+  });
   document.addEventListener("visibilitychange", () => (document.hidden ? close() : open()));
   addEventListener("pagehide", close);
   addEventListener("pageshow", open);
@@ -170,6 +178,9 @@
 
   // ---- the keyboard, and all ticks at once
 
+  const current = document.querySelector(".top nav [aria-current]");
+  if (current) current.parentElement.scrollLeft = current.offsetLeft - current.parentElement.offsetLeft - 60;
+  if (location.hash === "#search") document.querySelector("[data-search]")?.focus();
   let going = 0;
   document.addEventListener("keydown", (event) => {
     const typed = event.target.closest?.("input, textarea, select");
@@ -178,14 +189,14 @@
       event.preventDefault();
       const field = document.querySelector("[data-search]");
       if (field) field.focus();
-      else location.href = "/jobs";
+      else location.href = "/jobs#search";
     } else if (event.key === "g") {
       going = Date.now();
     } else if (Date.now() - going < 1500) {
       going = 0;
       const links = [...document.querySelectorAll(".top nav a")].filter(
         (it) => it.textContent.trim().toLowerCase().startsWith(event.key));
-      const here = links.findIndex((it) => it.hasAttribute("aria-current"));
+      const here = links.findIndex((it) => it.getAttribute("aria-current") === "page");
       if (links.length) location.href = links[(here + 1) % links.length].href;
     }
   });

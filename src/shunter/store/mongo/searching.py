@@ -45,15 +45,20 @@ async def depths(connection: MongoConnection, most: int) -> list[QueueDepth]:
                 oldest[kind] = min(first["created"], oldest.get(kind, first["created"]))
     delayed = await _by_type(connection, {"alarm": {"$gte": _EVER}, "status": "q"}, "alarm", most)
     running = await _by_type(connection, {"held": True}, "held", most)
+    parked = {
+        kind: await _count(connection, _waits("parked", "parked", kind), "parked", most)
+        for kind in await _types(connection, "parked", "parked")
+    }
     return [
         QueueDepth(
             type=kind,
             waiting=waiting.get(kind, 0),
             delayed=delayed.get(kind, 0),
             running=running.get(kind, 0),
+            parked=parked.get(kind, 0),
             oldest=oldest.get(kind),
         )
-        for kind in sorted({*waiting, *delayed, *running})
+        for kind in sorted({*waiting, *delayed, *running, *parked})
     ]
 
 

@@ -70,6 +70,11 @@ DELAYED = """
         SELECT type FROM jobs INDEXED BY alarms
         WHERE alarm IS NOT NULL AND status = 'q' LIMIT ?1) GROUP BY type"""
 
+PARKED = f"""{_types("parked", _PARKED)}
+    SELECT type, (SELECT count(*) FROM (
+        SELECT 1 FROM jobs INDEXED BY parked WHERE {_PARKED} AND type = kinds.type LIMIT ?1))
+    FROM kinds WHERE type IS NOT NULL"""
+
 RUNNING = """
     SELECT type, count(*) FROM (
         SELECT type FROM jobs INDEXED BY held WHERE status = 'd' OR status = 'i' LIMIT ?1)
@@ -87,15 +92,17 @@ def depths(connection: sqlite3.Connection, most: int) -> list[QueueDepth]:
                 oldest[kind] = min(created, oldest.get(kind, created))
     delayed = dict(connection.execute(DELAYED, (most,)).fetchall())
     running = dict(connection.execute(RUNNING, (most,)).fetchall())
+    parked = dict(connection.execute(PARKED, (most,)).fetchall())
     return [
         QueueDepth(
             type=kind,
             waiting=waiting.get(kind, 0),
             delayed=delayed.get(kind, 0),
             running=running.get(kind, 0),
+            parked=parked.get(kind, 0),
             oldest=oldest.get(kind),
         )
-        for kind in sorted({*waiting, *delayed, *running})
+        for kind in sorted({*waiting, *delayed, *running, *parked})
     ]
 
 

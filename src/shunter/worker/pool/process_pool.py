@@ -14,15 +14,17 @@ from collections.abc import Callable, Iterator, Sequence, Set
 from itertools import filterfalse
 from time import monotonic
 
+import msgspec
 import structlog
 from msgspec import Struct
 
 from shunter.app import App
 from shunter.errors import AppError
 from shunter.model.job import ErrorKind, in_one_line
+from shunter.model.journal import LIVE_LOG, EntryKind
 from shunter.model.report import Advance, Held, Report
 from shunter.wire.messages import Assignment
-from shunter.worker.asks import JournalAnswer, RunAsked
+from shunter.worker.asks import JournalAnswer, KeepAsk, RunAsk, RunAsked
 from shunter.worker.pool.child_queue import ChildQueue
 from shunter.worker.pool.child_supervisor import ChildSupervisor
 from shunter.worker.pool.escalation import Push
@@ -45,6 +47,13 @@ from shunter.worker.procfs import is_asleep
 from shunter.worker.run_seal import RunSeal
 
 TICK_SECONDS = 0.05
+
+LOOK_AT_LOGS = 20
+"""After so many ticks it is looked what runs have printed."""
+
+LIVE_LOG_BYTES = 16 << 10
+"""So much of the end of a log is told while its run goes on."""
+
 GIVE_BACK_AFTER_SECONDS = 0.5
 LEAVE_SECONDS = 2.0
 SPARE_CELLS = 64
@@ -400,6 +409,8 @@ class ProcessPool:
         if self._ticks % 2:
             for slot in self._supervisor.slots:
                 self._notice_progress(slot)
+        if self._ticks % LOOK_AT_LOGS == 0 and not self.is_shared:
+            self._notice_logs(now)
         self._flush_answers()
         if self._unaccounted:
             self._look_for_unaccounted(now)
@@ -440,6 +451,20 @@ class ProcessPool:
             self._runs.advance(
                 progress.key, progress.done, progress.total, progress.note, begun=begun
             )
+
+    def _notice_logs(self, now: float) -> None:
+        """Have kept what runs have printed that go on for a while."""
+        for key, slot in self._running().items():
+            seen = key, slot.run_log.size
+            is_new = seen[1] and seen != slot.log_seen and not is_call(key)
+            if is_new and now - slot.run_state.started >= LOOK_AT_LOGS * TICK_SECONDS:
+                slot.log_seen = seen
+                job, _ = self._runs.open[key]
+                text = RunSeal(self._app, job.job_id, job.type).log(
+                    slot.run_log.peek(LIVE_LOG_BYTES)
+                )
+                body = msgspec.msgpack.encode(text)
+                self._runs.ask(key, RunAsk(0, KeepAsk(EntryKind.LOG, LIVE_LOG, body)))
 
     def _bury(self, slot: Slot, cause: str) -> None:
         """Work out which job, if any, died with a child."""

@@ -89,6 +89,7 @@ class Slot:
         self.has_ended = False
         self.killed_for = ""
         self.progress_seen = 0
+        self.log_seen = (0, 0)
         self.given = 0
         self.blocked: BlockedLoop | None = None
         self.killed_for_key = 0

@@ -32,6 +32,11 @@ class JournalRequest(Struct, frozen=True):
     numbers: tuple[int, ...] = ()
 
     @property
+    def is_log(self) -> bool:
+        """True if it has what a run has printed so far, which the next one has as well."""
+        return [keep.kind for keep in self.keeps] == [EntryKind.LOG]
+
+    @property
     def size(self) -> int:
         """About how many bytes it takes."""
         return sum(len(keep.body) + 256 for keep in self.keeps)
@@ -65,6 +70,8 @@ class JournalRelay:
                 JournalRequest(run.key, job.job_id, job.attempt, recall=ask, numbers=(number,))
             )
             return
+        if ask.kind is EntryKind.LOG:
+            self._unsent = [it for it in self._unsent if it.key != run.key or not it.is_log]
         keeps = tuple(_keep(job, mark) for mark in ask.marks)
         if ask.kind is EntryKind.CHUNKS:
             self._chunks.setdefault(run.key, []).append((number, ask.key, ask.body))
