@@ -11,14 +11,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from functools import partial
 
 from bson.raw_bson import RawBSONDocument
 from msgspec import Struct
 from msgspec.structs import replace
 from pymongo import UpdateOne
-from pymongo.errors import BulkWriteError, DuplicateKeyError
+from pymongo.errors import BulkWriteError
 
 from shunter.model.job import Dispatch, Job, Status
 from shunter.model.job_limits import JobLimits
@@ -305,22 +304,22 @@ class LaneClaiming:
 async def _written(connection: MongoConnection, bid: _LaneBid) -> set[str]:
     """Write the jobs that are still as they were seen; return those that stand as written here.
 
-    By one statement; where a place is another job's already, by one for each.
+    By few statements; where a place is another job's already, by one for each.
     """
     if not bid.documents:
         return set()
     kept = {**SEQ_AND_PAYLOAD, "result": "$result"}
-    seen = [bid.seen[job_id] for job_id in bid.documents]
-    as_seen = {"$eq": ["$stamp", {"$arrayElemAt": [{"$literal": seen}, "$$place"]}]}
-    with suppress(DuplicateKeyError):
+    try:
         return await swap(
             connection,
             bid.documents,
             stamp=bid.stamp,
             where=lanes.WAITS,
-            condition=as_seen,
+            seen=bid.seen,
             kept=kept,
         )
+    except BulkWriteError as error:
+        duplicates(error)  # another claim has taken the place
     writes = [
         UpdateOne(
             {"_id": job_id, "stamp": bid.seen[job_id], **lanes.WAITS},
@@ -331,6 +330,6 @@ async def _written(connection: MongoConnection, bid: _LaneBid) -> set[str]:
     try:
         await connection.jobs.bulk_write(writes, ordered=False)
     except BulkWriteError as error:
-        duplicates(error)  # another claim has taken the place
+        duplicates(error)
     mine = {"_id": {"$in": list(bid.documents)}, "stamp": bid.stamp}
     return {found["_id"] async for found in connection.jobs.find(mine, {"_id": True})}
