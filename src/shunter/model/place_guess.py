@@ -185,12 +185,17 @@ class PlaceGuesses:
     def of(self, job_type: str, limits: JobLimits, *, wanted: int, now: float) -> PlaceGuess | None:
         """Return what to go by, or None where a full look is due."""
         guess = self._by_type.get(job_type)
-        if guess is None or guess.limits != limits or self._spare[job_type] < wanted:
+        if guess is None or not self.is_roomy(job_type, limits, wanted=wanted):
             return None
         if not 0 <= now - guess.looked_at < KEPT_SECONDS:
             return None
         lanes = self._lanes[job_type]
         return guess if len(lanes) == len(guess.lanes) else replace(guess, lanes=sorted(lanes))
+
+    def is_roomy(self, job_type: str, limits: JobLimits, *, wanted: int) -> bool:
+        """True if the last look has found far more room than is wanted, however long ago."""
+        guess = self._by_type.get(job_type)
+        return guess is not None and guess.limits == limits and self._spare[job_type] >= wanted
 
     def queued(self, job_type: str, lanes: Set[str]) -> None:
         """Note that jobs have come into these lanes: claims look there, too."""
