@@ -129,6 +129,10 @@ class LimitBook:
             self._guesses.queued(job_type, lanes)
         return self._guesses.of(job_type, limits, wanted=wanted, now=now)
 
+    def is_roomy(self, job_type: str, limits: JobLimits, *, wanted: int) -> bool:
+        """True if a claim may look before the turn's other writes have freed any place."""
+        return self._guesses.is_roomy(job_type, limits, wanted=wanted)
+
     def lane(self, job: Job) -> str | None:
         """Return the lane in which a job waits, or None for a type that never had limits."""
         record = self._records.get(job.type)

@@ -217,6 +217,7 @@ class Placement:
                     after=book.after(types[0]),
                     first=book.first_place(types[0]),
                     guess=book.guess(types[0], limits, wanted=limit, now=now),
+                    is_roomy=book.is_roomy(types[0], limits, wanted=limit),
                 )
                 continue
             yield Claim(

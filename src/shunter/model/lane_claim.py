@@ -100,6 +100,15 @@ class LaneState(Struct):
         waits = (self.token_due(lane) for lane in lanes if self.room(lane) >= 1)
         return min((at for at in waits if at > now), default=None)
 
+    def has_room(self, lanes: Iterable[str], wanted: int) -> bool:
+        """True if as many jobs may start now, whichever of these lanes they are of.
+
+        Then the first of all their jobs are those that start, unless lanes take turns.
+        """
+        if self.limits.fair or self.limits.rate is not None:
+            return False
+        return all(self.room(lane) >= wanted for lane in lanes)
+
     @property
     def total_room(self) -> float:
         """How many more jobs of the type may start."""

@@ -165,6 +165,14 @@ def _room(limit: int | None, held: Collection[int]) -> int:
     return limit - len(held) if max(held, default=0) < limit else 0
 
 
+def place_at(limits: JobLimits, number: int) -> LanePlace:
+    """Return the places at a number that goes on and on, while those of the limits go round."""
+    per_key, total = limits.per_key, limits.total
+    return LanePlace(
+        None if per_key is None else number % per_key, None if total is None else number % total
+    )
+
+
 class PlaceGuesses:
     """The guesses that one dispatcher may make, by type, and the numbers that come next.
 
@@ -185,12 +193,17 @@ class PlaceGuesses:
     def of(self, job_type: str, limits: JobLimits, *, wanted: int, now: float) -> PlaceGuess | None:
         """Return what to go by, or None where a full look is due."""
         guess = self._by_type.get(job_type)
-        if guess is None or guess.limits != limits or self._spare[job_type] < wanted:
+        if guess is None or not self.is_roomy(job_type, limits, wanted=wanted):
             return None
         if not 0 <= now - guess.looked_at < KEPT_SECONDS:
             return None
         lanes = self._lanes[job_type]
         return guess if len(lanes) == len(guess.lanes) else replace(guess, lanes=sorted(lanes))
+
+    def is_roomy(self, job_type: str, limits: JobLimits, *, wanted: int) -> bool:
+        """True if the last look has found far more room than is wanted, however long ago."""
+        guess = self._by_type.get(job_type)
+        return guess is not None and guess.limits == limits and self._spare[job_type] >= wanted
 
     def queued(self, job_type: str, lanes: Set[str]) -> None:
         """Note that jobs have come into these lanes: claims look there, too."""
@@ -212,15 +225,13 @@ class PlaceGuesses:
             return None
         if guess.limits != limits or not 0 <= now - guess.looked_at < KEPT_SECONDS:
             return None
-        per_key, total = limits.per_key, limits.total
+        per_key = limits.per_key
         if per_key is not None and per_key < 2 * running and lane not in guess.lanes:
             return None
         self._spare[job_type] -= 1
         number = self.first(job_type)
         self._first[job_type] = number + 1
-        return LanePlace(
-            None if per_key is None else number % per_key, None if total is None else number % total
-        )
+        return place_at(limits, number)
 
     def saw(self, job_type: str, guess: PlaceGuess | None, *, started: int) -> None:
         """Note what a claim has left, and how many numbers it has used."""

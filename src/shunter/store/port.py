@@ -39,6 +39,8 @@ class Claim(Struct, frozen=True, kw_only=True):
     With `limits` there is one type, and its jobs are taken as those allow, lane by lane, beginning
     behind the lane `after`. Free places are looked for from the number `first` on. With a `guess`
     the places from there on are taken to be free, and only the lanes that it names are looked into.
+    Without one, `is_roomy` says that the last look has found far more room than is wanted: a store
+    may look before the rest of the batch has freed any.
     """
 
     dispatcher_id: str
@@ -52,6 +54,7 @@ class Claim(Struct, frozen=True, kw_only=True):
     after: str | None = None
     first: int = 0
     guess: PlaceGuess | None = None
+    is_roomy: bool = False
 
 
 class JobQuery(Struct, frozen=True, kw_only=True):

@@ -158,6 +158,16 @@ def test_only_the_fronts_of_lanes_are_read(run, store):
     assert plan == {"SEARCH jobs USING INDEX lanes (type=? AND lane=?)"}
 
 
+@pytest.mark.parametrize("count", [1, 2, lanes.MOST_MERGED])
+def test_lanes_are_merged_without_being_sorted(run, store, count):
+    names = [f"tenant={at}" for at in range(count)]
+
+    plan = steps(run, store, lanes.first_of_all(count), ("sum", 10, *names))
+
+    assert on_tables(plan) == {"SEARCH jobs USING INDEX lanes (type=? AND lane=?)"}
+    assert not any("TEMP B-TREE" in step for step in plan), plan
+
+
 def test_alarms_and_purges_come_out_of_their_index_in_order(run, store):
     due = statements.read_jobs(statements.DUE, "alarm")
     owed = statements.read_jobs(statements.CALLBACK_DUE, "alarm")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import Counter
+from itertools import cycle, islice
 
 import pytest
 from msgspec.structs import replace
@@ -40,8 +41,9 @@ def wish(limits=BY_TENANT, *, limit=10, by="d-1", now=NOW, after=None, slots=Tru
 class Claimer:
     """Claims as a dispatcher does: by guesses where the last look allows it."""
 
-    def __init__(self, store, limits):
+    def __init__(self, store, limits, *, workers=("w-d-1",)):
         self._store, self._limits = store, limits
+        self._slots = [WorkerSlot(it) for it in workers]
         self._guesses = PlaceGuesses()
         self.guessed = 0
 
@@ -49,7 +51,8 @@ class Claimer:
         first = self._guesses.first("sum")
         guess = self._guesses.of("sum", self._limits, wanted=limit, now=NOW)
         self.guessed += guess is not None
-        asked = replace(wish(self._limits, limit=limit), first=first, guess=guess)
+        slots = tuple(islice(cycle(self._slots), limit))
+        asked = replace(wish(self._limits, limit=limit), slots=slots, first=first, guess=guess)
         committed = await self._store.commit(Batch(now=NOW, claims=[asked], **parts))
         look = committed.looks["sum"]
         self._guesses.saw("sum", look.guess, started=len(committed.claimed[0]))
@@ -281,6 +284,27 @@ def test_while_there_is_plenty_of_room_jobs_start_in_order(run, store):
     assert len(found) == 60
     assert [it.created for it in found] == sorted(it.created for it in found)
     assert claimer.guessed == 5
+
+
+@pytest.mark.parametrize(
+    "limit", [Limit(40, by="tenant"), Limit(40), Limit(40, by="tenant", total=60)]
+)
+def test_jobs_that_start_by_a_guess_hold_the_places_that_they_are_said_to(run, store, limit):
+    limits = JobLimits(limit=limit)
+    run(store.insert([*of("a", 50, limits=limits), *of("b", 5, limits=limits)]))
+    claimer = Claimer(store, limits, workers=("w-1", "w-2"))
+
+    taken = run(claimer.commit(3)).claimed[0] + run(claimer.commit(8)).claimed[0]
+    rest = run(store.claim(wish(limits, limit=60)))
+
+    assert claimer.guessed == 1
+    assert run(store.get(names(taken), payload=True)) == taken
+    assert {it.execution.worker_id for it in taken} == {"w-1", "w-2"}
+    held = [(it.lane, it.execution.limit_place) for it in taken + rest]
+    totals = [it.execution.total_place for it in taken + rest]
+    is_all = limit.total or not limit.by
+    assert len(set(totals if is_all else held)) == len(held)
+    assert len(held) == (45 if limit.by else 40)
 
 
 def test_numbers_go_on_behind_those_that_a_batch_has_given(run, store):

@@ -191,3 +191,20 @@ def test_a_job_that_is_queued_again_has_no_places(queued_again) -> None:
     for again in (queued_again(run), lifecycle.released(occupying, now=NOW)):
         assert again.execution.limit_place is again.execution.total_place is None
         assert limit_place(again) is total_place(again) is None
+
+
+@pytest.mark.parametrize(
+    ("limits", "has_room"),
+    [
+        (JobLimits(limit=Limit(5, by="tenant", total=9)), True),
+        (JobLimits(limit=Limit(4, by="tenant", total=9)), False),  # of a there is one less
+        (JobLimits(limit=Limit(5, by="tenant", total=7)), False),
+        (JobLimits(), True),
+        (JobLimits(fair="tenant"), False),
+        (JobLimits(rate=Rate(1000)), False),
+    ],
+)
+def test_lanes_have_room_if_any_of_them_could_have_all_that_starts(limits, has_room):
+    state = LaneState(limits, {"tenant=a": {0}}, set(range(4)))
+
+    assert state.has_room(["tenant=a", "tenant=b"], 4) is has_room

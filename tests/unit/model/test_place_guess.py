@@ -155,3 +155,14 @@ def test_who_waits_for_a_place_is_known_after_a_look(held, fronts, is_held_back)
     seen = seen_by_look(LaneLook(), state, ["tenant=a"], chosen, fronts=fronts, started=2, now=NOW)
 
     assert seen.is_held_back is is_held_back
+
+
+def test_room_that_was_found_is_remembered_longer_than_it_is_given_away():
+    guesses = guesses_after(look())
+
+    assert not is_guessed(guesses, wanted=20, now=NOW + KEPT_SECONDS)
+    assert guesses.is_roomy("mail", LIMITS, wanted=20)
+    assert not guesses.is_roomy("mail", LIMITS, wanted=21)
+    assert not guesses.is_roomy("mail", JobLimits(limit=Limit(40)), wanted=1)
+    guesses.forget("mail")
+    assert not guesses.is_roomy("mail", LIMITS, wanted=1)

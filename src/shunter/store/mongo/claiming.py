@@ -92,7 +92,7 @@ class _Bid:
         self._dispatch = Dispatch(claim.dispatcher_id, claim.now, claim.expiry)
         self._stamp = stamp
         self._places: dict[str, tuple[int, int]] = {}
-        self._seen: list[str] = []
+        self._seen: dict[str, str] = {}
         self._found: dict[str, Found] = {}
         self._documents: dict[str, RawBSONDocument] = {}
         self._size = 0
@@ -110,7 +110,7 @@ class _Bid:
         """Bid for one more job, unless that is more than one statement or the claim takes."""
         if self._size >= MOST_BYTES or self._room <= 0:
             return False
-        self._seen.append(document["stamp"])
+        self._seen[document["_id"]] = document["stamp"]
         self._places[document["_id"]] = place_of(document)
         queued, apart = job_of(document)
         self._room -= apart["payload"].size if "payload" in apart else len(queued.payload or b"")
@@ -125,7 +125,6 @@ class _Bid:
         """Take what is still as it was seen; return it, each with its place in the queue."""
         if not self._documents:
             return []
-        as_seen = {"$eq": ["$stamp", {"$arrayElemAt": [{"$literal": self._seen}, "$$place"]}]}
         taken = await connection.patiently(
             partial(
                 swap,
@@ -133,7 +132,7 @@ class _Bid:
                 self._documents,
                 stamp=self._stamp,
                 where={"ready": {"$gte": LOWEST}},
-                condition=as_seen,
+                seen=self._seen,
                 kept={**SEQ_AND_PAYLOAD, "result": "$result"},
             )
         )

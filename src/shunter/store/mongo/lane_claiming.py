@@ -11,14 +11,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from functools import partial
 
 from bson.raw_bson import RawBSONDocument
 from msgspec import Struct
 from msgspec.structs import replace
 from pymongo import UpdateOne
-from pymongo.errors import BulkWriteError, DuplicateKeyError
+from pymongo.errors import BulkWriteError
 
 from shunter.model.job import Dispatch, Job, Status
 from shunter.model.job_limits import JobLimits
@@ -93,8 +92,8 @@ class LaneClaiming:
         self.is_done = not self._slots
 
     async def perform(self, connection: MongoConnection) -> None:
-        """Take jobs; with a `reserve` by a guess only, while the places are not free yet."""
-        while not self.is_done and (self.reserve is None or self._bid or self._guess is not None):
+        """Take jobs; with a `reserve` only if there is room before the batch makes any."""
+        while not self.is_done and (self.reserve is None or self._is_early):
             if self._bid is None:
                 self._bid = await connection.patiently(partial(self._next_bid, connection))
             bid = self._bid  # until its answer is there
@@ -103,9 +102,9 @@ class LaneClaiming:
             is_full = not self._slots or self._room <= 0
             self._guess = None if losses else bid.guess
             is_end = not losses
-            if bid.is_guess and not losses and not is_full:
-                if self.reserve is not None and self.reserve.first_made_ready is not None:
-                    return  # more may be waiting when all of the batch is written
+            if is_end and not is_full and self._may_be_more(bid):
+                return  # when all of the batch is written
+            if is_end and not is_full and bid.is_guess:
                 is_end = not await self._is_waiting(connection)
                 self._guess = bid.guess if is_end else None
             self.is_done = is_full or is_end or self._rounds >= MOST_ROUNDS
@@ -115,6 +114,19 @@ class LaneClaiming:
                 self.look = replace(
                     self.look, guess=self._guess, is_held_back=is_held_back, is_more=is_more
                 )
+
+    @property
+    def _is_early(self) -> bool:
+        """True if there is likely to be room while the rest of the batch is being written."""
+        is_first_look = self.claim.is_roomy and not self._rounds
+        return self._bid is not None or self._guess is not None or is_first_look
+
+    def _may_be_more(self, bid: _LaneBid) -> bool:
+        """True if the rest of the batch may make jobs ready, or free the places that they want."""
+        if self.reserve is None:
+            return False
+        is_held_back = not bid.is_guess and not bid.is_all
+        return self.reserve.first_made_ready is not None or is_held_back
 
     async def _is_waiting(self, connection: MongoConnection) -> bool:
         return await connection.patiently(partial(lanes.is_waiting, connection, self._type))
@@ -130,23 +142,41 @@ class LaneClaiming:
         state, names = guess.state, guess.lanes_after(self._after)
         opened = [lane for lane in names if state.is_open(lane, now=self.claim.now)]
         wanted, documents = len(self._slots), dict[str, Document]()
-        reserve = self.reserve or Reserve()
-        below = reserve.first_made_ready
         if self._limits.fair:
             deep = depths(len(opened), wanted, self._limits)[-1]
-            fronts = await lanes.fronts(connection, self._type, opened, deep, documents, below)
+            fronts = await lanes.fronts(
+                connection, self._type, opened, deep, documents, self._below
+            )
         else:
             deep = wanted
-            found = await lanes.first_of_all(connection, self._type, opened, wanted, below)
-            documents = {document["_id"]: document for document in found}
-            fronts = [lanes.seen(document) for document in found]
-        fronts = [job for job in fronts if job.id not in reserve.replaced]
-        chosen, choice = self._choose(state, fronts, deep)
+            fronts = await self._first_of_all(connection, opened, documents)
+        chosen, choice = self._choose(state, self._free(fronts), deep)
         bid = await self._bid_for(connection, chosen, documents)
         bid.is_guess, bid.is_all = True, True
         bid.guess = guess.less(len(chosen), choice.buckets)
         self._conclude(bid, choice, state, names, guess.revisions)
         return bid
+
+    @property
+    def _below(self) -> int | None:
+        """The rank before which jobs are free to be taken."""
+        return None if self.reserve is None else self.reserve.first_made_ready
+
+    def _free(self, fronts: Sequence[lanes.FrontJob]) -> list[lanes.FrontJob]:
+        """Return the jobs that the rest of the batch leaves to this claim."""
+        below, replaced = self._below, (self.reserve or Reserve()).replaced
+        return [
+            job for job in fronts if job.id not in replaced and (below is None or job.rank < below)
+        ]
+
+    async def _first_of_all(
+        self, connection: MongoConnection, names: Sequence[str], documents: dict[str, Document]
+    ) -> list[lanes.FrontJob]:
+        """Read the first jobs of all of these lanes, with their documents."""
+        wanted = len(self._slots)
+        found = await lanes.first_of_all(connection, self._type, names, wanted, self._below)
+        documents |= {document["_id"]: document for document in found}
+        return [lanes.seen(document) for document in found]
 
     async def _seen_bid(self, connection: MongoConnection) -> _LaneBid:
         """Look at lanes and places, and choose."""
@@ -173,10 +203,15 @@ class LaneClaiming:
         is_deep = len(opened) <= MOST_FRONTS
         deep = depths(len(opened), wanted, self._limits)[-1] if is_deep else 1
         documents: dict[str, Document] | None = {} if len(opened) * deep <= wanted else None
-        if opened and (deep > 1 or documents is not None):
-            names = [head.lane for head in opened]
-            opened = await lanes.fronts(connection, job_type, names, deep, documents)
-        chosen, choice = self._choose(state, opened, deep)
+        open_names = [head.lane for head in opened]
+        if opened and is_deep and state.has_room(open_names, wanted):
+            deep, documents = wanted, {}
+            opened = await self._first_of_all(connection, open_names, documents)
+        elif opened and (deep > 1 or documents is not None):
+            opened = await lanes.fronts(
+                connection, job_type, open_names, deep, documents, self._below
+            )
+        chosen, choice = self._choose(state, self._free(opened), deep)
         names = [head.lane for head in heads]
         bid = await self._bid_for(connection, chosen, documents)
         self._conclude(bid, choice, state, names, revisions)
@@ -305,22 +340,22 @@ class LaneClaiming:
 async def _written(connection: MongoConnection, bid: _LaneBid) -> set[str]:
     """Write the jobs that are still as they were seen; return those that stand as written here.
 
-    By one statement; where a place is another job's already, by one for each.
+    By few statements; where a place is another job's already, by one for each.
     """
     if not bid.documents:
         return set()
     kept = {**SEQ_AND_PAYLOAD, "result": "$result"}
-    seen = [bid.seen[job_id] for job_id in bid.documents]
-    as_seen = {"$eq": ["$stamp", {"$arrayElemAt": [{"$literal": seen}, "$$place"]}]}
-    with suppress(DuplicateKeyError):
+    try:
         return await swap(
             connection,
             bid.documents,
             stamp=bid.stamp,
             where=lanes.WAITS,
-            condition=as_seen,
+            seen=bid.seen,
             kept=kept,
         )
+    except BulkWriteError as error:
+        duplicates(error)  # another claim has taken the place
     writes = [
         UpdateOne(
             {"_id": job_id, "stamp": bid.seen[job_id], **lanes.WAITS},
@@ -331,6 +366,6 @@ async def _written(connection: MongoConnection, bid: _LaneBid) -> set[str]:
     try:
         await connection.jobs.bulk_write(writes, ordered=False)
     except BulkWriteError as error:
-        duplicates(error)  # another claim has taken the place
+        duplicates(error)
     mine = {"_id": {"$in": list(bid.documents)}, "stamp": bid.stamp}
     return {found["_id"] async for found in connection.jobs.find(mine, {"_id": True})}

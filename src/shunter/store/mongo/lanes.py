@@ -125,7 +125,9 @@ async def fronts(
     """Return the first jobs of each of these lanes; all of them into `documents`, if there are."""
     projection = _HEAD if documents is None else None
     queries = [
-        connection.newest_jobs.find(_waiting(job_type, lane, below), projection)
+        connection.newest_jobs.find(
+            _waiting(job_type, lane, below), projection, batch_size=deep + 1
+        )
         .sort([("laned", 1), ("seq", 1)])
         .limit(deep)
         for lane in lanes

@@ -1,9 +1,11 @@
-"""Compare and swap, for many jobs by one statement.
+"""Compare and swap, for many jobs by one command.
 
-A statement for each job costs the server twice as much as one for all of them: most of it is
-planning. So the new documents travel as one constant array, and a single update with a
-pipeline lets each stored job look up its own successor, and become it if it may. What may not
-stays as it is, and does not count as modified.
+A statement for each job costs the server twice as much as one for many of them: most of it is
+planning. So the new documents travel as a constant array, and an update with a pipeline lets each
+stored job look up its own successor, and become it if it may. What may not stays as it is, and
+does not count as modified.
+The server copies that array for each job that looks into it: with a thousand jobs in one statement
+that was a fifth of all its work. So a statement has few, and a command has many statements.
 Where fewer were modified than asked for, the stamps say which ones; among them are those that an
 earlier try has written, when its answer was lost.
 """
@@ -11,10 +13,9 @@ earlier try has written, when its answer was lost.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from bson.raw_bson import RawBSONDocument
-from pymongo import UpdateOne
+from pymongo import UpdateMany, UpdateOne
 from pymongo.errors import BulkWriteError
 
 from shunter.store.mongo.connection import MongoConnection
@@ -23,12 +24,15 @@ from shunter.store.mongo.faults import duplicates
 
 MOST_JOBS = 1000
 MOST_BYTES = 8 << 20
-"""What one statement carries; the server takes no more than 16 MiB of it."""
+"""What one command carries; the server takes no more than 16 MiB of a statement."""
+
+JOBS_A_STATEMENT = 64
+"""Where planning a statement and copying its array cost about the same."""
 
 SEQ_AND_PAYLOAD: Document = {"seq": "$seq", "payload": "$payload"}
 """What a job keeps, whatever takes its place."""
 
-IS_NEXT: Document = {"$eq": ["$$new.revision", {"$add": ["$revision", 1]}]}
+_IS_NEXT: Document = {"$eq": ["$$new.revision", {"$add": ["$revision", 1]}]}
 """The condition that the stored job is at the revision before."""
 
 
@@ -38,20 +42,25 @@ async def swap(
     *,
     stamp: str,
     where: Document,
-    condition: Document = IS_NEXT,
+    seen: Mapping[str, str] | None = None,
     kept: Document = SEQ_AND_PAYLOAD,
     base: Document | None = None,
 ) -> set[str]:
     """Replace jobs, by their ids, and return those that stand as written here.
 
-    All documents bear `stamp`. `where` says which jobs may be replaced at all. The `condition`
-    is asked of each, with `$$new` for its successor and `$$place` for the successor's place.
+    All documents bear `stamp`. `where` says which jobs may be replaced at all. A job is replaced if
+    it is at the revision before; with `seen`, if it still bears the stamp that was seen on it.
     The successor is laid over `base`, and what is `kept` over both.
     """
     ids = list(documents)
-    result = await connection.jobs.update_many(
-        {"_id": {"$in": ids}, **where}, _pipeline(documents, condition, kept, base or {})
-    )
+    parts = (ids[at : at + JOBS_A_STATEMENT] for at in range(0, len(ids), JOBS_A_STATEMENT))
+    writes = [
+        UpdateMany(
+            {"_id": {"$in": part}, **where}, _pipeline(part, documents, seen, kept, base or {})
+        )
+        for part in parts
+    ]
+    result = await connection.jobs.bulk_write(writes, ordered=False)
     if result.modified_count == len(ids):
         return set(ids)
     mine = {"_id": {"$in": ids}, "stamp": stamp}
@@ -82,10 +91,18 @@ async def swap_each(
 
 
 def _pipeline(
-    documents: Mapping[str, RawBSONDocument], condition: Document, kept: Document, base: Document
+    ids: list[str],
+    documents: Mapping[str, RawBSONDocument],
+    seen: Mapping[str, str] | None,
+    kept: Document,
+    base: Document,
 ) -> list[Document]:
-    place: dict[str, Any] = {"$indexOfArray": [{"$literal": list(documents)}, "$_id"]}
-    new = {"$arrayElemAt": [{"$literal": list(documents.values())}, "$$place"]}
+    place: Document = {"$indexOfArray": [{"$literal": ids}, "$_id"]}
+    new = {"$arrayElemAt": [{"$literal": [documents[job_id] for job_id in ids]}, "$$place"]}
+    condition = _IS_NEXT
+    if seen is not None:
+        stamps = {"$literal": [seen[job_id] for job_id in ids]}
+        condition = {"$eq": ["$stamp", {"$arrayElemAt": [stamps, "$$place"]}]}
     swapped = {"$cond": [condition, {"$mergeObjects": [base, "$$new", kept]}, "$$ROOT"]}
     known = {"$let": {"vars": {"new": new}, "in": swapped}}
     return [{"$replaceWith": {"$let": {"vars": {"place": place}, "in": known}}}]

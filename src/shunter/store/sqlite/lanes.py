@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Sequence
+from functools import cache
 from itertools import accumulate
 
 import msgspec
@@ -33,13 +34,23 @@ from shunter.model.lane_claim import (
 )
 from shunter.model.lifecycle import occupying, started_at_once
 from shunter.model.limits_record import LaneCount
-from shunter.model.place_guess import LaneLook, look_after, seen_by_guess, seen_by_look
+from shunter.model.place_guess import (
+    LaneLook,
+    look_after,
+    place_at,
+    seen_by_guess,
+    seen_by_look,
+)
 from shunter.model.record import RecordKind
 from shunter.store.port import Claim
 from shunter.store.sqlite import reads, statements
 from shunter.store.sqlite.rows import JobRow, as_json, replaced
-from shunter.store.sqlite.writes import replace, start_placed
+from shunter.store.sqlite.writes import replace, start_guessed, start_placed
 
+MOST_MERGED = 16
+"""Of so many lanes the first jobs are merged; with more, SQLite compares each with all others."""
+
+_decode_merged = msgspec.json.Decoder(list[WaitingJob]).decode
 _decode_keys = msgspec.json.Decoder(list[tuple[int, dict[str, str] | None]]).decode
 _decode_fronts = msgspec.json.Decoder(list[list[WaitingJob]]).decode
 _decode_counts = msgspec.json.Decoder(list[tuple[str, str, int, int]]).decode
@@ -68,6 +79,21 @@ def _fronts(priority: str) -> str:
                 WHERE type = ?2 AND lane = wanted.value AND {_WAITS}
                 ORDER BY rank, seq LIMIT ?3))))
         FROM json_each(?1) AS wanted"""
+
+
+@cache
+def first_of_all(lanes: int) -> str:
+    """The first jobs of all of these lanes, which SQLite merges: it reads no more than it returns.
+
+    Takes the type and how many, then the lanes.
+    """
+    each = f"""
+        SELECT lane, rank, seq FROM jobs INDEXED BY lanes
+        WHERE type = ?1 AND lane = ?%d AND {_WAITS}"""
+    merged = " UNION ALL ".join(each % number for number in range(3, 3 + lanes))
+    return f"""
+        SELECT json_group_array(json_array(lane, rank, seq, 0)) FROM (
+            {merged} ORDER BY rank, seq LIMIT ?2)"""
 
 
 # A document without the word is not parsed: most jobs have no priority.
@@ -176,7 +202,9 @@ def claim(
     if (guess := wish.guess) is not None and wish.limit > 0:
         state, lanes = guess.state, guess.lanes_after(wish.after)
         _read_buckets(connection, wish.types[0], state, lanes)
-        start = _Start.of(connection, wish, state, lanes)
+        is_merged = len(lanes) <= MOST_MERGED and state.has_room(lanes, wish.limit)
+        started = _Start.by_guess if is_merged else _Start.of
+        start = started(connection, wish, state, lanes)
         count = len(start.jobs)
         is_rest = count < wish.limit and _is_waiting(connection, wish.types[0])
         if count or not is_rest:
@@ -238,17 +266,36 @@ class _Start(Struct, frozen=True):
         (job_type,), limits = wish.types, state.limits
         opened = [lane for lane in lanes if state.is_open(lane, now=wish.now)]
         choice, fronts = LaneChoice({}, {}), list[WaitingJob]()
-        for deep in depths(len(opened), wish.limit, limits) if opened else ():
-            fronts = _read_fronts(connection, job_type, opened, limits, deep)
+        is_merged = len(opened) <= MOST_MERGED and state.has_room(opened, wish.limit)
+        deeper = (wish.limit,) if is_merged else depths(len(opened), wish.limit, limits)
+        for deep in deeper if opened else ():
+            if is_merged:
+                fronts = _read_merged(connection, job_type, opened, deep)
+            else:
+                fronts = _read_fronts(connection, job_type, opened, limits, deep)
             choice = choose(
                 state, fronts, wanted=wish.limit, now=wish.now, deep=deep, first=wish.first
             )
-            if limits.fair or is_in_order(choice, fronts, deep):
+            if is_merged or limits.fair or is_in_order(choice, fronts, deep):
                 break
         jobs = _taken(connection, wish, choice.starts) if choice.starts else []
         for bucket, next_at in choice.buckets.items():
             row = (RecordKind.RATE, _bucket_name(job_type, bucket), as_json(next_at))
             connection.execute(_PUT_BUCKET, row)
+        last = jobs[-1].lane if jobs else None
+        look = look_after(choice, state, lanes, last, now=wish.now, before=wish.after)
+        return cls(jobs, choice, look, len(fronts))
+
+    @classmethod
+    def by_guess(
+        cls, connection: sqlite3.Connection, wish: Claim, state: LaneState, lanes: Sequence[str]
+    ) -> _Start:
+        """Start the first jobs of all these lanes, which have room, on places in a row."""
+        fronts = _read_merged(connection, wish.types[0], lanes, wish.limit)
+        numbers = enumerate(fronts, wish.first)
+        starts = {job.seq: place_at(state.limits, number) for number, job in numbers}
+        choice = LaneChoice(starts, {})
+        jobs = _taken(connection, wish, starts, is_guess=True) if starts else []
         last = jobs[-1].lane if jobs else None
         look = look_after(choice, state, lanes, last, now=wish.now, before=wish.after)
         return cls(jobs, choice, look, len(fronts))
@@ -309,6 +356,17 @@ def _read_fronts(
     return [job for jobs in found for job in jobs]
 
 
+def _read_merged(
+    connection: sqlite3.Connection, job_type: str, lanes: Sequence[str], wanted: int
+) -> list[WaitingJob]:
+    """Read the first jobs of all of these lanes, in the order of the queue."""
+    if not lanes:
+        return []
+    return _decode_merged(
+        reads.value(connection, first_of_all(len(lanes)), job_type, wanted, *lanes)
+    )
+
+
 def _is_waiting(connection: sqlite3.Connection, job_type: str) -> bool:
     """True if any job of a type could be claimed, in a lane or in none."""
     return bool(reads.value(connection, _IS_WAITING, job_type))
@@ -318,10 +376,16 @@ def _bucket_name(job_type: str, bucket: str) -> str:
     return f"{job_type} {bucket}"
 
 
-def _taken(connection: sqlite3.Connection, wish: Claim, starts: dict[int, LanePlace]) -> list[Job]:
+def _taken(
+    connection: sqlite3.Connection,
+    wish: Claim,
+    starts: dict[int, LanePlace],
+    *,
+    is_guess: bool = False,
+) -> list[Job]:
     """Claim these jobs on their places, and start them if there are slots.
 
-    Those whose places are others' stay in the queue.
+    Those whose places are others' stay in the queue. Guessed places follow each other.
     """
     made = Dispatch(wish.dispatcher_id, wish.now, wish.expiry)
     kept: list[int] = []
@@ -345,7 +409,10 @@ def _taken(connection: sqlite3.Connection, wish: Claim, starts: dict[int, LanePl
     if wish.slots:
         triples = zip(jobs, wish.slots, places, strict=False)
         jobs = [started_at_once(job, slot, held) for job, slot, held in triples]
-        written = start_placed(connection, jobs, kept, wish.slots)
+        if is_guess and wish.limits is not None:
+            written = start_guessed(connection, jobs, kept, wish.slots, wish.limits, wish.first)
+        else:
+            written = start_placed(connection, jobs, kept, wish.slots)
     else:
         jobs = [occupying(job, held) for job, held in zip(jobs, places, strict=True)]
         written = replace(connection, [replaced(job) for job in jobs])

@@ -17,7 +17,7 @@ import msgspec
 
 from shunter.errors import UniqueKeyTaken
 from shunter.model.job import Dispatch, Job
-from shunter.model.job_limits import texts_between
+from shunter.model.job_limits import JobLimits, texts_between
 from shunter.model.lifecycle import WorkerSlot, started_at_once
 from shunter.model.presence import KEPT_SECONDS, Presence
 from shunter.model.queueing import Head, alarm, favoured
@@ -159,6 +159,33 @@ def start_placed(
     return answers
 
 
+def start_guessed(
+    connection: sqlite3.Connection,
+    jobs: Sequence[Job],
+    seqs: Sequence[int],
+    slots: Sequence[WorkerSlot],
+    limits: JobLimits,
+    first: int,
+) -> list[bool]:
+    """Do the same on places that were guessed: their numbers begin with `first`."""
+    alike = _starts_alike(jobs, slots)
+    if alike is None:
+        return replace(connection, [replaced(job) for job in jobs])
+    low, _ = texts_between(jobs[0].type)
+    answers = [False] * len(jobs)
+    for (slot, at), places in alike.items():
+        mark = as_json(_mark(jobs[0], slot))[:-1]
+        stamp = random.getrandbits(48)  # marks what this claim wrote; no secret
+        numbers = as_json({seqs[place]: first + place for place in places})
+        row = (stamp, mark, at, slot.worker_id, low, limits.per_key, limits.total, numbers)
+        count = connection.execute(statements.START_GUESSED, row).rowcount
+        ids = [jobs[place].id for place in places]
+        written = None if count == len(ids) else _written_by(connection, stamp, ids)
+        for place in places:
+            answers[place] = written is None or jobs[place].id in written
+    return answers
+
+
 def _starts_alike(
     jobs: Sequence[Job], slots: Sequence[WorkerSlot]
 ) -> dict[tuple[WorkerSlot, float | None], list[int]] | None:
@@ -168,8 +195,12 @@ def _starts_alike(
     price.
     """
     alike: defaultdict[tuple[WorkerSlot, float | None], list[int]] = defaultdict(list)
+    last: tuple[WorkerSlot, float | None] | None = None
     for place, (job, slot) in enumerate(zip(jobs, slots, strict=False)):
-        alike[slot, alarm(job)].append(place)
+        if last is None or last[0] is not slot or last[1] != alarm(job):  # a hash is dear
+            last = slot, alarm(job)
+            group = alike[last]
+        group.append(place)
     has_marks = all(slot.place is None and not slot.at_most_once for slot, _ in alike)
     return alike if has_marks and len(alike) <= MOST_STARTS_ALIKE else None
 
