@@ -309,6 +309,33 @@ def test_a_long_inspection_does_not_hold_up_the_opening(run, path, monkeypatch):
     assert went_on == [True]
 
 
+def test_an_inspection_that_has_just_closed_its_connection_does_not_disturb_the_end(
+    run, path, monkeypatch
+):
+    opened, is_closed, go_on = inspector._opened, threading.Event(), threading.Event()
+
+    class Slow:
+        """Stands still between closing its connection and forgetting it."""
+
+        def __init__(self, connection):
+            self.execute, self.interrupt = connection.execute, connection.interrupt
+            self._close = connection.close
+
+        def close(self):
+            self._close()
+            is_closed.set()
+            assert go_on.wait(10)
+
+    monkeypatch.setattr(inspector, "_opened", lambda path: Slow(opened(path)))
+    monkeypatch.setattr("shunter.store.sqlite.store.FIRST_SECONDS", 0.0)
+    store = SQLiteStore(path)
+    run(store.open())
+    assert is_closed.wait(10)
+    threading.Timer(0.1, go_on.set).start()
+
+    run(store.close())
+
+
 def test_a_store_that_was_mended_is_used_again(run, store, path, monkeypatch, tmp_path):
     monkeypatch.setattr(inspector, "INSPECT_SECONDS", 0.2)
     run(store.insert(jobs(200, payload=bytes(500))))

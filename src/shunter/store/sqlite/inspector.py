@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-from contextlib import closing
+from contextlib import closing, suppress
 from time import monotonic
 
 from shunter.store.sqlite.connection import APPLICATION_ID, code_of, existing
@@ -28,6 +28,8 @@ IDLE_FACTOR = 100
 
 HURRY_FACTOR = 4
 """Likewise, while the file is damaged and somebody may be mending it."""
+
+INTERRUPT_SECONDS = 0.05
 
 DAMAGES = ("SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_IOERR")
 
@@ -53,11 +55,11 @@ class Inspector:
         """End the thread, also in the midst of an inspection."""
         self._stopping.set()
         self._monitor.doubt.set()
-        connection = self._connection
-        if connection is not None:
-            connection.interrupt()
-        if self._thread.ident is not None:
-            self._thread.join()
+        while self._thread.is_alive():
+            if (connection := self._connection) is not None:
+                with suppress(sqlite3.ProgrammingError):  # closed meanwhile
+                    connection.interrupt()  # which ends only what has begun: so it is repeated
+            self._thread.join(INTERRUPT_SECONDS)
 
     def _run(self) -> None:
         due = monotonic()
