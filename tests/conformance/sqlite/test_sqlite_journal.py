@@ -35,7 +35,7 @@ def test_where_one_of_many_is_refused_each_has_its_own_answer(run, store):
     for name in "ab":
         run(running(store, name))
 
-    entries = step("a", "pay"), step("a", "pay", attempt=2), step("nobody", "x"), step("b", "pay")
+    entries = step("a", "pay"), step("a", "mail", attempt=2), step("nobody", "x"), step("b", "pay")
     assert entered(run, store, *entries)[0] == [True, False, False, True]
 
     assert [kept(run, store, name) for name in "ab"] == [[entries[0]], [entries[3]]]
