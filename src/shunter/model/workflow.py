@@ -32,7 +32,7 @@ class ParentOutcome(StrEnum):
     UNNEEDED = "n"
 
 
-class JobEdge(Struct, frozen=True):
+class JobEdge(Struct, frozen=True, gc=False):
     """`child` waits, or has waited, for `parent`, which it named as number `at`."""
 
     child: str
@@ -61,8 +61,9 @@ class JobGraph(Struct, frozen=True, kw_only=True):
     def outside(self) -> list[str]:
         """The parents and children that were stored before."""
         own = {job.id for job in self.jobs}
-        ends = dict.fromkeys(end for edge in self.edges for end in (edge.parent, edge.child))
-        return [end for end in ends if end not in own]
+        ends = {edge.parent for edge in self.edges}
+        ends.update([edge.child for edge in self.edges])
+        return sorted(ends - own)
 
     def refusal(self, stored: Mapping[str, Job]) -> JobRefused | None:
         """Return why it can't be stored, where these are the jobs outside that are there."""
