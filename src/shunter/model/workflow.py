@@ -129,11 +129,6 @@ class Decision(StrEnum):
     SKIP = "skip"
 
 
-def must_wait(outcomes: Set[ParentOutcome]) -> bool:
-    """True if a job with such edges waits on, whatever its condition is."""
-    return ParentOutcome.PENDING in outcomes and _BAD.isdisjoint(outcomes)
-
-
 def decision_on(when: When, outcomes: Set[ParentOutcome]) -> Decision:
     """Decide on a parked job, of whose edges these are the outcomes.
 
