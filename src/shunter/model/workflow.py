@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Set
 from enum import StrEnum
+from functools import cached_property
 
 from msgspec import Struct
 
@@ -41,7 +42,7 @@ class JobEdge(Struct, frozen=True, gc=False):
     at: int = 0
 
 
-class JobGraph(Struct, frozen=True, kw_only=True):
+class JobGraph(Struct, frozen=True, kw_only=True, dict=True):
     """Jobs that are stored together or not at all, with all that they wait for.
 
     A child of an edge is one of the `jobs`, or was stored before and is parked; a parent is
@@ -57,9 +58,9 @@ class JobGraph(Struct, frozen=True, kw_only=True):
         """All jobs that others of the graph wait for."""
         return {edge.parent for edge in self.edges}
 
-    @property
+    @cached_property
     def outside(self) -> list[str]:
-        """The parents and children that were stored before."""
+        """The parents and children that were stored before; looked for once."""
         own = {job.id for job in self.jobs}
         ends = {edge.parent for edge in self.edges}
         ends.update([edge.child for edge in self.edges])
