@@ -55,7 +55,7 @@ from shunter.errors import (
 from shunter.key_file import read_caller_key
 from shunter.model.document import NIL
 from shunter.model.explanation import Explanation
-from shunter.model.identity import timed_id
+from shunter.model.identity import RisingIds
 from shunter.model.job import Job
 from shunter.model.journal import JournalEntry
 from shunter.model.pause import Pause, PauseTarget
@@ -117,6 +117,7 @@ class AsyncClient:
     ) -> None:
         self._options, self._codec = options, codec
         self._environment = environment
+        self._ids = RisingIds()
         self._awaited = PendingOutcomes(self._fetch, environment)
         # In a handler that a sandbox runs, the sandbox answers and no address is called.
         opened: OpenSession = getattr(current_context(), "client_session", None) or Session
@@ -203,7 +204,7 @@ class AsyncClient:
     def new_id(self) -> str:
         """Return a name that no other job has."""
         entropy = int.from_bytes(self._environment.token_bytes(10))
-        return timed_id(self._environment.wall(), entropy)
+        return self._ids.next(self._environment.wall(), entropy)
 
     # ---- submitting
 

@@ -74,7 +74,7 @@ from shunter.model.report import Advance, Held, Report
 from shunter.model.scope import EVERYTHING, JobScope
 from shunter.model.submission import Submission
 from shunter.model.worker import Handler
-from shunter.model.workflow import JobEdge, ParentOutcome, must_wait
+from shunter.model.workflow import JobEdge, ParentOutcome
 from shunter.store.port import Batch, Committed, Store
 
 T = TypeVar("T")
@@ -482,22 +482,16 @@ class Dispatcher:
             for job in await self.store.held_by(wanted.worker_ids):
                 assert job.execution.worker_id is not None
                 held_by.setdefault(job.execution.worker_id, []).append(job)
-        decided = await self._decided(wanted.children) if wanted.children else []
-        if ids := wanted.job_ids.union(decided):
+        if ids := wanted.job_ids | wanted.children:
             found = await self.store.get(sorted(ids))
             jobs = {job.id: job for job in found if job is not None}
         standings: dict[str, frozenset[ParentOutcome]] = {}
-        if decided:  # after the jobs, so that whoever adds an edge in between is noticed
-            standings = await self.store.standings(decided)
+        if wanted.children:  # after the jobs: so whoever adds an edge in between is noticed
+            standings = await self.store.standings(sorted(wanted.children))
         edges: list[JobEdge] = []
         if (page := wanted.edges) is not None:
             edges = await self.store.dependents(page.parents, after=page.after, limit=page.limit)
         return StoredJobs(jobs, held_by, edges, standings)
-
-    async def _decided(self, children: Iterable[str]) -> list[str]:
-        """Return those of these children that don't have to wait on, and so must be read."""
-        standings = await self.store.standings(sorted(children))
-        return [child for child, outcomes in standings.items() if not must_wait(outcomes)]
 
     async def _patiently(self, work: Callable[[], Awaitable[T]]) -> T:
         """Use the store. While it fails, wait: nothing has been promised yet."""

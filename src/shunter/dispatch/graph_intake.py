@@ -16,11 +16,17 @@ from shunter.model.job import Job, Status, When
 from shunter.model.scope import JobScope
 from shunter.model.spelling import did_you_mean
 from shunter.model.submission import Submission
-from shunter.model.workflow import JobEdge, JobGraph
+from shunter.model.workflow import JobEdge, JobGraph, ParentOutcome
 
 MAX_NODES = 10_000
 MAX_EDGES = 100_000
 """How many jobs and edges one submission may have: what one commit should hold."""
+
+
+PENDING = ParentOutcome.PENDING
+
+MOMENT_SECONDS = 1e-6
+"""By so much a job of a graph counts as older than the next one; ranks are in microseconds."""
 
 
 def is_graph(submissions: Sequence[Submission]) -> bool:
@@ -40,28 +46,31 @@ def graph_of(
         seen: set[str] = set()
         twice = next(wish.id for wish in submissions if wish.id in seen or seen.add(wish.id))  # type: ignore[func-returns-value]
         raise JobRefused(twice, "id", "found twice in one submission; give each job its own")
-    edges = [edge for wish in submissions for edge in _edges(wish, by_id)]
-    if not _is_in_order(submissions, by_id) and (cycle := _cycle(by_id)):
+    edges, is_in_order = _edges(submissions, by_id)
+    if not is_in_order and (cycle := _cycle(by_id)):
         raise JobRefused(
             cycle[0],
             "after",
             f"these jobs wait for each other: {' after '.join(cycle)}; take one edge away",
         )
     parents = {edge.parent for edge in edges}
-    jobs = []
-    for wish in submissions:
+    last, jobs = len(submissions) - 1, []
+    for at, wish in enumerate(submissions):
         job, has_dependents = admit(wish), wish.id in parents
+        # A moment apart, so that the queue keeps them in this order, wherever a store puts them.
+        created = job.created - MOMENT_SECONDS * (last - at)
         if wish.after:
             job = replace(
                 job,
+                created=created,
                 status=Status.WAITING,
                 when=When.ALL_OK if wish.when is None else When(wish.when),
                 wait_until=None,
                 place_by=None,
                 dependents=has_dependents,
             )
-        elif has_dependents:
-            job = replace(job, dependents=True)
+        else:
+            job = replace(job, created=created, dependents=has_dependents)
         jobs.append(job)
     return JobGraph(jobs=tuple(jobs), edges=tuple(edges), scope=scope)
 
@@ -85,7 +94,35 @@ def _check_size(submissions: Sequence[Submission]) -> None:
         )
 
 
-def _edges(wish: Submission, by_id: Container[str]) -> Iterable[JobEdge]:
+def _edges(submissions: Sequence[Submission], by_id: Container[str]) -> tuple[list[JobEdge], bool]:
+    """Return all edges, and whether each job stands behind all of these that it waits for.
+
+    Most graphs are written so, and have no ring in them then.
+    """
+    edges: list[JobEdge] = []
+    seen: set[str] = set()
+    is_in_order = True
+    for wish in submissions:
+        child, after = wish.id, wish.after or ()
+        if wish.when is not None or wish.unique_key is not None or wish.unique is not None:
+            _check_terms(wish)
+        for at, parent in enumerate(after if len(after) < 2 else dict.fromkeys(after)):
+            if parent not in seen:
+                if parent in by_id:
+                    is_in_order = False
+                elif not is_name(parent):
+                    raise JobRefused(
+                        child, "after", f"found {parent[:64]!r}; send ids: {NAME_RULE}"
+                    )
+            edges.append(JobEdge(child, parent, PENDING, at))
+        if wish.awaited_by:
+            edges += _edges_to_earlier(wish)
+        seen.add(child)
+    return edges, is_in_order
+
+
+def _check_terms(wish: Submission) -> None:
+    """Refuse what a job of a graph can't have."""
     if wish.when is not None:
         if wish.when not in set(When):
             suggestion = did_you_mean(wish.when, set(When))
@@ -97,28 +134,17 @@ def _edges(wish: Submission, by_id: Container[str]) -> Iterable[JobEdge]:
         field = "unique" if wish.unique_key is None else "unique_key"
         fault = "found in a job of a graph, which is stored as a whole; leave it out"
         raise JobRefused(wish.id, field, fault)
-    for at, parent in enumerate(dict.fromkeys(wish.after or ())):
-        if parent not in by_id and not is_name(parent):
-            raise JobRefused(wish.id, "after", f"found {parent[:64]!r}; send ids: {NAME_RULE}")
-        yield JobEdge(wish.id, parent, at=at)
-    if wish.awaited_by and wish.rerun_of is None:
+
+
+def _edges_to_earlier(wish: Submission) -> Iterable[JobEdge]:
+    """Yield the edges of jobs that are stored and are to wait for this rerun, too."""
+    if wish.rerun_of is None:
         fault = "found without rerun_of; let those jobs name this one in after"
         raise JobRefused(wish.id, "awaited_by", fault)
     for child in dict.fromkeys(wish.awaited_by or ()):
         if not is_name(child):
             raise JobRefused(wish.id, "awaited_by", f"found {child[:64]!r}; send ids: {NAME_RULE}")
         yield JobEdge(child, wish.id)
-
-
-def _is_in_order(submissions: Sequence[Submission], by_id: Container[str]) -> bool:
-    """True if each job stands behind all of these that it waits for, as most graphs are written."""
-    seen: set[str] = set()
-    for wish in submissions:
-        for parent in wish.after or ():
-            if parent not in seen and parent in by_id:
-                return False
-        seen.add(wish.id)
-    return True
 
 
 def _cycle(by_id: dict[str, Submission]) -> list[str]:

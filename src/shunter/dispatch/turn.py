@@ -24,8 +24,8 @@ from shunter.store.port import Committed
 class Reads(Struct, frozen=True):
     """Which jobs to ask the store about: by their ids, and by who has them.
 
-    And which edges: a page of those of parents, and all of certain children, in short; of those
-    children only the jobs that don't have to wait on are read.
+    And which edges: a page of those of parents, and all of certain children, in short, with those
+    children themselves.
     """
 
     job_ids: frozenset[str]

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Set
 from enum import StrEnum
+from functools import cached_property
 
 from msgspec import Struct
 
@@ -32,7 +33,7 @@ class ParentOutcome(StrEnum):
     UNNEEDED = "n"
 
 
-class JobEdge(Struct, frozen=True):
+class JobEdge(Struct, frozen=True, gc=False):
     """`child` waits, or has waited, for `parent`, which it named as number `at`."""
 
     child: str
@@ -41,7 +42,7 @@ class JobEdge(Struct, frozen=True):
     at: int = 0
 
 
-class JobGraph(Struct, frozen=True, kw_only=True):
+class JobGraph(Struct, frozen=True, kw_only=True, dict=True):
     """Jobs that are stored together or not at all, with all that they wait for.
 
     A child of an edge is one of the `jobs`, or was stored before and is parked; a parent is
@@ -57,12 +58,13 @@ class JobGraph(Struct, frozen=True, kw_only=True):
         """All jobs that others of the graph wait for."""
         return {edge.parent for edge in self.edges}
 
-    @property
+    @cached_property
     def outside(self) -> list[str]:
-        """The parents and children that were stored before."""
+        """The parents and children that were stored before; looked for once."""
         own = {job.id for job in self.jobs}
-        ends = dict.fromkeys(end for edge in self.edges for end in (edge.parent, edge.child))
-        return [end for end in ends if end not in own]
+        ends = {edge.parent for edge in self.edges}
+        ends.update([edge.child for edge in self.edges])
+        return sorted(ends - own)
 
     def refusal(self, stored: Mapping[str, Job]) -> JobRefused | None:
         """Return why it can't be stored, where these are the jobs outside that are there."""
@@ -126,11 +128,6 @@ class Decision(StrEnum):
     RUN = "run"
     CANCEL = "cancel"
     SKIP = "skip"
-
-
-def must_wait(outcomes: Set[ParentOutcome]) -> bool:
-    """True if a job with such edges waits on, whatever its condition is."""
-    return ParentOutcome.PENDING in outcomes and _BAD.isdisjoint(outcomes)
 
 
 def decision_on(when: When, outcomes: Set[ParentOutcome]) -> Decision:

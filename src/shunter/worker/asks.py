@@ -53,3 +53,7 @@ class JournalAnswer(Struct, frozen=True, array_like=True):
     is_kept: bool = False
     recalled: Recalled | None = None
     refusal: str = ""
+
+
+Answer = tuple[int, int, JournalAnswer]
+"""The key of the run, the number of its ask, what to say."""

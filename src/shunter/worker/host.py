@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 
 import structlog
 from msgspec import Struct
@@ -135,8 +135,12 @@ class WorkerHost:
 
     def _ask_journals(self, asks: Sequence[RunAsked]) -> None:
         """Ask dispatchers about the journals of runs; here nobody can be asked."""
-        for run in asks:
-            self._pool.answer(run.key, run.asked.number, JournalAnswer(refusal=NO_JOURNAL))
+        refusal = JournalAnswer(refusal=NO_JOURNAL)
+        self._pool.answer((run.key, run.asked.number, refusal) for run in asks)
+
+    def _may_have_kept(self) -> Container[str] | None:
+        """Return the jobs that may have kept steps in their first run; None if nobody knows."""
+        return None
 
     def _lease_ends_at(self) -> float:
         """Return when all jobs must be stopped, by the lease clock."""
@@ -163,7 +167,7 @@ class WorkerHost:
     def _start(self, jobs: Sequence[Assignment], *, ends_at: float = math.inf) -> None:
         """Have the pool do these jobs, whose lease ends then."""
         self._watch_until(min(self._ends_at, ends_at))
-        self._pool.give(jobs)
+        self._pool.give(jobs, begun=self._may_have_kept())
 
     def _watch_lease(self) -> None:
         self._watch_until(self._lease_ends_at() if self._pool.load else math.inf)

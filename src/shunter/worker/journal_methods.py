@@ -54,6 +54,7 @@ class JournalMethods:
 
 def journal_of(line: ParentLine | None, key: int, job: Assignment, seal: RunSeal) -> RunJournal:
     """Return the journal of a run in a child process."""
+    from shunter.worker.pool.first_runs import is_first_run
     from shunter.worker.run_journal import RunJournal
 
     assert line is not None, "this child has no line to its parent"
@@ -64,6 +65,8 @@ def journal_of(line: ParentLine | None, key: int, job: Assignment, seal: RunSeal
         ask=lambda ask: line.ask(key, ask),
         post=lambda ask: line.post(key, ask),
         run=job.run,
+        is_new=is_first_run(key),
+        ask_soon=lambda ask: line.ask_soon(key, ask),
     )
 
 

@@ -69,6 +69,7 @@ class FunctionCall(NamedTuple):
 
 Operation = Generator[JournalAsk | FunctionCall, Any, T]
 Ask = Callable[[JournalAsk], "Future[JournalAnswer]"]
+AskSoon = Callable[[JournalAsk], Awaitable[JournalAnswer]]
 Post = Callable[[KeepAsk], object]
 
 
@@ -85,10 +86,14 @@ class RunJournal:
         post: Post,
         run: str | None = None,
         is_new: bool = False,
+        ask_soon: AskSoon | None = None,
     ) -> None:
-        """`ask` does not wait, `post` is for what needs no answer; `is_new`: nothing is kept."""
+        """`ask` does not wait, `post` is for what needs no answer; `is_new`: nothing is kept.
+
+        `ask_soon` is for coroutines; without it they use `ask`, too.
+        """
         self._job_id, self._attempt, self._seal, self._run = job_id, attempt, seal, run
-        self._ask, self._post = ask, post
+        self._ask, self._post, self._ask_soon = ask, post, ask_soon
         self._used: set[str] = set()
         self._steps: dict[str, JournalEntry] | None = {} if is_new else None
         self._signals: list[JournalEntry] | None = None
@@ -145,6 +150,11 @@ class RunJournal:
             self._unsynced = 0
             drive(self._keep("emit", ask), self._ask)
 
+    @property
+    def is_unsynced(self) -> bool:
+        """True if `finish` has to wait until something is kept."""
+        return self._unsynced > 0
+
     def finish(self) -> None:
         """Wait until all that was emitted is kept; the run is about to end well.
 
@@ -164,8 +174,12 @@ class RunJournal:
     def _driven(self, operation: Operation[T]) -> Any:
         """Perform at once, or return a coroutine where an event loop runs."""
         asyncio = sys.modules.get("asyncio")  # slow to load: where it is not, no loop runs
-        is_running = asyncio is not None and asyncio._get_running_loop() is not None
-        return (drive_async if is_running else drive)(operation, self._ask)
+        if asyncio is None or asyncio._get_running_loop() is None:
+            return drive(operation, self._ask)
+        if self._ask_soon is None:
+            ask, wrapped = self._ask, asyncio.wrap_future
+            return drive_async(operation, lambda wanted: wrapped(ask(wanted)))
+        return drive_async(operation, self._ask_soon)
 
     # ---- steps
 
@@ -467,21 +481,18 @@ def drive(operation: Operation[T], ask: Ask) -> T:
         return result
 
 
-async def drive_async(operation: Operation[T], ask: Ask) -> T:
+async def drive_async(operation: Operation[T], ask: AskSoon) -> T:
     """Perform an operation, while others may go on."""
-    import asyncio
-
-    async def performed(wanted: JournalAsk | FunctionCall) -> Any:
-        if not isinstance(wanted, FunctionCall):
-            return await asyncio.wrap_future(ask(wanted))
-        value = wanted.function(*wanted.args, **wanted.kwargs)
-        return await value if isinstance(value, Awaitable) else value
-
     try:
         wanted = next(operation)
         while True:
             try:
-                answer = await performed(wanted)
+                if isinstance(wanted, FunctionCall):
+                    answer = wanted.function(*wanted.args, **wanted.kwargs)
+                    if isinstance(answer, Awaitable):
+                        answer = await answer
+                else:
+                    answer = await ask(wanted)
             except BaseException as error:
                 wanted = operation.throw(error)
             else:

@@ -214,6 +214,25 @@ def test_a_parent_to_which_another_dependent_came_is_not_told(run, store):
     assert [it.id for it in run(store.due_dependents(limit=9))] == ["early"]
 
 
+def test_parents_at_any_revision_are_told_together_each_by_its_own(run, store):
+    callback = Callback("http://127.0.0.1/done")
+    for name in ("a", "b", "stale"):
+        run(ended(store, name, dependents=True))
+    run(ended(store, "called", dependents=True, callback=callback))
+    first = [replace(it, revision=it.revision + 1) for it in stored(run, store, "b")]
+    assert run(store.commit(Batch(now=NOW, deliveries=first))).delivered == [True]
+    before = stored(run, store, "a", "b", "stale", "called")
+    told = [replace(it, dependents=False, revision=it.revision + 1) for it in before]
+    told[2] = replace(told[2], revision=told[2].revision + 1)
+
+    batch = Batch(now=NOW, deliveries=told)
+    assert run(store.commit(batch)).delivered == [True, True, False, True]
+
+    after = stored(run, store, "a", "b", "stale", "called")
+    assert after == [told[0], told[1], before[2], told[3]]
+    assert [it.id for it in run(store.due_dependents(limit=9))] == ["stale"]
+
+
 def test_outcomes_are_written_once_and_standings_say_which_there_are(run, store):
     plant(run, store, diamond())
     assert run(store.standings(["bottom", "left", "top"])) == {

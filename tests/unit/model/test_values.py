@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shunter.model.identity import is_name, timed_id
+from shunter.model.identity import RisingIds, is_name, timed_id
 from shunter.model.job import Job, Status
 from shunter.model.lease import LeaseTerms, WorkerLease, has_lapsed
 from shunter.model.queueing import PRIORITY_SPAN_SECONDS, alarm, rank
@@ -135,6 +135,23 @@ def test_ids_sort_by_time_and_are_names(now: float, later: float, one: int, two:
     assert first < second
     assert is_name(first)
     assert len(first) == 26
+
+
+@given(st.lists(st.tuples(st.floats(0, 4e9), st.integers(0, 2**80 - 1)), max_size=20))
+def test_ids_of_one_client_rise_whatever_its_clock_does(made: list[tuple[float, int]]) -> None:
+    ids = RisingIds()
+
+    names = [ids.next(now, entropy) for now, entropy in made]
+
+    assert names == sorted(set(names))
+    assert all(is_name(name) and len(name) == 26 for name in names)
+
+
+def test_an_id_of_the_same_millisecond_does_not_tell_the_next_one() -> None:
+    one, other = RisingIds(), RisingIds()
+    assert one.next(1.0, 7) == other.next(1.0, 7)
+
+    assert one.next(1.0, 1 << 50) != other.next(1.0, 1 << 51)
 
 
 @pytest.mark.parametrize("bad", ["", "-x", "a b", "a\n", "ä", "x" * 129, "a\0"])

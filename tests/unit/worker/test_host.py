@@ -58,7 +58,7 @@ class FakePool:
         undone, self.jobs, self.last = self.jobs, [], []
         return undone
 
-    def give(self, jobs: Sequence[Assignment]) -> None:
+    def give(self, jobs: Sequence[Assignment], *, begun: object = None) -> None:
         self.jobs += [Held(job.job_id, job.attempt) for job in jobs]
 
     def end_by(self, deadline: float) -> None:

@@ -96,7 +96,8 @@ class HttpWorkers:
         """Leave calls where they are: what they were about, the next sweep of anybody finds."""
         for task in self._tasks:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._tasks:  # of nothing, `gather` would make an event loop where none runs
+            await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._caller.close()
 
     # ---- WorkerLink

@@ -100,7 +100,10 @@ class _GraphWrite:
     async def _write(self, connection: MongoConnection, session: AsyncClientSession) -> Planted:
         graph, jobs = self._graph, connection.jobs
         ids = [job.id for job in graph.jobs]
-        there = await jobs.find({"_id": {"$in": ids}}, session=session).to_list()
+        near = {"_id": {"$gte": min(ids), "$lte": max(ids)}}
+        is_any_near = await jobs.find_one(near, {"_id": True}, session=session) is not None
+        wanted = {"_id": {"$in": ids}}
+        there = await jobs.find(wanted, session=session).to_list() if is_any_near else []
         if there:
             if len(there) == len(ids) and all(it["stamp"] == self._stamp for it in there):
                 return list(graph.jobs)

@@ -74,17 +74,37 @@ def row(edge: JobEdge) -> Parameters:
     return edge.parent, edge.child, edge.outcome.value
 
 
+def by_depth(graph: JobGraph) -> list[Job]:
+    """Return the jobs of a graph, those first that can run first.
+
+    Their rows then lie as they are going to be written: those that start, end and are woken
+    together share pages, and a page is what a commit writes. The queue goes by their ranks.
+    """
+    depths: dict[str, int] = {}
+    depth_of = depths.get
+    for edge in graph.edges:
+        depth = depth_of(edge.parent, 0) + 1
+        if depth > depth_of(edge.child, 0):
+            depths[edge.child] = depth
+    levels: list[list[Job]] = [[] for _ in range(max(depths.values(), default=0) + 1)]
+    for job in graph.jobs:
+        levels[depth_of(job.id, 0)].append(job)
+    return [job for level in levels for job in level]
+
+
 class GraphRows(msgspec.Struct, frozen=True):
-    """A graph on its way into the file."""
+    """A graph on its way into the file; `laid` are its jobs in the order of their rows."""
 
     graph: JobGraph
+    laid: list[Job]
     jobs: list[Parameters]
     edges: list[Parameters]
 
     @classmethod
     def of(cls, graph: JobGraph) -> GraphRows:
-        rows = [inserted(job) for job in graph.jobs]
-        return cls(graph, rows, [(it.parent, it.child, it.at) for it in graph.edges])
+        laid = by_depth(graph)
+        rows = [inserted(job) for job in laid]
+        return cls(graph, laid, rows, [(it.parent, it.child, it.at) for it in graph.edges])
 
 
 def plant(connection: sqlite3.Connection, rows: GraphRows) -> list[Job] | JobRefused:
@@ -103,8 +123,8 @@ def plant(connection: sqlite3.Connection, rows: GraphRows) -> list[Job] | JobRef
         parents = graph.parents
         connection.execute(ATTACH, (as_json([name for name in outside if name in parents]),))
         connection.execute(TOUCH, (as_json([name for name in outside if name not in parents]),))
-    stored = writes.insert(connection, graph.jobs, rows.jobs)
-    assert all(job is offered for job, offered in zip(stored, graph.jobs, strict=True))
+    stored = writes.insert(connection, rows.laid, rows.jobs)
+    assert all(job is offered for job, offered in zip(stored, rows.laid, strict=True))
     for _, chunk in writes.chunks(rows.edges):
         writes.execute(connection, insert_edges, chunk)
     return list(graph.jobs)

@@ -1,5 +1,5 @@
-"""What jobs keep beside their records, a row each. An entry is written by one statement, which
-looks at the job itself: so no other write can come between."""
+"""What jobs keep beside their records, a row each. Entries are written by a statement that looks
+at their jobs itself: so no other write can come between. Those of runs share one."""
 
 from __future__ import annotations
 
@@ -14,20 +14,40 @@ from shunter.model.journal import (
     JournalPage,
     in_pages,
 )
-from shunter.store.sqlite import statements
+from shunter.store.sqlite import statements, writes
+from shunter.store.sqlite.rows import Parameters
 
 _STATEMENTS = {SENT: statements.ENTER_SIGNAL, COPIED: statements.ENTER_COPY}
 
 
 def enter(connection: sqlite3.Connection, entries: Sequence[JournalEntry]) -> list[bool]:
     """Write entries, each if its job is as it must be."""
+    of_runs = [entry for entry in entries if entry.attempt not in _STATEMENTS]
+    entered = iter(_enter_of_runs(connection, [_row(entry) for entry in of_runs]))
     return [
-        connection.execute(
-            _STATEMENTS.get(entry.attempt, statements.ENTER_OF_RUN), _row(entry)
-        ).rowcount
-        > 0
+        next(entered)
+        if (statement := _STATEMENTS.get(entry.attempt)) is None
+        else connection.execute(statement, _row(entry)).rowcount > 0
         for entry in entries
     ]
+
+
+def _enter_of_runs(connection: sqlite3.Connection, rows: Sequence[Parameters]) -> list[bool]:
+    """Write what runs keep, nearly always all of it at once.
+
+    Where some are refused, each is written again by itself to learn which: that changes nothing.
+    """
+    answers: list[bool] = []
+    is_distinct = len({row[:3] for row in rows}) == len(rows)
+    for _, chunk in writes.chunks(rows, None if is_distinct else 1):
+        if writes.execute(connection, statements.enter_of_runs, chunk).rowcount == len(chunk):
+            answers += [True] * len(chunk)
+        elif len(chunk) == 1:
+            answers.append(False)
+        else:
+            for row in chunk:
+                answers += _enter_of_runs(connection, [row])
+    return answers
 
 
 def page(
@@ -41,7 +61,7 @@ def page(
         rows.close()
 
 
-def _row(entry: JournalEntry) -> tuple[object, ...]:
+def _row(entry: JournalEntry) -> Parameters:
     return (
         entry.job_id,
         entry.kind,

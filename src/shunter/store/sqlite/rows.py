@@ -26,8 +26,8 @@ Parameters = tuple[Any, ...]
 class ClaimMark(Dispatch, frozen=True, omit_defaults=True):
     """What a claim wrote beside the document: whose it is, and where it started the job at once.
 
-    `held` are the places that the job has under limits. One of nobody's says that the job was
-    woken then, and is queued.
+    `held` are the places that the job has under limits. One of nobody's, which older versions
+    wrote, says that the job was woken then, and is queued.
     """
 
     slot: WorkerSlot | None = None
@@ -43,7 +43,7 @@ class JobRow(Struct, frozen=True, array_like=True):
 
     seq: int
     revision: int
-    claim: ClaimMark | None
+    claim: ClaimMark | float | None  # a number is when it was woken
     job: Job
     result: str | int | None
     payload: str | int | None
@@ -78,9 +78,12 @@ def as_json(value: object) -> str:
     return _encode(value).decode()
 
 
-def woken_mark(now: float) -> ClaimMark:
-    """What stands beside the document of a job that was parked and is queued since then."""
-    return ClaimMark("", now, now)
+def woken_mark(now: float) -> str:
+    """What stands beside the document of a job that was parked and is queued since then.
+
+    It is short, because a row that grows makes its page overflow.
+    """
+    return as_json(float(now))
 
 
 def inserted(job: Job) -> Parameters:
@@ -160,7 +163,9 @@ def jobs_in(
         job = row.job
         if claim is not None:
             _claim(job, claim, row.revision + 1)
-        elif (mark := row.claim) is not None:
+        elif isinstance(mark := row.claim, float):
+            _wake(job, mark, row.revision)
+        elif mark is not None:
             if mark.id:
                 _claim(job, Dispatch(mark.id, mark.date, mark.expiry), row.revision)
             else:

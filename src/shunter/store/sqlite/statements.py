@@ -368,16 +368,23 @@ HAS_RECORD = "SELECT true FROM records WHERE kind = ?1 AND name = ?2"
 
 _ENTRY = "job, kind, key, name, attempt, at, seconds, digest, body"
 _ENTERED = "?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9"
-_NEWER = """
-    ON CONFLICT (job, kind, key) DO UPDATE SET name = ?4, attempt = ?5, at = ?6, seconds = ?7,
-        digest = ?8, body = ?9 WHERE journal.attempt <= ?5"""
 _FIRST = "ON CONFLICT (job, kind, key) DO UPDATE SET key = key"
 
-ENTER_OF_RUN = f"""
-    INSERT INTO journal ({_ENTRY}) SELECT {_ENTERED} FROM jobs
-    WHERE id = ?1 AND status = 'i'
-        AND coalesce(json_extract(doc, '$.attempt'), 0) + (claim IS NOT NULL) = ?5 {_NEWER}"""
-"""Where a claim stands beside the document, the job has started once more than that knows."""
+
+@cache
+def enter_of_runs(rows: int) -> str:
+    """Where a claim stands beside the document, the job has started once more than that knows."""
+    return f"""
+        INSERT INTO journal ({_ENTRY})
+        SELECT new.* FROM (VALUES {_places(rows, 9)}) AS new CROSS JOIN jobs ON id = new.column1
+        WHERE status = 'i'
+            AND coalesce(json_extract(doc, '$.attempt'), 0) + (claim IS NOT NULL) = new.column5
+        ON CONFLICT (job, kind, key) DO UPDATE SET name = excluded.name,
+            attempt = excluded.attempt, at = excluded.at, seconds = excluded.seconds,
+            digest = excluded.digest, body = excluded.body
+            WHERE journal.attempt <= excluded.attempt"""
+
+
 ENTER_SIGNAL = f"""
     INSERT INTO journal ({_ENTRY}) SELECT {_ENTERED} FROM jobs
     WHERE id = ?1 AND status NOT IN ('c', 'f', 'x') {_FIRST}"""

@@ -3,7 +3,7 @@
 Functions of a connection, inside the transaction of a batch. Only the usual case is dealt with:
 parents that completed, of which each dependent waits on or runs. Parents with any other dependent,
 or with too many of them, stay due, and any dispatcher tells theirs (`dispatch/dependents.py`).
-A job that is woken keeps its document; its row says beside it that it was (`rows.ClaimMark`).
+A job that is woken keeps its document; its row says beside it when it was (`rows.woken_mark`).
 """
 
 # ruff: noqa: S608  Only texts of our own are joined here; what comes from outside is a parameter.
@@ -86,7 +86,7 @@ def tell(
     free = _decode_free(reads.value(connection, FREE, listed))
     woken = [number for number, _, runs_as_is in free if runs_as_is]
     if woken:
-        connection.execute(WAKE, (as_json(woken_mark(now)), as_json(woken)))
+        connection.execute(WAKE, (woken_mark(now), as_json(woken)))
     if len(woken) < len(free):
         others = [number for number, _, runs_as_is in free if not runs_as_is]
         untold += _decode_names(reads.value(connection, PARENTS_OF, listed, as_json(others)))

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from functools import partial
 from random import Random
 
@@ -26,8 +26,9 @@ from shunter.testing.simulation.processes import Process
 from shunter.testing.simulation.stepped_runs import SteppedRun
 from shunter.testing.simulation.witness import Run, Witness
 from shunter.wire.messages import Assignment
-from shunter.worker.asks import JournalAnswer, RunAsk, RunAsked
+from shunter.worker.asks import Answer, RunAsk, RunAsked
 from shunter.worker.pool.escalation import Push
+from shunter.worker.pool.first_runs import is_first_run
 from shunter.worker.pool.job_window import waited_too_long
 from shunter.worker.pool.process_pool import GIVE_BACK_AFTER_SECONDS, PoolSettings
 from shunter.worker.pool.runs import Runs
@@ -145,10 +146,10 @@ class SimulatedPool:
     def load(self) -> int:
         return len(self._runs.open)
 
-    def give(self, jobs: Sequence[Assignment]) -> None:
+    def give(self, jobs: Sequence[Assignment], *, begun: Container[str] | None = None) -> None:
         now = self._process.time.now
         for job in jobs:
-            self._waiting.append(self._runs.add(job, now=now))
+            self._waiting.append(self._runs.add(job, now=now, begun=begun))
         self.most_held = max(self.most_held, self.load)
         self._fill()
 
@@ -179,10 +180,11 @@ class SimulatedPool:
     def open_keys(self) -> set[int]:
         return set(self._runs.open)
 
-    def answer(self, key: int, number: int, answer: JournalAnswer) -> None:
-        child = self._children.get(key)
-        if child is not None and child.stepped is not None:
-            self._later(key, 0.001, child.stepped.answered, number, answer)
+    def answer(self, answers: Iterable[Answer]) -> None:
+        for key, number, answer in answers:
+            child = self._children.get(key)
+            if child is not None and child.stepped is not None:
+                self._later(key, 0.001, child.stepped.answered, number, answer)
 
     def cancel(self, jobs: Sequence[Held]) -> None:
         for key in sorted(self._runs.cancel(jobs)):
@@ -339,6 +341,7 @@ class SimulatedPool:
             nap=task.nap,
             waits=task.told_after is not None,
             dies=job.attempt <= task.crashes,
+            is_new=is_first_run(key),
             later=partial(self._later, key),
             ask=ask,
             on_end=ended,

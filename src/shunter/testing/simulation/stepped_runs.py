@@ -40,6 +40,7 @@ class SteppedRun:
         nap: float,
         waits: bool,
         dies: bool,
+        is_new: bool,
         later: Callable[..., Any],
         ask: Callable[[RunAsk], None],
         on_end: Ended,
@@ -54,6 +55,7 @@ class SteppedRun:
             RunSeal(app, job.job_id, job.type),
             ask=lambda ask: Future[JournalAnswer](),
             post=lambda ask: None,
+            is_new=is_new,
         )
         self._script = _script(journal, steps, nap, waits=waits)
 

@@ -143,14 +143,15 @@ def answered(number: int, answer: JournalAnswer) -> bytes:
 
 def answers_in(data: bytearray) -> Iterator[tuple[int, JournalAnswer]]:
     """Take all answers that are complete off the front."""
-    while len(data) >= ANSWER_HEAD.size:
-        length, number = ANSWER_HEAD.unpack_from(data)
-        end = ANSWER_HEAD.size + length
-        if len(data) < end:
-            return
-        body = bytes(data[ANSWER_HEAD.size : end])
-        del data[:end]
-        yield number, _read_answer(body)
+    at, head = 0, ANSWER_HEAD.size
+    while at + head <= len(data):
+        length, number = ANSWER_HEAD.unpack_from(data, at)
+        body_at, end = at + head, at + head + length
+        if end > len(data):
+            break
+        at = end
+        yield number, _read_answer(data[body_at:end])
+    del data[:at]
 
 
 def started(key: int, begun: float) -> bytes:

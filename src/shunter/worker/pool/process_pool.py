@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
-from collections.abc import Callable, Iterator, Sequence, Set
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence, Set
 from itertools import filterfalse
 from time import monotonic
 
@@ -24,7 +24,7 @@ from shunter.model.job import ErrorKind, in_one_line
 from shunter.model.journal import LIVE_LOG, EntryKind
 from shunter.model.report import Advance, Held, Report
 from shunter.wire.messages import Assignment
-from shunter.worker.asks import JournalAnswer, KeepAsk, RunAsk, RunAsked
+from shunter.worker.asks import Answer, KeepAsk, RunAsk, RunAsked
 from shunter.worker.pool.child_queue import ChildQueue
 from shunter.worker.pool.child_supervisor import ChildSupervisor
 from shunter.worker.pool.escalation import Push
@@ -183,11 +183,14 @@ class ProcessPool:
         """How many jobs are here, running or waiting."""
         return sum(not is_call(key) for key in self._runs.open)
 
-    def give(self, jobs: Sequence[Assignment]) -> None:
-        """Take these jobs on; each ends in a report unless it is recalled or destroyed."""
+    def give(self, jobs: Sequence[Assignment], *, begun: Container[str] | None = None) -> None:
+        """Take these jobs on; each ends in a report unless it is recalled or destroyed.
+
+        `begun` are jobs that may have kept steps in their first run; None if nobody knows which.
+        """
         now = monotonic()
         for job in jobs:
-            self._queue.put(self._runs.add(job, now=now), job)
+            self._queue.put(self._runs.add(job, now=now, begun=begun), job)
         self._pump()
 
     def end_by(self, deadline: float | None) -> None:
@@ -226,10 +229,15 @@ class ProcessPool:
         """Return what runs want of their journals."""
         return self._runs.take_asks()
 
-    def answer(self, key: int, number: int, answer: JournalAnswer) -> None:
-        """Answer an ask of a run; one that is over hears nothing."""
-        if (slot := self._askers.pop((key, number), None)) is not None:
-            slot.answer(answered(number, answer))
+    def answer(self, answers: Iterable[Answer]) -> None:
+        """Answer asks of runs, each child's together; a run that is over hears nothing."""
+        touched: set[Slot] = set()
+        for key, number, answer in answers:
+            if (slot := self._askers.pop((key, number), None)) is not None:
+                slot.answer(answered(number, answer))
+                touched.add(slot)
+        for slot in touched:
+            slot.flush_answers()
 
     def open_keys(self) -> set[int]:
         """Return the keys of all runs that are here."""

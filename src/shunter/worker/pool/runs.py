@@ -8,7 +8,7 @@ called for it, which is a run of its own that nobody hears of. Pure: `now` is al
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 
 from shunter.handler.final_failure import is_final_failure
 from shunter.model.job import ErrorKind, Failure
@@ -18,6 +18,7 @@ from shunter.model.worker import Handler
 from shunter.wire.messages import Assignment
 from shunter.worker.asks import RunAsk, RunAsked
 from shunter.worker.pool.escalation import Escalation, Push
+from shunter.worker.pool.first_runs import has_nothing_kept, run_key
 from shunter.worker.pool.hook_calls import CALL_MARK, EndedCall, HookCall, hook_call, is_call
 
 _UNKNOWN = Handler("")
@@ -42,18 +43,22 @@ class Runs:
         self.calls: list[HookCall] = []
         self.ended_calls: list[EndedCall] = []
 
-    def add(self, job: Assignment, *, now: float) -> int:
-        """Take a job on and return the key of its run."""
+    def add(self, job: Assignment, *, now: float, begun: Container[str] | None = None) -> int:
+        """Take a job on and return the key of its run.
+
+        `begun` are jobs that may have kept steps in their first run; None if nobody knows which.
+        """
         self._last_key += 1
-        self.open[self._last_key] = (job, now)
-        return self._last_key
+        key = run_key(self._last_key, is_first=has_nothing_kept(job, begun))
+        self.open[key] = (job, now)
+        return key
 
     def add_calls(self, *, now: float) -> list[int]:
         """Take on the calls of hooks that are to be made, and return their keys."""
         calls, self.calls = self.calls, []
         first = self._last_key + 1
         self._last_key += len(calls)
-        keys = [CALL_MARK | number for number in range(first, first + len(calls))]
+        keys = [CALL_MARK | run_key(number) for number in range(first, first + len(calls))]
         self.open.update((key, (call, now)) for key, call in zip(keys, calls, strict=True))
         return keys
 

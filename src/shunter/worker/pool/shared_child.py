@@ -81,7 +81,6 @@ class SharedChild:
         self._threads: RunThreads | None = None
         self._runs: dict[int, SharedRun] = {}
         self._noted: set[SharedRun] = set()
-        self._out: list[bytes] = []
         self._looking: asyncio.TimerHandle | None = None
         self._weigh_at = 0.0
         self._message = bytearray(MESSAGE_BYTES)
@@ -92,7 +91,7 @@ class SharedChild:
         """Do jobs until the parent sends no more."""
         while (alone := self._loop.run_until_complete(self._serve_together())) is not None:
             self._run_alone(*alone)
-        self._flush()
+        self._line.flush(self._loop)
 
     def close(self) -> None:
         if self._threads is not None:
@@ -201,7 +200,8 @@ class SharedChild:
             leave_twin()
         outcome = self._executor.result_of_run(run.job, value, run.seal)
         if run.has_journal:
-            outcome = await asyncio.to_thread(self._executor.with_journal, run.journal, outcome)
+            closed = partial(self._executor.with_journal, run.journal, outcome)
+            outcome = await asyncio.to_thread(closed) if run.journal.is_unsynced else closed()
         self._finish(run, outcome)
 
     async def _fail(self, run: SharedRun, failure: Failure, error: BaseException) -> None:
@@ -313,7 +313,7 @@ class SharedChild:
     # ---- a run that wants to be alone
 
     def _run_alone(self, key: int, job: Assignment, payload: bytes) -> None:
-        self._flush()
+        self._line.flush(self._loop)
         begun = monotonic()
         self._run_state.begin(key, begun)
         self._executor.forget_output()
@@ -328,14 +328,7 @@ class SharedChild:
 
     def _say(self, frame: bytes) -> None:
         """Send this at the end of this turn of the loop."""
-        if not self._out:
-            self._loop.call_soon(self._flush)
-        self._out.append(frame)
-
-    def _flush(self) -> None:
-        if self._out:
-            out, self._out = self._out, []
-            self._send(b"".join(out))
+        self._line.send_soon(frame, self._loop)
 
     def _send(self, data: bytes) -> None:
         # A broken pipe says that the parent has gone; the kernel is about to say so too.

@@ -8,7 +8,7 @@ that one: its neighbours are given back, and what it had not begun goes to anoth
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from itertools import filterfalse, islice
 from time import monotonic
 
@@ -80,10 +80,10 @@ class SharedPool(ProcessPool):
     def slots(self) -> int:
         return self._supervisor.offered * self._loads.in_idle
 
-    def give(self, jobs: Sequence[Assignment]) -> None:
+    def give(self, jobs: Sequence[Assignment], *, begun: Container[str] | None = None) -> None:
         now = monotonic()
         for job in jobs:
-            self._loads.wait(self._runs.add(job, now=now), job.type)
+            self._loads.wait(self._runs.add(job, now=now, begun=begun), job.type)
         self._pump()
 
     def take_returned(self) -> dict[str, list[Held]]:

@@ -111,12 +111,11 @@ class Slot:
         return self._reader.feed(data) if data else None
 
     def answer(self, data: bytes) -> None:
-        """Send the child an answer; what does not fit goes by `flush_answers`."""
+        """Have an answer ready for the child; it goes by `flush_answers`."""
         self._unsent += data
-        self.flush_answers()
 
     def flush_answers(self) -> None:
-        """Send on what did not fit."""
+        """Send all answers that are ready; what does not fit, at the next call."""
         try:
             while self._unsent:
                 del self._unsent[: self._stream.send(self._unsent)]

@@ -15,7 +15,7 @@ from msgspec import Struct
 from shunter.model.journal import EntryKind, Keep, encode_chunks
 from shunter.wire.batching import BATCH_BYTES
 from shunter.wire.messages import Assignment, Recalled
-from shunter.worker.asks import JournalAnswer, KeepAsk, RecallAsk, RunAsked
+from shunter.worker.asks import Answer, JournalAnswer, KeepAsk, RecallAsk, RunAsked
 
 REPEAT_SECONDS = 2.0
 """An ask that is not answered for so long is sent again."""
@@ -41,9 +41,6 @@ class JournalRequest(Struct, frozen=True):
         """About how many bytes it takes."""
         return sum(len(keep.body) + 256 for keep in self.keeps)
 
-
-Answer = tuple[int, int, JournalAnswer]
-"""The key of the run, the number of its ask, what to say."""
 
 _Chunk = tuple[int, str, bytes]
 

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from typing import TypeVar
 
 from shunter.app import App
 from shunter.key_file import KeyFile
-from shunter.model.journal import EntryKind
 from shunter.model.lease import LeaseTerms, WorkerLease
 from shunter.model.report import Advance, Held, Report
 from shunter.net.environment import REAL, Environment
@@ -40,14 +39,14 @@ from shunter.wire.messages import (
     decode,
 )
 from shunter.wire.pingpong import BrokerWatch
-from shunter.worker.asks import JournalAnswer, RecallAsk, RunAsked
+from shunter.worker.asks import Answer, RunAsked
 from shunter.worker.host import HostSettings, WorkerHost
 from shunter.worker.pool.process_pool import ProcessPool
 from shunter.worker.pool.shared_pool import new_pool
 from shunter.worker.zmq.account import Account
 from shunter.worker.zmq.connection import Connection
 from shunter.worker.zmq.credits import Credits
-from shunter.worker.zmq.journal_relay import Answer, JournalRelay, JournalRequest
+from shunter.worker.zmq.journal_relay import JournalRelay, JournalRequest
 from shunter.worker.zmq.origins import Origins
 from shunter.worker.zmq.outbox import Outbox, within_limit
 from shunter.worker.zmq.shown_secrets import ShownSecrets
@@ -59,8 +58,6 @@ FAREWELL_SECONDS = 2.0
 
 FAULT_AGAIN_SECONDS = 60.0
 """How long one fault of one dispatcher is not logged again."""
-
-NOTHING_KEPT = JournalAnswer(recalled=Recalled(0))
 
 
 class ZmqWorkerSettings(HostSettings, frozen=True, kw_only=True):
@@ -288,19 +285,17 @@ class ZmqWorker(WorkerHost):
 
     def _ask_journals(self, asks: Sequence[RunAsked]) -> None:
         for run in asks:
-            job, ask = run.job, run.asked.ask
-            is_first = job.attempt == 1 and job.job_id not in self._begun
-            if isinstance(ask, RecallAsk) and ask.kind is EntryKind.STEP and is_first:
-                self._pool.answer(run.key, run.asked.number, NOTHING_KEPT)
-            else:
-                self._relay.ask(run)
+            self._relay.ask(run)
         self._send_asks()
+
+    def _may_have_kept(self) -> Container[str]:
+        return self._begun
 
     def _send_asks(self) -> None:
         """Send what is asked of journals, one message to each dispatcher for all that is kept."""
         ready, self._relay.ready = self._relay.ready, []
-        for key, place, answer in ready:
-            self._pool.answer(key, place, answer)
+        if ready:
+            self._pool.answer(ready)
         now = self._environment.monotonic()
         for connection, requests in self._by_home(self._relay.take_unsent()):
             for request in requests:
@@ -326,8 +321,7 @@ class ZmqWorker(WorkerHost):
                 connection.send(Kind.KEEP, Keeps(number, keeps, self._secrets.of(keeps)))
 
     def _answer(self, answers: Iterable[Answer]) -> None:
-        for key, number, answer in answers:
-            self._pool.answer(key, number, answer)
+        self._pool.answer(answers)
         self._send_asks()
 
     def _by_home(self, items: Sequence[Of]) -> list[tuple[Connection, Sequence[Of]]]:

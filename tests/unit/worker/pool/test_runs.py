@@ -10,6 +10,7 @@ from shunter.model.retry import Retry
 from shunter.model.worker import Handler
 from shunter.wire.messages import Assignment
 from shunter.worker.pool.escalation import Push
+from shunter.worker.pool.first_runs import is_first_run
 from shunter.worker.pool.hook_calls import CALL_SECONDS
 from shunter.worker.pool.runs import Runs
 
@@ -269,3 +270,26 @@ def test_a_call_of_hooks_is_no_job_has_a_time_out_and_ends_without_a_report() ->
     assert mine.take_output() == ([], [])
     assert [(ended.call.job_id, ended.log) for ended in mine.ended_calls] == [("a", "said")]
     assert (mine.open, mine.calls) == ({}, [])
+
+
+def test_only_the_key_of_a_first_run_says_that_nothing_is_kept() -> None:
+    mine = runs()
+    begun = {"rerun-from-a-step"}
+
+    first = mine.add(job("a"), now=0.0, begun=begun)
+    others = [
+        mine.add(job("a", attempt=2), now=0.0, begun=begun),
+        mine.add(job("rerun-from-a-step"), now=0.0, begun=begun),
+        mine.add(job("of-a-worker-without-journals"), now=0.0),
+    ]
+
+    assert is_first_run(first)
+    assert not any(is_first_run(key) for key in others)
+
+
+def test_keys_are_in_the_order_in_which_jobs_came_first_runs_or_not() -> None:
+    mine = runs()
+
+    keys = [mine.add(job("a", attempt=at), now=0.0, begun=()) for at in (1, 2, 1, 1, 2)]
+
+    assert keys == sorted(set(keys))
