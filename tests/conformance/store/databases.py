@@ -98,12 +98,12 @@ class _FaultyConnection:
         if self._is_done:
             answer = self._connection.execute(text, *arguments)
             if text == "COMMIT":  # SQLite never fails after that; but the file may be gone
-                self._store.monitor.look = self._missing
+                self._store.monitor.look_after_commit = self._missing
                 return answer
         raise sqlite3.OperationalError("disk I/O error")
 
     def _missing(self) -> None:
-        del self._store.monitor.look
+        del self._store.monitor.look_after_commit
         raise FileChanged("the file was away for a moment")
 
     def __getattr__(self, name: str) -> Any:
