@@ -154,7 +154,8 @@ class LoopSocket:
         if self._connections.is_look_due(since=now - self._looked_at):
             self._looked_at = now
             self._watch()
-        self._timer = self._loop.call_later(GLANCE_SECONDS, self._glance)
+        beat = round(now / GLANCE_SECONDS) + 1  # all sockets of a loop wake it together
+        self._timer = self._loop.call_at(beat * GLANCE_SECONDS, self._glance)
 
     def _watch(self) -> None:
         """See to it that nobody fills our memory with messages that have no end."""

@@ -71,7 +71,7 @@ def ids_in(path: str) -> set[str]:
 @pytest.fixture(params=["with inotify", "without"])
 def inotify(request, monkeypatch):
     if request.param == "without":
-        monkeypatch.setattr(file_watch, "_watching", lambda path: None)
+        monkeypatch.setattr(file_watch, "_watching", lambda masks: None)
 
 
 def test_nothing_is_acknowledged_into_a_deleted_file(inotify, run, store, path):

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from shunter.store.sqlite import file_watch
-from shunter.store.sqlite.file_watch import FileWatch
+from shunter.store.sqlite.file_watch import FileWatch, WriteAlarm
 
 
 @pytest.fixture
@@ -88,3 +89,33 @@ def test_where_there_is_no_watch_to_be_had_there_always_is_news(
         assert watch.has_news()
         assert watch.has_news()
         watch.close()
+
+
+def test_a_write_ends_the_wait_for_it_and_no_other_does(path: Path) -> None:
+    alarm = WriteAlarm(str(path))
+    other = path.with_suffix(".other")
+
+    assert not alarm.wait(0.0)
+    other.write_text("not this one")
+    assert not alarm.wait(0.0)
+    path.write_text("more jobs")
+    assert alarm.wait(10.0)
+    assert not alarm.wait(0.0)
+    alarm.close()
+
+
+def test_a_wait_for_a_write_can_be_ended(path: Path) -> None:
+    alarm = WriteAlarm(str(path))
+    threading.Timer(0.05, alarm.stop).start()
+
+    assert not alarm.wait(60.0)
+    assert not alarm.wait(60.0)
+    alarm.close()
+
+
+def test_who_can_not_be_told_of_writes_says_so(path: Path) -> None:
+    alarm = WriteAlarm(str(path.with_name("no such file")))
+
+    assert not alarm.can_tell
+    assert not alarm.wait(0.0)
+    alarm.close()

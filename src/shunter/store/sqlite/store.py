@@ -38,7 +38,7 @@ from shunter.store.sqlite import (
     writes,
 )
 from shunter.store.sqlite.connection import connect, explained, migrate, migrations
-from shunter.store.sqlite.file_monitor import FileMonitor, Unacknowledged
+from shunter.store.sqlite.file_monitor import LOG, FileMonitor, Unacknowledged
 from shunter.store.sqlite.inspector import FIRST_SECONDS, Inspector
 from shunter.store.sqlite.lane import ConnectionThread, Operation, T
 from shunter.store.sqlite.queue_look import queue_look
@@ -313,7 +313,10 @@ class SQLiteStore:
     async def watch(self, notify: Callable[[], None]) -> None:
         self._check_open()
         watch = CommitWatch(
-            self._connect_reader, lambda: self.writer.commits, lambda: self.monitor.generation
+            self._connect_reader,
+            self.path + LOG,
+            lambda: self.writer.commits,
+            lambda: self.monitor.generation,
         )
         watch.start(asyncio.get_running_loop(), notify)
         try:
