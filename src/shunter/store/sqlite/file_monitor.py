@@ -133,7 +133,6 @@ class FileMonitor:
             if (found := seen_at(name)) == known:
                 continue
             if found is None or not found.is_same_as(known):
-                self._looked_at = 0.0  # so that every commit looks until all is well again
                 raise FileChanged(self._change(name, is_gone=found is None))
             if found.size < known.size:
                 self._shrank(name, found.size)

@@ -2,9 +2,9 @@
 
 The kernel notes it before the call that did it returns. So where there is no news, every path in
 the folder leads where it did, the file is as it was, and one cheap question stands for a look at
-each of them. What
-happens further up (a folder that is renamed, something mounted over it) is not told. Where there
-is no inotify, or no more of it for this user, there always is news: then paths are looked at.
+each of them. What happens further up (a folder that is renamed, something mounted over it) is not
+told. Where there is no inotify, or no more of it for this user, there always is news: then paths
+are looked at.
 """
 
 from __future__ import annotations
