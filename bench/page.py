@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 import time
 import urllib.request
 from statistics import median
@@ -42,7 +43,7 @@ VIEWS = {
     "workers": "/workers",
     "dispatchers": "/dispatchers",
 }
-FIRST_PAGE = ("/", "/page/page.css", "/page/page.js", "/page/mark.svg")
+PARTS = re.compile(r'(?:src|href)="(/page/[^"]+)"')
 BATCH = 5000
 RUN_EVERY, OF_A_RUN, WAITING_EVERY = 10, 1000, 40
 """A job in ten is of a run, of which a thousand jobs in a row have one; one in forty waits."""
@@ -137,12 +138,14 @@ def costs(dispatcher: Dispatcher, rounds: int, turns: int, pages: int) -> dict[s
 
 
 def weight(dispatcher: Dispatcher) -> int:
-    """Return the bytes of all that is loaded to show the first page."""
-    total = 0
-    for path in FIRST_PAGE:
+    """Return the bytes of all that is loaded to show the first page, the library of plots too."""
+
+    def content(path: str) -> bytes:
         with urllib.request.urlopen(dispatcher.address + path) as answer:
-            total += len(answer.read())
-    return total
+            return bytes(answer.read())
+
+    first = content("/")
+    return len(first) + sum(len(content(path)) for path in {*PARTS.findall(first.decode())})
 
 
 if __name__ == "__main__":

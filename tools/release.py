@@ -27,6 +27,7 @@ from packaging.metadata import Metadata
 PROJECT = Path(__file__).parents[1]
 DIST = PROJECT / "dist"
 RELEASE_PYTHON = PROJECT / ".venv-release" / "bin" / "python"
+THIRD_PARTY = PROJECT / "src" / "shunter" / "page" / "static" / "third_party" / "parts.toml"
 TRIAL = PROJECT / "tools" / "try_installed.py"
 
 IN_SDIST = (
@@ -37,7 +38,8 @@ IN_SDIST = (
 )  # fmt: skip
 IN_WHEEL = (
     "shunter/__init__.py", "shunter/py.typed", "shunter/store/sqlite/schema.sql",
-    "pyspark_shunter/__init__.py",
+    "shunter/page/static/third_party/uplot/uPlot.iife.min.js",
+    "shunter/page/static/third_party/uplot/LICENSE", "pyspark_shunter/__init__.py",
 )  # fmt: skip
 _HEADING = re.compile(r"^## (?P<version>\S+), (?P<when>unreleased|\d{4}-\d\d-\d\d)$", re.MULTILINE)
 
@@ -140,7 +142,7 @@ def _installed(folder: Path, wheel: Path) -> Path:
 
 
 def _write_sbom(python: Path, path: Path, version: str) -> None:
-    """List what was installed, without the tools that came with the venv."""
+    """List what was installed and what is inside, without the tools that came with the venv."""
     listed = _output(
         str(RELEASE_PYTHON), "-m", "cyclonedx_py", "environment", "--output-reproducible",
         "--output-format", "JSON", "--pyproject", str(PROJECT / "pyproject.toml"), str(python),
@@ -148,12 +150,29 @@ def _write_sbom(python: Path, path: Path, version: str) -> None:
     bom = json.loads(listed)
     tools = {"pip", "setuptools", "shunter"}  # shunter itself is what the document is about
     bom["components"] = [one for one in bom["components"] if one["name"] not in tools]
+    bom["components"] += vendored_components(THIRD_PARTY.read_text())
     kept = {one["bom-ref"] for one in bom["components"]} | {"root-component"}
     bom["dependencies"] = [one for one in bom.get("dependencies", []) if one["ref"] in kept]
     text = json.dumps(bom, indent=1, sort_keys=True) + "\n"
     _insist(path.name, sbom_faults(text, version))
     path.write_text(text)
     _say(f"{len(bom['components'])} components in {path.name}")
+
+
+def vendored_components(parts: str) -> list[dict[str, object]]:
+    """Return the libraries that come inside the package, as an SBOM lists them."""
+    return [
+        {
+            "bom-ref": part["purl"],
+            "type": "library",
+            "name": name,
+            "version": part["version"],
+            "purl": part["purl"],
+            "licenses": [{"license": {"id": part["license"]}}],
+            "externalReferences": [{"type": "website", "url": part["about"]}],
+        }
+        for name, part in tomllib.loads(parts).items()
+    ]
 
 
 def sbom_faults(text: str, version: str) -> Iterator[str]:

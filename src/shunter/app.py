@@ -27,7 +27,7 @@ from shunter.handler.arounds import Around
 from shunter.handler.final_failure import FinalFailureHook
 from shunter.handler.setups import Setup
 from shunter.job_function import Anything, CallableJob, JobDecorator, JobFunction
-from shunter.model.identity import NAME_RULE, is_name
+from shunter.model.identity import NAME_RULE, RESERVED, is_name, is_reserved
 from shunter.model.job_limits import JobLimits, Limit, Rate, limit_faults
 from shunter.model.limits import concurrency_fault, option_faults
 from shunter.model.option_types import option_type_faults
@@ -247,9 +247,10 @@ class App:
         return function
 
     def on_final_failure(self, function: Callable[P, R], /) -> Callable[P, R]:
-        """Declare what is called when a job has failed and is not tried again.
+        """Declare what is called, at least once, when a job has failed and is not tried again.
 
-        After a time-out, or when its process has died, the error is a `JobFailed` of that kind.
+        If its own run could not call it (a time-out, a loss, nobody took it in time), a job of its
+        own does, and the error is a `JobFailed` of that kind.
         Parameters are filled in by annotation: `Context`, `BaseException`, and what setups yield.
         """
         self.final_failure_hooks.append(FinalFailureHook(function, self._provided))
@@ -257,7 +258,10 @@ class App:
 
     def handlers(self) -> tuple[Handler, ...]:
         """Return what this app can do, in the order of declaration."""
-        return tuple(function.handler for function in self._functions.values())
+        has_hooks = bool(self.final_failure_hooks)
+        return tuple(
+            replace(function.handler, has_hooks=has_hooks) for function in self._functions.values()
+        )
 
     def declared_handlers(self, started: float) -> tuple[Handler, ...]:
         """Return the same for dispatchers, with what jobs of schedules bring along.
@@ -266,13 +270,12 @@ class App:
         """
         sees_all = any(around.takes_context for around in self.arounds)
         declared: list[Handler] = []
-        for function in self._functions.values():
-            handler = function.handler
+        for handler in self.handlers():
             if (schedule := handler.schedule) is not None:
                 schedule = replace(
                     schedule, payload=self._empty_call(handler.type), started=started
                 )
-            sees = sees_all or function.takes_context
+            sees = sees_all or self._functions[handler.type].takes_context
             declared.append(replace(handler, schedule=schedule, sees_parents=sees))
         return tuple(declared)
 
@@ -324,6 +327,8 @@ class App:
                 f"{name!r}{_place_of(function)} can't name a handler: a name is {NAME_RULE}; "
                 "pass name=…"
             )
+        if is_reserved(name):
+            raise AppError(f"{name!r}{_place_of(function)} can't name a handler: {RESERVED}")
         if name in self._functions:
             taken = self._functions[name].function
             where = f"{taken.__module__}.{getattr(taken, '__qualname__', name)}"

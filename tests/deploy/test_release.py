@@ -114,6 +114,13 @@ def test_an_sbom_that_names_folders_or_something_else_is_refused() -> None:
     assert list(release.sbom_faults(about % (part % "file:///a"), "1")) != []
 
 
+def test_an_sbom_lists_the_libraries_that_come_inside_the_package() -> None:
+    found = release.vendored_components(release.THIRD_PARTY.read_text())
+
+    assert [(it["name"], it["purl"]) for it in found] == [("uplot", "pkg:npm/uplot@1.6.32")]
+    assert found[0]["licenses"] == [{"license": {"id": "MIT"}}]
+
+
 def test_the_containerfile_has_nothing_that_is_not_tried() -> None:
     text = try_container.CONTAINERFILE.read_text()
     found = try_container.instructions(text)

@@ -9,6 +9,8 @@ import pytest
 
 from shunter.client import Client, SubmittedJob
 from shunter.errors import JobFailed
+from shunter.model.identity import hook_name
+from shunter.model.job import Status
 from system.witness import whole_lines
 from system.yard import PATIENCE, QUICK_LEASE, Process, Station, Yard, until
 
@@ -143,7 +145,7 @@ def test_a_time_out_is_told_once_by_another_process_and_its_end_does_not_wait_fo
 
     assert kind_of_failure(job) == "timeout"
     until(lambda: told(shared_yard, "given-up", job.id) == [["given-up", job.id, "1", "timeout"]])
-    until(lambda: steady.logged(event="on_final_failure was called", job=job.id))
+    until(lambda: client.job(hook_name(job.id)).status is Status.COMPLETED)
 
 
 @pytest.mark.parametrize("end", ["kill", "resign"])

@@ -351,6 +351,7 @@ def test_a_generator_with_a_concurrency_is_refused_with_its_line() -> None:
         ({"rate": Rate(5, per=0)}, "rate.per: found 0"),
         ({"fair": 3}, "fair: found 3"),
         ({"name": "a b"}, "can't name a handler"),
+        ({"name": "final-failure/a"}, "can't name a handler: names that begin with"),
         ({"name": 3}, "can't name a handler"),
     ],
 )

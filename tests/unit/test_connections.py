@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 import zmq
 
@@ -69,3 +72,44 @@ def test_a_look_is_due_after_a_while_and_at_once_where_the_process_grows() -> No
 def test_descriptors_are_shared_out_and_some_stay_free(descriptors: int, each: int) -> None:
     assert connections_each(descriptors, most=4096) == each
     assert 3 * each < descriptors
+
+
+AFTER_LARGE_BLOCKS = """
+from shunter.net.connections import resident_bytes, return_large_blocks
+return_large_blocks()
+before = resident_bytes()
+del (first := bytearray(8 << 20))[:]
+del first
+blocks = [bytearray(4 << 20) for _ in range(10)]
+del blocks[:-1]
+print(resident_bytes() - before)
+"""
+
+
+def test_large_blocks_that_were_freed_take_no_memory() -> None:
+    run = subprocess.run(
+        [sys.executable, "-c", AFTER_LARGE_BLOCKS], capture_output=True, text=True, check=True
+    )
+    assert int(run.stdout) < 12 * MEGABYTE
+
+
+OF_A_FORKED_PROCESS = """
+import os
+from shunter.net.connections import resident_bytes
+before, (end, other) = resident_bytes(), os.pipe()
+if not os.fork():
+    ballast = bytes(1) * (64 << 20)
+    os.write(other, str(resident_bytes() - before).encode())
+    os._exit(0)
+os.wait()
+print(os.read(end, 100).decode(), resident_bytes() - before)
+"""
+
+
+def test_a_forked_process_tells_its_own_memory() -> None:
+    run = subprocess.run(
+        [sys.executable, "-c", OF_A_FORKED_PROCESS], capture_output=True, text=True, check=True
+    )
+    of_child, of_parent = map(int, run.stdout.split())
+    assert of_child > 30 * MEGABYTE
+    assert of_parent < 10 * MEGABYTE

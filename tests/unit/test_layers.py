@@ -59,6 +59,7 @@ FORBIDDEN = {
     "flow.runners.spark.stream.compaction": IMPURE,
     "flow.runners.spark.stream.differences": IMPURE,
     "flow.runners.spark.stream.segments": IMPURE,
+    "flow.runners.spark.stream.source_lag": IMPURE,
     "flow.runners.spark.session.memory_faults": IMPURE,
     "flow.runners.spark.stream.fitness": IMPURE,
     "flow.sources.since": IMPURE,

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 from rich import box
 from rich.table import Table
 from rich.text import Text
@@ -16,10 +17,11 @@ from shunter.cli.stages import table_of_job
 from shunter.cli.terminal import Terminal, json_line
 from shunter.client import Client
 from shunter.client.opening import shown_job
-from shunter.codec import Codec, is_sealed, label_of, shown_label
+from shunter.codec import Codec, is_sealed, label_of, shown_label, shown_sealed
 from shunter.errors import SettingsError
 from shunter.flow.terms import FLOW_JOB
-from shunter.model.job import Callback, Job, Status
+from shunter.model.job import Callback, Job, Status, in_one_line
+from shunter.model.job_log import LogRestart, is_log_told
 from shunter.model.pause import all_of
 from shunter.model.workflow import JobEdge
 from shunter.settings import Settings
@@ -117,15 +119,18 @@ def job(settings: Settings, job_id: str, *, as_json: bool, codec: Codec | None =
     """Tell one job's story; return the exit code."""
     console = Terminal()
     with client_of(settings, codec=codec) as client:
-        found = shown_job(client.job(job_id))
+        record = client.job(job_id)
+        log = client.log(job_id) if is_log_told(record) else record.log
+        found = shown_job(replace(record, log=log))
         steps = client.journal(job_id) if found.attempt else []
         edges = client.runs.waits_for(job_id) if found.when is not None else []
+        calls = client.jobs(job_ids=[found.hook_job]) if found.hook_job is not None else []
     steps.sort(key=lambda entry: entry.at)
     if as_json:
         listed = [step_document(entry) for entry in steps]
         console.print_json(json_line(document(found) | {"steps": listed}))
         return 0
-    console.print(_story(found, edges))
+    console.print(_story(found, edges, calls))
     print_steps(console, steps)
     if (stages := table_of_job(found)) is not None:
         console.print(stages)
@@ -138,6 +143,26 @@ def job(settings: Settings, job_id: str, *, as_json: bool, codec: Codec | None =
             console.rule(title, align="left")
             console.print(text.rstrip(), highlight=False)
     return 0
+
+
+def follow(settings: Settings, job_id: str, *, codec: Codec | None = None) -> int:
+    """Print what a job prints until it has ended; return 0 if it has completed."""
+    console, err = Terminal(), Terminal(stderr=True)
+    with client_of(settings, codec=codec) as client:
+        is_line_open = False
+        for each in client.log_pieces(job_id):
+            if isinstance(each, LogRestart):
+                err.print(f"attempt {each.attempt}:", style="dim", highlight=False)
+                continue
+            text = shown_sealed(each.text)
+            is_line_open = not text.endswith("\n")
+            console.print(text, end="", highlight=False, soft_wrap=True)
+        if is_line_open:
+            console.print()
+        ended = shown_job(client.job(job_id))
+    reason = f": {in_one_line(ended.error)}" if ended.error else ""
+    err.print(f"{ended.id}: {ended.status.word}{reason}", highlight=False, soft_wrap=True)
+    return 0 if ended.status is Status.COMPLETED else 1
 
 
 def workers(settings: Settings, *, as_json: bool) -> int:
@@ -196,7 +221,7 @@ def document(job: Job) -> dict[str, Any]:
     return {"id": job.id, "status": job.status, "word": job.status.word, **shown}
 
 
-def _story(job: Job, edges: Sequence[JobEdge] = ()) -> Table:
+def _story(job: Job, edges: Sequence[JobEdge] = (), calls: Sequence[Job] = ()) -> Table:
     now, run = time.time(), job.execution
     story = Table.grid(padding=(0, 2))
     rows: list[tuple[str, str | Text]] = [
@@ -251,6 +276,10 @@ def _story(job: Job, edges: Sequence[JobEdge] = ()) -> Table:
     if job.error:
         ended_by = f" (ended by {job.error.ended_by})" if job.error.ended_by else ""
         rows.append(("error", f"{job.error.kind}: {job.error.message}{ended_by}"))
+    if job.error and job.error.is_told:
+        rows.append(("hook", "on_final_failure was called by its last run"))
+    if job.hook_job:
+        rows.append(("hook", _hook_called(job.hook_job, calls)))
     if job.callback:
         rows.append(("callback", _called_back(job.callback, now)))
     for name, text in rows:
@@ -264,6 +293,12 @@ def _parents(job: Job, edges: Sequence[JobEdge]) -> str:
     shown_ids = ", ".join(pending[:5]) + (", …" if len(pending) > 5 else "")
     waits = f"waits for {len(pending):,} of " if pending else ""
     return f"{waits}{len(edges):,} jobs, when {job.when}" + (f": {shown_ids}" if pending else "")
+
+
+def _hook_called(hook_job: str, calls: Sequence[Job]) -> str:
+    """Say how far the job is that calls the hooks for another."""
+    how = calls[0].status.word if calls else "not there yet, or purged"
+    return f"on_final_failure is called by job {hook_job}: {how}"
 
 
 def _called_back(callback: Callback, now: float) -> str:

@@ -342,18 +342,28 @@ def jobs(
 @app.command()
 def job(
     job_id: Annotated[str, typer.Argument(metavar="ID")],
+    is_followed: Annotated[
+        bool, typer.Option("--follow", "-f", help="Print its log until it has ended.")
+    ] = False,
     app_spec: CodecAppOption = None,
     dispatchers: DispatcherOption = None,
     config_file: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Tell a job's whole story: who, when, attempts, log."""
+    """Tell a job's whole story: who, when, attempts, log.
+
+    With --follow, print its log as it grows until the job has ended; then exit with 0 if it has
+    completed, and with 1 if it failed or was cancelled.
+    """
     from shunter.cli import inspecting
 
     loaded = load_settings(config_file, os.environ, {"client.dispatchers": dispatchers})
-    raise typer.Exit(
-        inspecting.job(loaded.settings, job_id, as_json=as_json, codec=codec_of(app_spec))
-    )
+    codec = codec_of(app_spec)
+    if is_followed and as_json:
+        raise SettingsError("the command line", "--follow", "--json beside it", "one of the two")
+    if is_followed:
+        raise typer.Exit(inspecting.follow(loaded.settings, job_id, codec=codec))
+    raise typer.Exit(inspecting.job(loaded.settings, job_id, as_json=as_json, codec=codec))
 
 
 @app.command()

@@ -29,10 +29,16 @@ def stage_table(flow: str, stages: Sequence[StageProgress], seconds: float) -> T
             f"{stage.given:,}" if stage.given else "",
             f"{stage.failed:,}" if stage.failed else "",
             f"{stage.per_second:,.0f}",
-            f"{stage.lag:,}" if stage.lag else "",
+            _lag(stage),
             f"{stage.waiting:,} of {stage.capacity:,}" if stage.capacity else "",
         )
     return table
+
+
+def _lag(stage: StageProgress) -> str:
+    if stage.source_lag is not None:
+        return str(stage.source_lag)
+    return f"{stage.lag:,}" if stage.lag else ""
 
 
 def table_of_job(job: Job) -> RenderableType | None:

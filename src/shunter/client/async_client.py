@@ -27,6 +27,7 @@ from shunter.client.input_checks import (
     checked_type,
 )
 from shunter.client.job_journals import JobJournals, signal_body
+from shunter.client.job_logs import JobLogs
 from shunter.client.limits import AsyncLimits
 from shunter.client.opening import (
     check_unique,
@@ -57,7 +58,7 @@ from shunter.model.document import NIL
 from shunter.model.explanation import Explanation
 from shunter.model.identity import RisingIds
 from shunter.model.job import Job
-from shunter.model.journal import JournalEntry
+from shunter.model.journal import EntryKind, JournalEntry
 from shunter.model.pause import Pause, PauseTarget
 from shunter.model.resubmission import resubmission
 from shunter.model.submission import Receipt, Submission
@@ -505,6 +506,12 @@ class AsyncClient:
     def journals(self) -> JobJournals:
         """What jobs have kept, and emit."""
         return JobJournals(self._session.ask, self._codec, self._environment)
+
+    @property
+    def logs(self) -> JobLogs:
+        """What jobs print."""
+        page = partial(self.journals.page, kind=EntryKind.LOG)
+        return JobLogs(page, self.job, self._codec, self._environment)
 
     async def job(self, job_id: str) -> Job:
         """Return a job's whole record."""

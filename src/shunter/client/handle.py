@@ -21,6 +21,7 @@ from shunter.errors import (
 )
 from shunter.model.explanation import Explanation
 from shunter.model.job import ErrorKind, Job, Status
+from shunter.model.job_log import LogPiece, LogRestart
 from shunter.model.submission import Receipt
 from shunter.wire.messages import Outcome
 
@@ -38,6 +39,14 @@ class _Journals(Protocol):
     ) -> AsyncIterator[Any]: ...
 
 
+class _Logs(Protocol):
+    async def log(self, job_id: str) -> str: ...
+
+    def follow(
+        self, job_id: str, timeout: float | None
+    ) -> AsyncIterator[LogPiece | LogRestart]: ...
+
+
 class _Client(Protocol):
     """What a handle asks of the client it belongs to."""
 
@@ -53,6 +62,9 @@ class _Client(Protocol):
 
     @property
     def journals(self) -> _Journals: ...
+
+    @property
+    def logs(self) -> _Logs: ...
 
 
 class AsyncJob(Generic[R_co]):
@@ -146,6 +158,27 @@ class AsyncJob(Generic[R_co]):
         `timeout` seconds.
         """
         return self._client.journals.stream(self.id, on_restart, timeout)
+
+    async def log(self) -> str:
+        """Return what the current run has printed so far, or the last one if none is under way.
+
+        Of a run that goes on it is the last 16 KiB, a second or two old.
+        """
+        return await self._client.logs.log(self.id)
+
+    async def follow_log(
+        self, *, on_restart: Callable[[int], None] | None = None, timeout: float | None = None
+    ) -> AsyncIterator[str]:
+        """Yield what the handler prints, a second or two later, until the job has ended.
+
+        If the job runs again, `on_restart` is called with the attempt whose log follows.
+        ResultTimeout is raised if nothing comes for `timeout` seconds.
+        """
+        async for each in self._client.logs.follow(self.id, timeout):
+            if isinstance(each, LogPiece):
+                yield each.text
+            elif on_restart is not None:
+                on_restart(each.attempt)
 
     def settle(self, outcome: Outcome) -> None:
         """Take note of how the job ended; a result that can't be opened is for who waits."""

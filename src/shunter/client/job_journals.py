@@ -52,7 +52,7 @@ class JobJournals:
         """Return what a job has kept: its steps, or the signals that it was sent."""
         found: list[JournalEntry] = []
         while True:
-            shown = await self._page(job_id, kind, found[-1].key if found else "")
+            shown = await self.page(job_id, kind, found[-1].key if found else "")
             found += shown.entries
             if not shown.is_more:
                 return [opened_entry(self._codec, entry) for entry in found]
@@ -71,7 +71,7 @@ class JobJournals:
         reader, pause = StreamReader(), FIRST_PAUSE
         heard_at = self._environment.monotonic()
         while True:
-            shown = await self._page(job_id, EntryKind.CHUNKS, reader.after)
+            shown = await self.page(job_id, EntryKind.CHUNKS, reader.after)
             for each in reader.read(shown.entries):
                 match each:
                     case Restart(_, number) if on_restart is None:
@@ -93,7 +93,8 @@ class JobJournals:
             pause = next_pause(pause, has_news=bool(shown.entries))
             await asyncio.sleep(pause)
 
-    async def _page(self, job_id: str, kind: EntryKind, after: str) -> JournalShown:
+    async def page(self, job_id: str, kind: EntryKind, after: str = "") -> JournalShown:
+        """Return some of what a job has kept and how it stands, or raise JobNotFound."""
         answer = await self._ask(Kind.JOURNAL, lambda n: JournalAsked(n, job_id, kind, after))
         assert isinstance(answer, JournalShown)
         if answer.status is None:

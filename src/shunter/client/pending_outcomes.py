@@ -87,8 +87,13 @@ class PendingOutcomes:
             asking.exception()
 
     async def _ask_about_some(self) -> None:
-        """Ask for outcomes; those asked about go to the end of the line."""
+        """Ask for outcomes; those asked about go to the end of the line.
+
+        Others are asked about as well, and some of those are just being submitted: an answer that
+        does not know them says nothing.
+        """
         some = list(itertools.islice(self._wanted, ASKED_AT_ONCE))
+        awaited = set(some)
         for job_id in some:
             self._wanted[job_id] = self._wanted.pop(job_id)
         others = (
@@ -99,6 +104,6 @@ class PendingOutcomes:
         some += itertools.islice(others, ASKED_AT_ONCE - len(some))
         answer = await self._fetch(tuple(some))
         self.settle(answer.outcomes)
-        for job_id in answer.unknown:
+        for job_id in awaited.intersection(answer.unknown):
             if job := self._wanted.pop(job_id, None):
                 job.mark_lost()

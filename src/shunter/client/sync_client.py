@@ -29,6 +29,7 @@ from shunter.client.workflow import Call, RunPlan, Workflow
 from shunter.codec import Codec
 from shunter.model.explanation import Explanation
 from shunter.model.job import Job, Status
+from shunter.model.job_log import LogPiece, LogRestart
 from shunter.model.journal import EntryKind, JournalEntry
 from shunter.model.pause import Pause
 from shunter.model.submission import Receipt
@@ -98,6 +99,25 @@ class SubmittedJob(Generic[R_co]):
         chunks = self._job.stream(on_restart=on_restart, timeout=timeout)
         while (chunk := self._client._do(_next_chunk(chunks))) is not _END:
             yield chunk
+
+    def log(self) -> str:
+        """Return what the current run has printed so far, or the last one if none is under way.
+
+        Of a run that goes on it is the last 16 KiB, a second or two old.
+        """
+        return self._client._do(self._job.log())
+
+    def follow_log(
+        self, *, on_restart: Callable[[int], None] | None = None, timeout: float | None = None
+    ) -> Iterator[str]:
+        """Yield what the handler prints, a second or two later, until the job has ended.
+
+        If the job runs again, `on_restart` is called with the attempt whose log follows.
+        ResultTimeout is raised if nothing comes for `timeout` seconds.
+        """
+        pieces = self._job.follow_log(on_restart=on_restart, timeout=timeout)
+        while (piece := self._client._do(_next_chunk(pieces))) is not _END:
+            yield piece
 
 
 class Client:
@@ -306,6 +326,16 @@ class Client:
     ) -> None:
         """Send a job a signal, as the asynchronous client does."""
         self._do(self._async.signal(job_id, name, value, id=id))
+
+    def log(self, job_id: str) -> str:
+        """Return what a job's current run has printed so far, or its last one if none is."""
+        return self._do(self._async.logs.log(job_id))
+
+    def log_pieces(self, job_id: str) -> Iterator[LogPiece | LogRestart]:
+        """Yield what a job prints, and that it runs again, until it has ended."""
+        pieces = self._async.logs.follow(job_id)
+        while (piece := self._do(_next_chunk(pieces))) is not _END:
+            yield piece
 
     def journal(self, job_id: str, kind: EntryKind = EntryKind.STEP) -> list[JournalEntry]:
         """Return what a job has kept: its steps, or the signals that it was sent."""

@@ -1,7 +1,8 @@
 """When to look for alarms: often while things happen, rarely while nothing does. Pure.
 
-What we wrote ourselves may have set an alarm, so we look again soon after each turn. What others
-set, they look after themselves; should they die, a look every second is soon enough.
+What we wrote ourselves may have set an alarm, so we look again soon after each turn that wrote any
+job. What others set, they look after themselves; should they die, a look every second is soon
+enough.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ class AlarmClock:
         self._next: float | None = None
 
     def is_time(self, *, now: float, turns: int) -> bool:
-        """True if a look may find something; `turns` counts our own turns so far."""
+        """True if a look may find something; `turns` counts those of ours that wrote jobs."""
         is_due = self._next is not None and now >= self._next
         return is_due or turns != self._turns or now - self._looked_at >= RARELY_SECONDS
 

@@ -14,6 +14,7 @@ from shunter.model.limits_record import LimitsRecord
 from shunter.model.pause import Pauses
 from shunter.model.presence import Company
 from shunter.model.report import Advance, Held, Report
+from shunter.model.retry import Retry
 from shunter.model.scope import EVERYTHING, JobScope
 from shunter.model.submission import Receipt, Submission
 from shunter.model.worker import Worker
@@ -220,6 +221,7 @@ class UnattributedResult(Struct, frozen=True):
     result: bytes | None
     error: Failure | None = None
     may_be_of: Callable[[Job], bool] = lambda job: True
+    retry: Retry | None = None
 
 
 class Survey(Struct, frozen=True):
@@ -290,6 +292,7 @@ class Arrivals:
         self.is_queue_changed = False
         self.limits: dict[str, LimitsRecord] = {}
         self.tokens_due: set[str] = set()
+        self.hooked: frozenset[str] = frozenset()
         self.company: Company | None = None
         self.pauses: Pauses | None = None
 

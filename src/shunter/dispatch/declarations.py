@@ -31,6 +31,11 @@ class Declarations:
         self._told: set[tuple[str, str]] = set()
         self._pending: dict[str, tuple[Handler, ...]] = {}
 
+    @property
+    def is_due(self) -> bool:
+        """True if a sweep would do anything."""
+        return bool(self._pending) or self._dispatcher.has_registered
+
     async def sweep(self) -> None:
         """Take over what workers declare that came since the last sweep."""
         self._pending |= self._dispatcher.take_registered()

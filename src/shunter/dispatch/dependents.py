@@ -22,6 +22,7 @@ from shunter.model import lifecycle
 from shunter.model.job import Job, Status, When
 from shunter.model.watch import Watch
 from shunter.model.workflow import (
+    BAD,
     Decision,
     JobEdge,
     ParentOutcome,
@@ -50,12 +51,12 @@ class EdgePage(Struct, frozen=True):
 class _Telling(Struct):
     """Parents whose outcomes are in their edges, and the children that are still to be decided.
 
-    `blamed` has by child a parent that did not complete.
+    `blamed` has by child a parent that failed or was cancelled.
     """
 
     parents: list[Job]
     children: set[str]
-    blamed: dict[str, str]
+    blamed: dict[str, Job]
 
 
 class DependentsQueue:
@@ -101,6 +102,11 @@ class DependentsQueue:
     def undecided(self) -> set[str]:
         """Return the children that the turn that begins decides on."""
         return {child for telling in self._tellings for child in telling.children}
+
+    @property
+    def told_next(self) -> Sequence[Job]:
+        """The parents of which all edges have their outcome once the planned turn is committed."""
+        return () if self._planned is None else self._planned.parents
 
     def plan(
         self,
@@ -155,8 +161,8 @@ class DependentsQueue:
             if edge.outcome is ParentOutcome.PENDING:
                 plan.outcomes.append(replace(edge, outcome=outcome))
             telling.children.add(edge.child)
-            if outcome is not ParentOutcome.COMPLETED:
-                telling.blamed[edge.child] = edge.parent
+            if outcome in BAD:
+                telling.blamed[edge.child] = self._due[edge.parent]
         self._next_page = None
         last = edges[-1] if len(edges) >= page.limit else None
         left = tuple(it for it in page.parents if last is not None and it >= last.parent)
@@ -172,7 +178,7 @@ class DependentsQueue:
 def _decided(
     job: Job | None,
     standing: frozenset[ParentOutcome] | None,
-    blamed: str | None,
+    blamed: Job | None,
     *,
     now: float,
 ) -> Job | None:

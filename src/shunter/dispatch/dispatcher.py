@@ -109,6 +109,7 @@ class Dispatcher:
         self.rules = rules
         self.now = now
         self.turns = 0
+        self.writing_turns = 0
         self.schedules_known = 0
         self.state = DispatcherState(dispatcher_id, rules, jitter=jitter)
         self.counters = self.state.counters
@@ -198,6 +199,11 @@ class Dispatcher:
                 arrival = replace(arrival, worker=replace(worker, handlers=bare))
         self._inbox.membership.append(replace(arrival, received=self.now()))
         self._wake.set()
+
+    @property
+    def has_registered(self) -> bool:
+        """True if workers have come since `take_registered` was called."""
+        return bool(self._registered)
 
     def take_registered(self) -> dict[str, tuple[Handler, ...]]:
         """Return what workers do that came since the last call, for the schedules they declare."""
@@ -369,6 +375,11 @@ class Dispatcher:
         self._inbox.is_queue_changed = True
         self._wake.set()
 
+    def learn_hooks(self, types: frozenset[str]) -> None:
+        """Say of which types the store knows that they have hooks."""
+        self._inbox.hooked |= types
+        self._wake.set()
+
     def learn_limits(self, records: Mapping[str, LimitsRecord]) -> None:
         """Say what the store has on the limits of types."""
         self._inbox.limits |= records
@@ -451,6 +462,7 @@ class Dispatcher:
                     lambda: with_parents(self.store, committed, children)
                 )
         self.turns += 1
+        self.writing_turns += plan.has_changes or any(committed.claimed)
         self.activity.took_turn(self.now() - began, taken)
         self._perform()
         self._effects = settle(self.state, plan, committed, now=self.now())

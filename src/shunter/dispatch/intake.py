@@ -13,7 +13,7 @@ from shunter.dispatch.arrivals import Submitter
 from shunter.errors import JobRefused
 from shunter.model.allowed_hosts import AllowedHosts, allowed_hosts
 from shunter.model.document import DOCUMENT_BYTES, is_document
-from shunter.model.identity import NAME_RULE, is_name
+from shunter.model.identity import NAME_RULE, RESERVED, is_name, is_reserved
 from shunter.model.job import Callback, Effects, Execution, Job
 from shunter.model.job_limits import JobLimits, key_faults
 from shunter.model.journal import MAX_SIGNALS, MAX_STEPS, copied_fault
@@ -24,6 +24,7 @@ from shunter.model.limits import (
     is_traceparent,
     moment_fault,
     option_faults,
+    run_fault,
     unique_faults,
 )
 from shunter.model.spelling import did_you_mean
@@ -123,6 +124,10 @@ def _faults(submission: Submission, rules: IntakeRules) -> Iterator[tuple[str, s
         yield "id", f"found {submission.id[:64]!r}; send {NAME_RULE}"
     if not is_name(submission.type):
         yield "type", f"found {submission.type[:64]!r}; send {NAME_RULE}"
+    if is_reserved(submission.id):
+        yield "id", f"found {submission.id[:64]!r}; {RESERVED}"
+    if is_reserved(submission.type) and not is_reserved(submission.rerun_of or ""):
+        yield "type", f"found {submission.type[:64]!r}; {RESERVED}"
     if submission.rerun_of is not None and not is_name(submission.rerun_of):
         yield "rerun_of", f"found {submission.rerun_of[:64]!r}; send the id of an ended job"
     if submission.traceparent is not None and not is_traceparent(submission.traceparent):
@@ -151,6 +156,9 @@ def _faults(submission: Submission, rules: IntakeRules) -> Iterator[tuple[str, s
         yield from key_faults(submission.keys)
     if submission.journal is not None:
         yield from _journal_faults(submission)
+    is_new = submission.rerun_of is None and submission.scheduled is None
+    if submission.run is not None and is_new and (fault := run_fault(submission.run)):
+        yield "run", fault  # what older versions stored may be done again under its old name
     for field in ("unique_key", "workflow", "run"):
         text = getattr(submission, field)
         if text is not None and not 1 <= len(text) <= MAX_KEY_LENGTH:

@@ -148,10 +148,13 @@ class LimitBook:
 
     def queued(self, job: Job) -> None:
         """Note that a job has come into its lane."""
-        if job.lane is not None:
-            lanes = self._arrived.setdefault(job.type, set())
-            if len(lanes) < LANES_AT_ONCE:  # beyond that, claims look
-                lanes.add(job.lane)
+        lane, lanes = job.lane, self._arrived.get(job.type)
+        if lane is None:
+            return
+        if lanes is None:
+            self._arrived[job.type] = {lane}
+        elif len(lanes) < LANES_AT_ONCE:  # beyond that, claims look
+            lanes.add(lane)
 
     def lost_place(self, job_type: str) -> None:
         """Note that a place was another job's."""

@@ -25,6 +25,7 @@ from shunter.dispatch.arrivals import (
 from shunter.dispatch.plan import Plan
 from shunter.dispatch.state import DispatcherState, Member
 from shunter.dispatch.verdict import is_run_of
+from shunter.model.final_failure import hooked_types
 from shunter.model.job import Effects, Job
 from shunter.model.lease import has_lapsed
 from shunter.model.report import Held
@@ -43,12 +44,17 @@ class Membership:
     # ---- who may be given jobs
 
     def follow(self, arrivals: Arrivals, plan: Plan) -> None:
-        """Take over who came, who left and who is to be left alone, in that order."""
+        """Take over who came, who left and who is to be left alone, in that order.
+
+        Of one that left and came back it stays known what it was sent since: that was started by
+        a write that was under way meanwhile.
+        """
+        last = _last_of_each(arrivals)
         for event in arrivals.membership:
             match event:
                 case WorkerRegistered():
                     self._introduce(event, plan)
-                case WorkerLeft(worker_id):
+                case WorkerLeft(worker_id) if last[worker_id] is event:
                     self._state.remove(worker_id)
                 case WorkerShut():
                     self._shut(event, plan)
@@ -61,12 +67,17 @@ class Membership:
         shows = worker.kind.traits.lists_jobs
         blind = {it.type for it in worker.handlers if not (shows and it.sees_parents)}
         member = Member(
-            worker, arrival.link, plan.now, at_most_once=frozenset(once), blind=frozenset(blind)
+            worker,
+            arrival.link,
+            arrival.received,
+            at_most_once=frozenset(once),
+            blind=frozenset(blind),
         )
         state.members[worker.id] = member
         state.roster.enlist(worker.id, worker.handlers, arrival.window)
         state.heed_drain(worker)
-        state.waiting |= {handler.type for handler in worker.handlers}
+        state.expect_waiting(worker)
+        state.hooked |= hooked_types([worker])
         state.limits.declare(worker)
         plan.workers.append(worker)
         if arrival.beat is not None:
@@ -92,7 +103,7 @@ class Membership:
         """Compare all that the store says the worker has with all that it has.
 
         What we did not know of when the worker spoke may have been started since, by another
-        dispatcher: the heartbeats will tell. A worker that lists nothing has nothing.
+        dispatcher: the heartbeats will tell.
         """
         worker, state = arrival.worker, self._state
         if worker.id not in state.members:
@@ -114,19 +125,26 @@ class Membership:
                 plan.cancels[worker.id].append(held)
 
     def _is_missing(self, job: Job, arrival: WorkerRegistered) -> bool:
-        """True if the run was known so long before the worker spoke that it must have had it."""
-        if not arrival.worker.kind.traits.lists_jobs:
-            return True
+        """True if the run was known so long before the worker spoke that it must have had it.
+
+        A worker that lists nothing has nothing, but for what was sent to it after it spoke.
+        """
+        lists_jobs = arrival.worker.kind.traits.lists_jobs
         known = self._state.running.get(job.id)
         if known is None or known.attempt != job.attempt:
-            return False
+            return not lists_jobs
         age = arrival.received - self._state.known_since(known)
-        return age >= self._state.rules.forgotten_after
+        return age >= (self._state.rules.forgotten_after if lists_jobs else 0.0)
 
     def beat(self, arrival: HeartbeatReceived, stored: StoredJobs, plan: Plan) -> None:
+        """Renew a worker's lease, and compare what it has with what we know of.
+
+        A heartbeat that waited here until its worker must have given up renews nothing: the
+        worker counts from when it was sent, and would be taken for alive by all others.
+        """
         worker_id, state = arrival.worker_id, self._state
         member = state.members.get(worker_id)
-        if member is None:
+        if member is None or plan.now - arrival.received >= state.rules.lease.worker_gives_up:
             return
         if _ends_silence(state, member, arrival):
             member.lists_from = arrival.received + state.rules.forgotten_after
@@ -144,8 +162,8 @@ class Membership:
                 reason = f"worker {worker_id} does not know of it"
                 held = Held(job_id, job.attempt)
                 self._lose(in_store, JobReturned(worker_id, held, reason, True), plan)
-            elif job is not None:
-                state.forget(job_id)
+            else:
+                state.forget_on(worker_id, job_id)
         for held in sorted(arrival.held):
             if is_run_of(state.running.get(held.job_id), worker_id, held):
                 continue
@@ -168,7 +186,7 @@ class Membership:
         self._suspend_silent(plan)
         state.heartbeats.keep_only({worker.id for worker in survey.workers})
         for worker in lapsed(state, survey, now=plan.now):
-            silent_for = state.heartbeats.unchanged_for(worker.id, worker.last_pinged, now=plan.now)
+            silent_for = silence_of(state, worker, now=plan.now)
             reason = f"silent for {silent_for:.1f} s, its lease has lapsed"
             if not worker.is_dead and not worker.is_resigned:
                 plan.workers.append(replace(worker, is_dead=True, last_error=reason, jobs=()))
@@ -190,6 +208,18 @@ class Membership:
                 state.remove(worker_id)
             elif plan.now - member.heard_at >= rules.silent_after:
                 state.roster.adjust(worker_id, is_open=False)
+
+
+def _last_of_each(arrivals: Arrivals) -> dict[str, WorkerRegistered | WorkerLeft]:
+    """Return for each worker that came or left which of the two it did last."""
+    last: dict[str, WorkerRegistered | WorkerLeft] = {}
+    for event in arrivals.membership:
+        match event:
+            case WorkerRegistered():
+                last[event.worker.id] = event
+            case WorkerLeft(worker_id):
+                last[worker_id] = event
+    return last
 
 
 def missing_from(state: DispatcherState, arrival: HeartbeatReceived) -> set[str]:

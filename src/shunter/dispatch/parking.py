@@ -80,9 +80,11 @@ def _children(job: Job, park: Park, admit: Admit, there: Set[str], now: float) -
     made = []
     for wish in park.children:
         if wish.id not in there:
-            inherited = replace(wish, workflow=job.workflow, reply=False)
+            run = None if wish.run == job.run else wish.run  # its own, however it is called
+            inherited = replace(wish, workflow=job.workflow, run=run, reply=False)
             try:
-                made.append(replace(admit(inherited, submitter, now), dependents=True))
+                child = admit(inherited, submitter, now)
+                made.append(replace(child, run=wish.run, dependents=True))
             except JobRefused as refusal:
                 raise JobError(job.id, f"step {park.name!r}: {refusal}") from None
     edges = tuple(JobEdge(job.id, wish.id, at=at) for at, wish in enumerate(park.children))

@@ -20,6 +20,7 @@ from shunter.dispatch.roster import Opening, Types
 from shunter.dispatch.state import DispatcherState
 from shunter.errors import JobRefused
 from shunter.model import lifecycle
+from shunter.model.final_failure import hook_job
 from shunter.model.job import Job, Status
 from shunter.model.journal import COPIED
 from shunter.model.lane_claim import LanePlace
@@ -78,13 +79,20 @@ class Placement:
             self._state.claimed[claimed.id] = again
 
     def tell_dependents(self, stored: StoredJobs, plan: Plan) -> None:
-        """Tell the dependents of jobs that have ended; those that are woken may be claimed."""
+        """Tell the dependents of jobs that have ended; those that are woken may be claimed.
+
+        So may the jobs that call hooks for them, which are stored together with their outcomes.
+        """
         queue = self._state.dependents
         for job in queue.plan(stored.edges, stored.jobs, stored.standings, plan):
             lane = self._state.limits.lane(job)
             plan.changes[job.id] = Change(replace(job, lane=lane))
             if job.wait_until is None:
                 self._state.waiting.add(job.type)
+        hooks = [hook_job(it, now=plan.now) for it in queue.told_next if it.hook_job is not None]
+        if hooks:
+            plan.insertions.append(Insertion(hooks, [None] * len(hooks), lambda receipts: None))
+            self._state.waiting |= {job.type for job in hooks}
 
     def insert(self, submitted: Submitted, stored: StoredJobs, plan: Plan) -> None:
         """Admit what was submitted, and start it at once where there is room."""

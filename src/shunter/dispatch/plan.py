@@ -120,9 +120,14 @@ class Plan:
 
     @property
     def has_jobs(self) -> bool:
+        """True if there is any job to write, or to be claimed."""
+        return self.has_changes or bool(self.claims)
+
+    @property
+    def has_changes(self) -> bool:
         """True if there is any job to write."""
         new = self.insertions or self.graphs
-        return bool(new or self.changes or self.claims or self.deliveries)
+        return bool(new or self.changes or self.deliveries)
 
     def batch(self) -> Batch:
         """Return what is to be written."""

@@ -28,6 +28,7 @@ from shunter.dispatch.state import DispatcherState
 from shunter.dispatch.verdict import ended, is_run_of, is_sensible, with_progress
 from shunter.errors import JobError, JobNotFound, JobRefused
 from shunter.model import lifecycle
+from shunter.model.final_failure import owes_hooks, owing_hooks
 from shunter.model.job import ErrorKind, Failure, Job, Status
 from shunter.model.park import is_parked
 from shunter.model.report import Advance, Held, Report
@@ -67,6 +68,7 @@ class Planner:
             self._state.most_ahead = arrivals.company.most_ahead
         for survey in arrivals.surveyed:
             take_survey(self._state, survey, now=now)
+        self._state.hooked |= arrivals.hooked
         members.follow(arrivals, plan)
         progress = {(advance.job_id, advance.attempt): advance for _, advance in arrivals.advanced}
         for reported in arrivals.reported:
@@ -159,7 +161,13 @@ class Planner:
         worker_id = arrival.worker_id
         match stored.held_by.get(worker_id, []):
             case [job] if job.id not in plan.changes and arrival.may_be_of(job):
-                report = Report(job.id, job.attempt, result=arrival.result, error=arrival.error)
+                report = Report(
+                    job.id,
+                    job.attempt,
+                    result=arrival.result,
+                    error=arrival.error,
+                    retry=arrival.retry,
+                )
                 self._report(Reported(worker_id, report), stored, plan, job=job)
             case _:
                 self._refuse(worker_id, JobError("(unknown)", "a result nobody waits for"), plan)
@@ -326,10 +334,19 @@ class Planner:
     # ---- shared
 
     def _known(self, job_id: str, stored: StoredJobs) -> Job | None:
-        return self._state.running.get(job_id) or stored.jobs.get(job_id)
+        """Return a job as we know it, or as the store does if that is newer."""
+        known, found = self._state.running.get(job_id), stored.jobs.get(job_id)
+        if known is None or (found is not None and found.revision > known.revision):
+            return found
+        return known
 
     def _change(self, job: Job, plan: Plan, cause: Reported | JobReturned | None = None) -> None:
-        """Plan a job's next state; a run that is over frees its place at once."""
+        """Plan a job's next state; a run that is over frees its place at once.
+
+        The write that ends a job for good also says who is to call its app's hooks for that.
+        """
+        if owes_hooks(job) and job.type in self._state.hooked:
+            job = owing_hooks(job)
         plan.changes[job.id] = Change(job, cause)
         if job.status is not Status.IN_PROGRESS:
             self._state.forget(job.id)

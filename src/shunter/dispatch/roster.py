@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
+from shunter.model.final_failure import with_hooks
 from shunter.model.worker import Handler
 
 Types = frozenset[str]
@@ -64,8 +65,8 @@ class WorkerCapacity:
         self.is_shared = is_shared
         self.numbers: dict[str, int] = {}  # the places of a shared worker that we took, by job
         self.blocked: set[int] = set()  # those that others took
-        self.handlers = handlers
-        self.types: Types = frozenset(handler.type for handler in handlers)
+        self.handlers = with_hooks(handlers)
+        self.types: Types = frozenset(handler.type for handler in self.handlers)
         self.kind = GroupKey(self.types, is_shared)
         self.window = window
         self.held: set[str] = set()

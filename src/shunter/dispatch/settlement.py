@@ -200,8 +200,7 @@ class Settlement:
                 elif job.status is Status.DISPATCHING:
                     state.claimed[job.id] = job
                 continue
-            if job.execution.worker_id is not None and job.id not in state.running:
-                state.roster.drop(job.execution.worker_id, job.id)
+            self._free_place_of(job)
             if isinstance(now, Job) and now.status is Status.QUEUED and now.wait_until is None:
                 state.waiting.add(now.type)
             if isinstance(now, Job) and now.status.is_final:
@@ -209,6 +208,13 @@ class Settlement:
                 self._ended.append(replace(now, reply_to=asking))
         receipts = self._plan.outcome_of(insertion, stored_now)
         self._answers.append(AnswerSubmission(insertion.answer, receipts))
+
+    def _free_place_of(self, job: Job) -> None:
+        """Give back the place of a job that was there already, on another one perhaps."""
+        worker_id, believed = job.execution.worker_id, self._state.running.get(job.id)
+        if worker_id is None or (believed and believed.execution.worker_id == worker_id):
+            return
+        self._state.roster.drop(worker_id, job.id)
 
     def _claimed(self, claim: Claim, jobs: Sequence[Job], committed: Committed) -> None:
         state = self._state

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 from shunter.dispatch.arrivals import Survey
 from shunter.dispatch.state import DispatcherState, Member
+from shunter.model.final_failure import hooked_types
 from shunter.model.worker import Worker
 
 
 def take_survey(state: DispatcherState, survey: Survey, *, now: float) -> None:
-    """Bring the roster up to date with the records."""
+    """Bring the roster up to date with the records, and what is known of hooks."""
+    here = (member.worker for member in state.members.values())
+    state.hooked = hooked_types((*survey.workers, *here))
     usable = {
         worker.id: worker
         for worker in survey.workers
@@ -49,7 +52,7 @@ def _sit_down(state: DispatcherState, worker: Worker, survey: Survey, *, now: fl
         state.members[worker.id] = Member(worker, survey.link, now)
         state.roster.enlist(worker.id, worker.handlers, worker.max_jobs, is_shared=True)
         state.heed_drain(worker)
-        state.waiting |= {handler.type for handler in worker.handlers}
+        state.expect_waiting(worker)
         return
     assert known is not None
     known.worker = worker
@@ -65,8 +68,7 @@ def _compare(state: DispatcherState, worker: Worker, *, as_of: float) -> None:
         job = state.running.get(job_id)
         given_at = None if job is None else job.execution.given_at
         if job_id not in listed and (given_at is None or given_at < as_of):
-            state.forget(job_id)
-            state.roster.drop(worker.id, job_id)
+            state.forget_on(worker.id, job_id)
     for job_id in listed - state.roster.held(worker.id):
         state.roster.hold(worker.id, job_id)
     state.roster.block(worker.id, worker.places)

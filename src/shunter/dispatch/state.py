@@ -63,6 +63,7 @@ class DispatcherState:
         self.limits = LimitBook(first_place=first_place)
         self.clogged: set[str] = set()  # gateways that have as much to send as they may keep
         self.pauses = NO_PAUSES
+        self.hooked: frozenset[str] = frozenset()  # types whose final failures hooks are told
         self._turns: dict[str, int] = {}  # which turn each type had last
         self._last_turn = 0
         self.heartbeats = Watch()  # of workers, as the store has them
@@ -77,6 +78,9 @@ class DispatcherState:
         worker_id = job.execution.worker_id
         assert job.status is Status.IN_PROGRESS
         assert worker_id is not None
+        before = self.running.get(job.id)
+        if before is not None and before.execution.worker_id != worker_id:
+            self.forget(job.id)  # a job has one place
         self.running[job.id] = (
             replace(job, payload=None, parents=b"") if job.payload is not None else job
         )
@@ -127,6 +131,13 @@ class DispatcherState:
         if job is not None and job.execution.worker_id is not None:
             self.roster.drop(job.execution.worker_id, job_id)
 
+    def forget_on(self, worker_id: str, job_id: str) -> None:
+        """Drop the belief that a worker has a job; if another one has it, that stays."""
+        job = self.running.get(job_id)
+        if job is not None and job.execution.worker_id == worker_id:
+            self.end(job_id)
+        self.roster.drop(worker_id, job_id)
+
     def end(self, job_id: str) -> Job | None:
         """Drop a run that is over and return it; its worker's place is not touched."""
         if self._adopted:
@@ -137,7 +148,7 @@ class DispatcherState:
         """Forget a worker, and with it what it ran."""
         self.members.pop(worker_id, None)
         for job_id in self.roster.remove(worker_id):
-            self.end(job_id)
+            self.forget_on(worker_id, job_id)
 
     def heed(self, pauses: Pauses) -> None:
         """Go by these pauses from now on.
@@ -153,7 +164,12 @@ class DispatcherState:
         """Give a worker nothing new if it is drained, and jobs again if it no longer is."""
         is_drained = self.pauses.drains(worker)
         if self.roster.drain(worker.id, is_drained=is_drained) and not is_drained:
-            self.waiting |= {handler.type for handler in worker.handlers}
+            self.expect_waiting(worker)
+
+    def expect_waiting(self, worker: Worker) -> None:
+        """Note that jobs may be waiting for a worker on the roster, of all types that it does."""
+        if (seat := self.roster.seat(worker.id)) is not None:
+            self.waiting |= seat.types
 
     def is_stoppable(self, worker_id: str | None) -> bool:
         """True if a worker can be asked to stop a job."""

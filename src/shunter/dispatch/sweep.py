@@ -20,6 +20,7 @@ from shunter.dispatch.dependents import PARENTS_AT_ONCE
 from shunter.dispatch.dispatcher import Dispatcher
 from shunter.dispatch.tick_sweep import TickSweep
 from shunter.model.activity import oldest_name
+from shunter.model.final_failure import WAITS_SECONDS, hooked_types, last_witnesses
 from shunter.model.job import Job, Status
 from shunter.model.limits_record import limits_record, record_of
 from shunter.model.presence import Company, HostClock, Presence, Skews
@@ -46,10 +47,11 @@ async def watch_the_clock(dispatcher: Dispatcher, clock: AlarmClock) -> None:
     """Ring alarms, if it is time to look for them; see to tokens, and to what workers declare."""
     dispatcher.look_for_tokens()
     await tell_limits(dispatcher)
-    now, turns = dispatcher.now(), dispatcher.turns
+    now, turns = dispatcher.now(), dispatcher.writing_turns
     if clock.is_time(now=now, turns=turns):
-        await ring_alarms(dispatcher)
         next_alarm = await dispatcher.store.next_alarm()
+        if next_alarm is not None and next_alarm <= dispatcher.now():
+            await ring_alarms(dispatcher)
         if next_alarm == AT_ONCE:
             await tell_dependents(dispatcher)
         clock.looked(now=now, turns=turns, next_alarm=next_alarm)
@@ -136,10 +138,16 @@ async def catch_up(dispatcher: Dispatcher) -> None:
             dispatcher.catch_up([job for job in await dispatcher.store.get(newer) if job])
 
 
+async def learn_hooks(dispatcher: Dispatcher) -> None:
+    """Know which types have hooks, before a job is ended of which nobody here has seen a worker."""
+    dispatcher.learn_hooks(hooked_types(await dispatcher.store.workers()))
+
+
 async def give_up_waiting(dispatcher: Dispatcher) -> None:
     """Have a look at jobs that have waited for a worker for as long as they may."""
     late = await dispatcher.store.overdue(now=dispatcher.now(), limit=ALARMS_AT_ONCE)
     if late:
+        await learn_hooks(dispatcher)
         dispatcher.look_at(late)
 
 
@@ -153,7 +161,9 @@ async def find_orphans(dispatcher: Dispatcher) -> None:
         if len(page) < LISTED_AT_ONCE:
             break
         before = page[-1].id
-    known = {worker.id for worker in await dispatcher.store.workers()}
+    workers = await dispatcher.store.workers()
+    known = {worker.id for worker in workers}
+    dispatcher.learn_hooks(hooked_types(workers))
     for job in in_progress:
         worker_id = job.execution.worker_id
         if worker_id is not None and worker_id not in known:
@@ -163,12 +173,17 @@ async def find_orphans(dispatcher: Dispatcher) -> None:
 
 
 async def forget_gone(dispatcher: Dispatcher) -> None:
-    """Remove records of workers that are long gone and hold nothing."""
-    now = dispatcher.now()
+    """Remove records of workers that are long gone and hold nothing.
+
+    The last that says of a type that it has hooks stays longer: its jobs may fail meanwhile.
+    """
+    now, workers = dispatcher.now(), await dispatcher.store.workers()
+    witnesses = last_witnesses(workers)
     gone = [
         worker
-        for worker in await dispatcher.store.workers()
-        if now - worker.last_pinged > GONE_WORKER_KEPT_SECONDS
+        for worker in workers
+        if now - worker.last_pinged
+        > (WAITS_SECONDS if worker.id in witnesses else GONE_WORKER_KEPT_SECONDS)
         and worker.id not in dispatcher.state.members
         and (not worker.kind.traits.is_shared or worker.is_resigned)
         and not worker.jobs

@@ -106,6 +106,16 @@ class TickSweep:
         self._looked_at = self._read_all_at = float("-inf")
         self._moves: list[_Move] = []
 
+    @property
+    def is_due(self) -> bool:
+        """True if a sweep would do anything."""
+        now, next_look = self._dispatcher.now(), self.timetable.next_look
+        return (
+            bool(self._moves)
+            or now - self._looked_at >= self._look_seconds
+            or (next_look is not None and next_look <= now)
+        )
+
     async def sweep(self) -> None:
         """Write schedules whose ticks are jobs by now, and make jobs of ticks that have come."""
         now = self._dispatcher.now()

@@ -7,6 +7,8 @@ store, the clock and the sockets; here there are none.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from msgspec import Struct
 
 from shunter.dispatch.arrivals import Arrivals, StoredJobs, WorkerLeft
@@ -18,6 +20,7 @@ from shunter.dispatch.plan import Plan
 from shunter.dispatch.planner import Planner
 from shunter.dispatch.settlement import Settlement
 from shunter.dispatch.state import DispatcherState
+from shunter.dispatch.verdict import is_run_of
 from shunter.store.port import Committed
 
 
@@ -48,6 +51,7 @@ def reads(state: DispatcherState, arrivals: Arrivals, *, now: float) -> Reads:
         for job_id in arrivals.mentioned()
         if job_id not in running or running[job_id].execution.worker_id in left
     }
+    ids.update(_contradicting(state, arrivals))
     ids.update(children_in(arrivals.reported))
     workers = {arrival.worker_id for arrival in arrivals.unattributed}
     for arrival in arrivals.introduced():
@@ -64,6 +68,24 @@ def reads(state: DispatcherState, arrivals: Arrivals, *, now: float) -> Reads:
     children = frozenset(state.dependents.undecided())
     page = state.dependents.page()
     return Reads(frozenset(ids), frozenset(workers), page, children)
+
+
+def _contradicting(state: DispatcherState, arrivals: Arrivals) -> Iterator[str]:
+    """Yield the jobs of reports on runs other than those that we know of.
+
+    Another dispatcher may have started those, and fallen silent since.
+    """
+    running = state.running
+    for arrival in arrivals.reported:
+        report = arrival.report
+        if (job := running.get(report.job_id)) is not None and (
+            job.attempt != report.attempt or job.execution.worker_id != arrival.worker_id
+        ):
+            yield report.job_id
+    for returned in arrivals.returned_jobs:
+        job = running.get(returned.held.job_id)
+        if job is not None and not is_run_of(job, returned.worker_id, returned.held):
+            yield job.id
 
 
 def turn(state: DispatcherState, arrivals: Arrivals, stored: StoredJobs, *, now: float) -> Plan:

@@ -56,7 +56,6 @@ from shunter.store.port import Store
 from shunter.store.registry import store_mark
 
 ALARM_SECONDS = 0.1
-TICK_SECONDS = 0.1
 CATCH_UP_SECONDS = 0.5
 SWEEP_SECONDS = 1.0
 LEAST_REFRESH_SECONDS = 0.1
@@ -112,7 +111,7 @@ class Service:
         self._keys_read_at = 0.0
         self._run_secrets = RunSecrets(are_required=self._keys.is_on)
         self._observed = self.dispatcher.store_health.observed
-        self._alarm_clock = AlarmClock()
+        self._alarm_clock, self._tick_due = AlarmClock(), asyncio.Event()
         self._activity_writer = ActivityWriter()
         self._refusals = RefusalLog(self.dispatcher.counters)
         self._backend = Backend(
@@ -163,7 +162,7 @@ class Service:
 
     async def run(self) -> None:
         check_exposures(self._settings)
-        self._environment.tune_interpreter()
+        self._environment.tune_process()
         await self._store.open()
         await self._keys.open(self._store, self._environment.token_bytes(SECRET_BYTES))
         self._run_secrets.use(self._keys.secret)
@@ -193,7 +192,7 @@ class Service:
             tasks = [
                 group.create_task(self.dispatcher.run()),
                 group.create_task(self._every(ALARM_SECONDS, self._ring_alarms)),
-                group.create_task(self._every(TICK_SECONDS, self._tick)),
+                group.create_task(self._tick_when_due()),
                 group.create_task(self._every(CATCH_UP_SECONDS, self._catch_up)),
                 group.create_task(self._every(SWEEP_SECONDS, self._sweep)),
                 group.create_task(self._every(PRESENCE_SECONDS, self._meet_others)),
@@ -321,16 +320,26 @@ class Service:
     # ---- what happens by the clock
 
     async def _every(self, seconds: float, action: Callable[[], Awaitable[None]]) -> None:
-        kind = action.__name__.lstrip("_")
         while True:
-            try:
-                with self._observed(kind) if seconds <= SWEEP_SECONDS else contextlib.nullcontext():
-                    await action()
-                self.dispatcher.counters[f"sweeps_{kind}"] += 1
-            except StoreError as error:
-                self._store_failed(error)
-                heed_cancellation()
+            await self._act(action, is_observed=seconds <= SWEEP_SECONDS)
             await asyncio.sleep(seconds)
+
+    async def _tick_when_due(self) -> None:
+        while True:
+            await self._tick_due.wait()
+            await self._act(self._tick, is_observed=True)
+            self._tick_due.clear()
+
+    async def _act(self, action: Callable[[], Awaitable[None]], *, is_observed: bool) -> None:
+        """Do one of the things that happen by the clock; a store that fails ends none of them."""
+        kind = action.__name__.lstrip("_")
+        try:
+            with self._observed(kind) if is_observed else contextlib.nullcontext():
+                await action()
+            self.dispatcher.counters[f"sweeps_{kind}"] += 1
+        except StoreError as error:
+            self._store_failed(error)
+            heed_cancellation()
 
     async def _watch(self) -> None:
         """Hear of jobs that other dispatchers have accepted, as soon as the store can tell."""
@@ -351,6 +360,8 @@ class Service:
             self.dispatcher.counters["connections_cut_off"] = cut_off
         if self._settings.udp.enabled:
             self._udp.tick()
+        if self._ticks.is_due or self._declarations.is_due:
+            self._tick_due.set()
         await sweep.watch_the_clock(self.dispatcher, self._alarm_clock)
 
     async def _tick(self) -> None:
@@ -365,10 +376,11 @@ class Service:
         await self._http_workers.sweep(workers)
 
     async def _learn_limits(self) -> None:
-        """Know which types are limited before anything is claimed."""
+        """Know which types are limited, and which have hooks, before anything is decided."""
         while not self._stopping.is_set():
             try:
                 await self._share_limits()
+                await sweep.learn_hooks(self.dispatcher)
             except StoreError as error:
                 self._store_failed(error)
                 heed_cancellation()

@@ -1,10 +1,8 @@
 """What an app does when a job has failed for good: `@app.on_final_failure`.
 
 Called in the process that ran the last attempt, when its handler has raised and no retry is left,
-or when it could not even be called. After a time-out, and when that process has died, it is called
-in another, once the worker has reported the end (`worker/pool/hook_calls.py`). Not for cancels, and
-not for losses that only a dispatcher sees; callbacks tell of all ends. What is raised here changes
-nothing.
+or when it could not even be called. What is raised here then changes nothing. For all other final
+failures there is a job of its own that calls it (`model/final_failure.py`). Not for cancels.
 """
 
 from __future__ import annotations
@@ -43,9 +41,6 @@ def is_final_failure(
     job_retry: Retry | None,
     handler_retry: Retry | None,
     failures: int,
-    *,
-    is_last_loss: bool = False,
-    at_most_once: bool = False,
 ) -> bool:
     """True if a dispatcher will not have the job tried again, after so many earlier failures."""
     policy = job_retry or handler_retry or NO_RETRY
@@ -54,10 +49,6 @@ def is_final_failure(
             return True
         case ErrorKind.EXCEPTION:
             return failure.is_final or failures >= policy.limit
-        case ErrorKind.TIMEOUT:
-            return at_most_once or not policy.on_timeout or failures >= policy.limit
-        case ErrorKind.LOST:
-            return is_last_loss
     return False
 
 
@@ -66,28 +57,34 @@ def tell_of_failure(
     error: BaseException,
     values: Mapping[Any, Any],
     run: RunCoroutine,
-) -> None:
-    """Call all hooks, in the order of their declaration, whatever any of them raises.
+) -> BaseException | None:
+    """Call all hooks, in the order of their declaration, and return the first thing raised.
 
     `values` are what they may ask for, by type, besides the error.
     """
+    first: BaseException | None = None
     for hook in hooks:
         try:
             made = hook.called(error, values)
             if inspect.iscoroutine(made):
                 run(made)
-        except BaseException:
+        except BaseException as raised:
+            first = first or raised
             traceback.print_exc()
+    return first
 
 
 async def tell_of_failure_here(
     hooks: Sequence[FinalFailureHook], error: BaseException, values: Mapping[Any, Any]
-) -> None:
+) -> BaseException | None:
     """Do the same in a loop that runs, in which other jobs may be at work."""
+    first: BaseException | None = None
     for hook in hooks:
         try:
             made = hook.called(error, values)
             if inspect.iscoroutine(made):
                 await made
-        except BaseException:
+        except BaseException as raised:
+            first = first or raised
             traceback.print_exc()
+    return first

@@ -57,6 +57,7 @@ def registered(
     scheme: str = "http",
     secret: str = "",
     version: str = "",
+    has_hooks: bool = False,
 ) -> Worker:
     """A worker comes, or comes again; its jobs are to be verified at once."""
     fresh = Worker(
@@ -64,7 +65,7 @@ def registered(
         kind=WorkerKind.HTTP,
         hostname=hostname,
         port=port,
-        handlers=tuple(Handler(name) for name in handlers),
+        handlers=tuple(Handler(name, has_hooks=has_hooks) for name in handlers),
         max_jobs=max_jobs,
         registered=now,
         last_pinged=now,

@@ -1,7 +1,11 @@
-"""Names that sort by time and don't collide. Pure: time and randomness are arguments."""
+"""What may be a name, and names that sort by time and don't collide.
+
+Pure: time and randomness are arguments.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import re
 
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
@@ -15,6 +19,25 @@ NAME_RULE = "1 to 128 letters, digits or any of _ . : @ / -, beginning with a le
 def is_name(text: str) -> bool:
     """True if `text` may name a job, a type or a worker."""
     return _NAME.match(text) is not None
+
+
+HOOK_PREFIX = "final-failure/"
+"""What ids and types of jobs that call hooks begin with (`final_failure.py`)."""
+
+RESERVED = f"names that begin with {HOOK_PREFIX} are Shunter's own; choose another"
+
+
+def is_reserved(name: str) -> bool:
+    """True if nobody may submit a job of this id or type, or serve this type."""
+    return name.startswith(HOOK_PREFIX)
+
+
+def hook_name(name: str) -> str:
+    """Return the id or type of the job that calls hooks for the job or type of this name."""
+    made = HOOK_PREFIX + name
+    if is_name(made):
+        return made
+    return HOOK_PREFIX + hashlib.sha256(name.encode()).hexdigest()[:32]
 
 
 def timed_id(now: float, entropy: int) -> str:

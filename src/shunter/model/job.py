@@ -83,8 +83,8 @@ class Failure(Struct, frozen=True, omit_defaults=True):
     """What went wrong; `ended_by` is what it took to stop it: request, SIGTERM or SIGKILL.
 
     `kind` is exception, timeout, lost, cancelled, refused, unplaced, snoozed or unneeded. With
-    `is_final` the worker says that another try is of no use. A snoozed job waits for `wait`
-    seconds.
+    `is_final` the worker says that another try is of no use, with `is_told` that it has called its
+    app's `on_final_failure`. A snoozed job waits for `wait` seconds.
     """
 
     kind: ErrorKind
@@ -93,6 +93,7 @@ class Failure(Struct, frozen=True, omit_defaults=True):
     ended_by: str = ""
     is_final: bool = False
     wait: float | None = None
+    is_told: bool = False
 
 
 MAX_LINE = 300
@@ -212,6 +213,8 @@ class Job(Struct, frozen=True, kw_only=True, omit_defaults=True):
     `dependents` is set from when others wait for it until all of them know how it ended.
     `parents` is how those it waited for ended (`parents.py`); no store keeps it, it is read for the
     worker that the job goes to.
+    `hook_job` is the job that calls its app's `on_final_failure` for it (`final_failure.py`); until
+    that is stored, the job counts as one with `dependents`.
     """
 
     id: str
@@ -259,6 +262,7 @@ class Job(Struct, frozen=True, kw_only=True, omit_defaults=True):
     when: When | None = None
     dependents: bool = False
     parents: bytes = b""
+    hook_job: str | None = None
 
     @property
     def value(self) -> Any:

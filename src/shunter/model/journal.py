@@ -50,6 +50,18 @@ class EntryKind(StrEnum):
 LIVE_LOG = "log"
 """The key of what a run has printed so far; what it had printed in the end is in the record."""
 
+MAX_LIVE_LOG_BYTES = 64 << 10
+"""How much of a log is kept while its run goes on: an encrypted text is longer than it says."""
+
+MAX_PRINTED = 1 << 53
+
+
+class LiveLog(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """The end of what a run has printed, behind `start` bytes that are left out (`job_log.py`)."""
+
+    start: int
+    text: str
+
 
 class JournalEntry(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One row. `key` is unique within the job and the kind.
@@ -178,6 +190,8 @@ def keep_fault(keep: Keep) -> str:
         return "a run keeps steps, chunks and its log; signals are sent by clients"
     if fault := name_fault(keep.key):
         return f"key: {fault}"
+    if keep.kind is EntryKind.LOG:
+        return live_log_fault(keep.key, keep.body)
     if keep.kind is EntryKind.STEP and len(keep.body) > MAX_STEP_BYTES:
         return f"body: {len(keep.body):,} bytes; at most {MAX_STEP_BYTES:,} are kept"
     if len(keep.body) > 2 * MAX_STEP_BYTES or len(keep.digest) > 64:
@@ -185,6 +199,28 @@ def keep_fault(keep: Keep) -> str:
     if not (0.0 <= keep.seconds < 1e10):
         return f"seconds: found {keep.seconds}; send how long the step took"
     return ""
+
+
+def live_log_fault(key: str, body: bytes) -> str:
+    """Say why what is told of a log is not taken; nothing if it is."""
+    if key != LIVE_LOG:
+        return f"key: found {key!r}; a run has one log, {LIVE_LOG!r}"
+    if len(body) > MAX_LIVE_LOG_BYTES:
+        return (
+            f"body: {len(body):,} bytes; send the last of the log, {MAX_LIVE_LOG_BYTES:,} or less"
+        )
+    if live_log_of(body) is None:
+        return "body: it is not msgpack of how many bytes are left out, and a text; send these two"
+    return ""
+
+
+def live_log_of(body: bytes) -> LiveLog | None:
+    """Read what is told of a log; None if it can't be read."""
+    try:
+        log = _decode_live_log(body)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+    return log if 0 <= log.start <= MAX_PRINTED else None
 
 
 def name_fault(name: str) -> str:
@@ -225,6 +261,9 @@ def in_pages(entries: Iterable[JournalEntry], *, limit: int) -> JournalPage:
         size += len(entry.body) + 64
     return JournalPage(tuple(page))
 
+
+encode_live_log = msgspec.msgpack.Encoder().encode
+_decode_live_log = msgspec.msgpack.Decoder(LiveLog).decode
 
 encode_chunks = msgspec.msgpack.Encoder().encode
 decode_chunks = msgspec.msgpack.Decoder(list[bytes]).decode

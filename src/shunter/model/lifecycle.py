@@ -149,7 +149,9 @@ class WorkerSlot(Struct, frozen=True):
     version: str = ""
 
 
-def started(job: Job, slot: WorkerSlot, *, now: float, held: LanePlace | None = None) -> Job:
+def started(
+    job: Job, slot: WorkerSlot, *, now: float, held: LanePlace | None = None, **changes: Any
+) -> Job:
     """The job is handed to a worker; this raises the attempt.
 
     `held` are places that it gets under limits just now, until it has ended.
@@ -170,7 +172,8 @@ def started(job: Job, slot: WorkerSlot, *, now: float, held: LanePlace | None = 
         limit_place=job.execution.limit_place if held is None else held.limit,
         total_place=job.execution.total_place if held is None else held.total,
     )
-    changes: dict[str, Any] = {"version": slot.version} if slot.version != job.version else {}
+    if slot.version != job.version:
+        changes["version"] = slot.version
     if job.effects is None and job.type in slot.at_most_once:
         changes["effects"] = Effects.AT_MOST_ONCE
     return _moved(job, Event.STARTED, now, execution=execution, attempt=job.attempt + 1, **changes)
@@ -179,8 +182,8 @@ def started(job: Job, slot: WorkerSlot, *, now: float, held: LanePlace | None = 
 def started_at_once(claimed_job: Job, slot: WorkerSlot, held: LanePlace | None = None) -> Job:
     """Start a job by the same write that claims it: two steps of the table, one revision."""
     assert claimed_job.dispatcher is not None
-    job = started(claimed_job, slot, now=claimed_job.dispatcher.date, held=held)
-    return replace(job, revision=claimed_job.revision)
+    now, revision = claimed_job.dispatcher.date, claimed_job.revision
+    return started(claimed_job, slot, now=now, held=held, revision=revision)
 
 
 def occupying(job: Job, place: LanePlace) -> Job:
@@ -493,7 +496,8 @@ def _moved(job: Job, event: Event, now: float, **changes: Any) -> Job:
     status = step(job, event)
     if status.is_final and job.callback is not None:
         changes["callback"] = replace(job.callback, due=now + job.callback.grace)
-    return replace(job, status=status, revision=job.revision + 1, updated=now, **changes)
+    changes.setdefault("revision", job.revision + 1)
+    return replace(job, status=status, updated=now, **changes)
 
 
 def _ended_run(

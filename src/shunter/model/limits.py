@@ -92,6 +92,19 @@ def is_traceparent(text: str) -> bool:
     return _TRACEPARENT.match(text) is not None
 
 
+RUN_PATTERN = r"^[^\s\x00-\x1f\x7f]+\Z"
+RUN_RULE = f"1 to {MAX_KEY_LENGTH} characters, no spaces or line breaks"
+_RUN = re.compile(RUN_PATTERN)
+
+
+def run_fault(run: str) -> str | None:
+    """Say what is wrong with the name of a run of a workflow, or nothing."""
+    if len(run) <= MAX_KEY_LENGTH and _RUN.match(run):
+        return None
+    found = repr(run[:64]) if len(run) <= MAX_KEY_LENGTH else f"{len(run)} characters"
+    return f"found {found}; send {RUN_RULE}"
+
+
 def moment_fault(moment: float) -> str | None:
     """Say what is wrong with a point in time, or nothing."""
     if math.isfinite(moment) and 0 <= moment <= MAX_MOMENT:

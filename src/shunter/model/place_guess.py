@@ -9,7 +9,7 @@ claim looks.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -165,12 +165,15 @@ def _room(limit: int | None, held: Collection[int]) -> int:
     return limit - len(held) if max(held, default=0) < limit else 0
 
 
-def place_at(limits: JobLimits, number: int) -> LanePlace:
-    """Return the places at a number that goes on and on, while those of the limits go round."""
+def places_at(limits: JobLimits, numbers: Iterable[int]) -> list[LanePlace]:
+    """Return the places at numbers that go on and on, while those of the limits go round."""
     per_key, total = limits.per_key, limits.total
-    return LanePlace(
-        None if per_key is None else number % per_key, None if total is None else number % total
-    )
+    return [
+        LanePlace(
+            None if per_key is None else number % per_key, None if total is None else number % total
+        )
+        for number in numbers
+    ]
 
 
 class PlaceGuesses:
@@ -231,7 +234,8 @@ class PlaceGuesses:
         self._spare[job_type] -= 1
         number = self.first(job_type)
         self._first[job_type] = number + 1
-        return place_at(limits, number)
+        [place] = places_at(limits, (number,))
+        return place
 
     def saw(self, job_type: str, guess: PlaceGuess | None, *, started: int) -> None:
         """Note what a claim has left, and how many numbers it has used."""

@@ -15,8 +15,8 @@ from enum import StrEnum
 from msgspec import Struct
 from msgspec.structs import replace
 
-from shunter.model.identity import NAME_RULE, is_name
-from shunter.model.limits import MAX_SECONDS, option_faults
+from shunter.model.identity import NAME_RULE, RESERVED, is_name, is_reserved
+from shunter.model.limits import MAX_SECONDS, option_faults, run_fault
 from shunter.model.submission import Receipt, Submission
 from shunter.model.timing import Timing, next_tick, offset, tick_text, timing_faults
 
@@ -147,12 +147,16 @@ def draft_faults(name: str, draft: ScheduleDraft) -> Iterator[tuple[str, str]]:
     yield from terms_faults(draft.terms)
     if not is_name(job.type):
         yield "type", f"found {job.type[:64]!r}; send {NAME_RULE}"
+    if is_reserved(job.type):
+        yield "type", f"found {job.type[:64]!r}; {RESERVED}"
     if len(job.payload) > MAX_PAYLOAD_BYTES:
         yield (
             "payload",
             f"{len(job.payload):,} bytes; at most {MAX_PAYLOAD_BYTES:,} are accepted; store the "
             "data elsewhere and send its address",
         )
+    if job.run is not None and (fault := run_fault(job.run)):
+        yield "run", fault
     for field in TICK_FIELDS:
         if getattr(job, field) is not None:
             yield field, "a schedule decides that for its jobs; leave it out"

@@ -11,6 +11,7 @@ from enum import StrEnum
 from msgspec import Struct
 from msgspec.structs import replace
 
+from shunter.model.identity import hook_name
 from shunter.model.job_limits import JobLimits
 from shunter.model.retry import Retry
 from shunter.model.schedule import ScheduleTerms
@@ -84,7 +85,8 @@ class Handler(Struct, frozen=True, omit_defaults=True):
     """A type of job that a worker does, and what it wants for jobs that say nothing else.
 
     `concurrency` is how many jobs may be in one of the worker's processes while one of these is.
-    One that does not see its job's parents is not sent their results.
+    One that does not see its job's parents is not sent their results. `has_hooks` says that its app
+    wants to be told of final failures (`final_failure.py`).
     """
 
     type: str
@@ -96,6 +98,7 @@ class Handler(Struct, frozen=True, omit_defaults=True):
     schedule: DeclaredSchedule | None = None
     limits: JobLimits | None = None
     sees_parents: bool = True
+    has_hooks: bool = False
 
 
 class Worker(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -140,6 +143,20 @@ class Worker(Struct, frozen=True, kw_only=True, omit_defaults=True):
     def shown(self) -> Worker:
         """The record as others may see it."""
         return replace(self, secret="") if self.secret else self
+
+    @property
+    def types(self) -> frozenset[str]:
+        """What it does: its handlers' types, and calls of hooks for those that have any."""
+        hooks = {hook_name(it.type) for it in self.handlers if it.has_hooks}
+        return frozenset(it.type for it in self.handlers) | hooks
+
+    @property
+    def is_gone(self) -> bool:
+        return self.is_dead or self.is_resigned
+
+    @property
+    def has_hooks(self) -> bool:
+        return any(handler.has_hooks for handler in self.handlers)
 
     @property
     def state(self) -> str:

@@ -118,7 +118,7 @@ def outcome_of(parent: Job) -> ParentOutcome:
     return ParentOutcome(parent.status.value)
 
 
-_BAD = frozenset({ParentOutcome.FAILED, ParentOutcome.CANCELLED})
+BAD = frozenset({ParentOutcome.FAILED, ParentOutcome.CANCELLED})
 
 
 class Decision(StrEnum):
@@ -138,7 +138,7 @@ def decision_on(when: When, outcomes: Set[ParentOutcome]) -> Decision:
     never matters which of them ended first.
     """
     is_pending = ParentOutcome.PENDING in outcomes
-    is_bad = not _BAD.isdisjoint(outcomes)
+    is_bad = not BAD.isdisjoint(outcomes)
     match when:
         case When.ANY_FAILED:
             return Decision.RUN if is_bad else Decision.WAIT if is_pending else Decision.SKIP
@@ -157,12 +157,26 @@ def has_completed_for_others(job: Job) -> bool:
     return job.dependents and job.status is Status.COMPLETED
 
 
-def waits_in_vain(job: Job, parent: str | None) -> Failure:
-    """Return why a dependent is cancelled: a parent of it did not complete."""
-    name = "a parent of it" if parent is None else f"its parent {parent}"
+def wakes_as_it_is(job: Job) -> bool:
+    """True if a parked job runs once all its parents have completed, and nothing else changes."""
+    return (
+        job.when in (When.ALL_OK, When.ALL_DONE)
+        and job.waits is None
+        and job.wait_until is None
+        and job.not_before is None
+        and job.place_within is None
+    )
+
+
+def waits_in_vain(job: Job, parent: Job | None) -> Failure:
+    """Return why a dependent is cancelled: this parent of it, or some, did not complete."""
+    fact = "a parent of it did not complete"
+    if parent is not None:
+        how = "was cancelled" if parent.status is Status.CANCELLED else "failed"
+        fact = f"its parent {parent.id} {how}"
     return Failure(
         ErrorKind.CANCELLED,
-        f"{name} did not complete, and it runs only when all have (when {job.when}); "
+        f"{fact}, and it runs only when all have completed (when {job.when}); "
         "rerun the parent with its dependents",
     )
 

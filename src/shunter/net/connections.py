@@ -19,6 +19,7 @@ import struct
 import sys
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import TypeVar
 
 import zmq
@@ -53,10 +54,21 @@ INEXPLICABLE_BYTES = 128 * 1024 * 1024
 """By how much the process may grow beyond twice what was brought: many tiny frames take far more
 memory than they have bytes. Large jobs of others that come and go take as much as this."""
 
+LARGE_BLOCK_BYTES = 1024 * 1024
+"""A block of memory of so much is large."""
+
+KEPT_BYTES = 16 * 1024 * 1024
+"""So much that was freed in small blocks is kept for those that come."""
+
 STATM = "/proc/self/statm"
 
 _INFO_BYTES = 136
 """The kernel's `tcp_info` up to and with `tcpi_bytes_received`, which Linux has since 4.1."""
+
+_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
+"""As `malloc.h` of the GNU C library has it; others have no `mallopt`, or do not know it."""
 
 T = TypeVar("T")
 
@@ -276,14 +288,19 @@ def bytes_received(fd: int) -> int | None:
 def resident_bytes() -> int:
     """Return how much memory this process takes; 0 if the system does not tell."""
     try:
-        statm = os.open(STATM, os.O_RDONLY)  # 25 times a second: pathlib takes three times as long
-        try:
-            pages = os.read(statm, 256).split()[1]
-        finally:
-            os.close(statm)
+        pages = os.pread(_opened_statm(), 256, 0).split()[1]
     except OSError:
         return 0
-    return int(pages) * os.sysconf("SC_PAGE_SIZE")
+    return int(pages) * _PAGE_BYTES
+
+
+@cache
+def _opened_statm() -> int:
+    """Open what the kernel tells of this process: it is read fifty times a second."""
+    return os.open(STATM, os.O_RDONLY)
+
+
+os.register_at_fork(after_in_child=_opened_statm.cache_clear)  # else it would speak of the parent
 
 
 def return_memory() -> None:
@@ -293,6 +310,18 @@ def return_memory() -> None:
     """
     with contextlib.suppress(AttributeError, OSError):
         ctypes.CDLL(None).malloc_trim(0)
+
+
+def return_large_blocks() -> None:
+    """See to it that the C library gives each large block back to the system as soon as it is free.
+
+    It would keep the next ones after the first, and several large messages would leave holes.
+    Small ones it keeps as before: to ask for memory again and again takes time.
+    """
+    with contextlib.suppress(AttributeError, OSError):
+        libc = ctypes.CDLL(None)
+        libc.mallopt(_M_MMAP_THRESHOLD, LARGE_BLOCK_BYTES)
+        libc.mallopt(_M_TRIM_THRESHOLD, KEPT_BYTES)
 
 
 def _hang_up(connection: sockets.socket) -> None:

@@ -126,6 +126,11 @@ class Dialogue(Generic[T]):
         """Send what wants no answer, once."""
         self._endpoint.tell(padded(notice(params), self._padding), self.dispatcher)
 
+    def has_room_for(self, params: Params) -> bool:
+        """True if a packet that wants no answer can carry this."""
+        size = self._endpoint.size_of(notice(params), self.dispatcher)
+        return size <= self._endpoint.max_packet_bytes
+
     def confirm(self, command: Command, data: Packed | None = None) -> None:
         """Answer a command; its resends get the same answer."""
         self._padding = 0  # whoever sent the command knows now that it arrives

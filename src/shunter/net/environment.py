@@ -23,7 +23,7 @@ import zmq
 
 from shunter.model.key import CurvePair
 from shunter.net.calling import Caller
-from shunter.net.connections import MAX_CONNECTIONS
+from shunter.net.connections import MAX_CONNECTIONS, return_large_blocks
 from shunter.net.curve import Admits, CurveGate, CurveListener
 from shunter.net.datagrams import PACKETS_AT_ONCE, Batch, DatagramSocket
 from shunter.net.descriptors import connections_each, raised_limit
@@ -84,8 +84,9 @@ class Environment:
         except OSError:
             return f"since {round(time.time() - time.monotonic(), -1):.0f}"
 
-    def tune_interpreter(self) -> None:
-        """Set Python up for a dispatcher that has the process to itself."""
+    def tune_process(self) -> None:
+        """Set Python and its memory up for a dispatcher that has the process to itself."""
+        return_large_blocks()
         sys.setswitchinterval(SWITCH_SECONDS)
         gc.freeze()  # all that was imported stays, and need not be looked at again
         gc.set_threshold(YOUNG_OBJECTS, OLDER_LOOKS, OLDER_LOOKS)

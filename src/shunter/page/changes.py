@@ -1,8 +1,8 @@
 """What changed on a page since it was last sent. Pure.
 
-A page has regions, each a piece of markup, and lists of rows with a name each. Only regions and
-rows that differ are sent. How long ago something was changes all the time and is counted by the
-browser, so the text of a <time> is no difference.
+A page has regions, each a piece of markup, lists of rows with a name each, and plots. Only regions
+and rows that differ are sent, and of plots the points that are new. How long ago something was
+changes all the time and is counted by the browser, so the text of a <time> is no difference.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from hashlib import blake2b
 from typing import Any
 
 from msgspec import Struct
+
+from shunter.page.plots import Points, new_points
 
 _AGE = re.compile(r"(<time\b[^>]*>)[^<]*(?=</time>)")
 
@@ -23,6 +25,7 @@ class Snapshot(Struct, frozen=True):
 
     regions: dict[str, str] = {}
     lists: dict[str, Rows] = {}
+    plots: dict[str, Points] = {}
 
     @property
     def digest(self) -> str:
@@ -34,6 +37,8 @@ class Snapshot(Struct, frozen=True):
             found.update(f"{name}\1".encode())
             for row, markup in rows.items():
                 found.update(f"{row}\0{essence(markup)}\0".encode(errors="replace"))
+        for name, points in sorted(self.plots.items()):
+            found.update(f"{name}\2{points.since(0)}\0".encode())
         return found.hexdigest()
 
 
@@ -54,12 +59,13 @@ def changes(before: Snapshot, after: Snapshot) -> dict[str, Any]:
         for name, rows in after.lists.items()
         if (change := _row_changes(before.lists.get(name), rows))
     }
-    found: dict[str, Any] = {}
-    if regions:
-        found["regions"] = regions
-    if lists:
-        found["lists"] = lists
-    return found
+    plots = {
+        name: fresh
+        for name, points in after.plots.items()
+        if (fresh := new_points(before.plots.get(name), points))
+    }
+    found = {"regions": regions, "lists": lists, "plots": plots}
+    return {kind: part for kind, part in found.items() if part}
 
 
 def _row_changes(before: Rows | None, after: Rows) -> dict[str, Any]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import msgspec
 
 from shunter.model.document import sealed_data_at
-from shunter.model.job import Job, Status
+from shunter.model.job import Job
+from shunter.model.job_log import is_log_told, log_so_far, told_of
 from shunter.model.journal import EntryKind
 from shunter.model.key import Action
 from shunter.net.web.refusals import not_found
@@ -46,7 +47,7 @@ async def read_job(look: SystemLook, asked: PageRequest) -> Data:
     if job is None or not asked.scope.shows(job):
         raise not_found(asked.id)
     rows = attempts(job)
-    log = job.log if job.status.is_final else await _live_log(look, job)
+    log = await _log(look, job)
     return {
         "job": job,
         "attempts": rows,
@@ -63,16 +64,15 @@ async def read_job(look: SystemLook, asked: PageRequest) -> Data:
     }
 
 
-async def _live_log(look: SystemLook, job: Job) -> str:
+async def _log(look: SystemLook, job: Job) -> str:
     """Return what the current run has printed so far; if none is, what the last one had."""
-    if job.status is not Status.IN_PROGRESS:
+    if not is_log_told(job):
         return job.log
     store = look.ports.dispatcher.store
     page = await look.once(
         ("log", job.id, job.attempt), lambda: store.journal(job.id, EntryKind.LOG)
     )
-    found = [it for it in page.entries if it.attempt == job.attempt]
-    return str(msgspec.msgpack.decode(found[-1].body)) if found else ""
+    return log_so_far(job, told_of(page.entries, job.attempt))
 
 
 def _editable(job: Job) -> str | None:

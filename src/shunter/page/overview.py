@@ -8,7 +8,9 @@ from collections.abc import Iterable, Sequence
 from msgspec import Struct
 
 from shunter.model.activity import (
+    KEPT_MINUTES,
     SLOT_SECONDS,
+    SLOTS,
     ActivityMinute,
     Durations,
     JobCounts,
@@ -23,11 +25,9 @@ from shunter.model.activity import (
 from shunter.model.pause import Pause, PauseTarget
 from shunter.model.presence import ALIVE_SECONDS, Presence
 from shunter.model.worker import Worker
-from shunter.page.figures import rate_text, span_text
-from shunter.page.plots import area_plot, thinned
+from shunter.page.plots import Plot, PlotLine, Points
 from shunter.store.search import QueueDepth
 
-POINTS = 90
 SHOWN_ERRORS = 12
 SHOWN_TYPES = 100
 RECENT_MINUTES = 5
@@ -91,12 +91,12 @@ def type_rows(
 ) -> list[TypeRow]:
     """Return the types that have jobs, had some in the last hour, or have workers."""
     activity, known = by_type(minutes), {depth.type: depth for depth in depths}
-    serving = Counter(
-        handler.type for worker in workers if worker.state == "alive" for handler in worker.handlers
-    )
+    alive = [worker for worker in workers if worker.state == "alive"]
+    serving = Counter(kind for worker in alive for kind in worker.types)
+    handled = {handler.type for worker in alive for handler in worker.handlers}
     paused = {pause.name for pause in pauses if pause.target is PauseTarget.TYPE}
     rows = []
-    for kind in {*known, *activity, *serving, *paused}:
+    for kind in {*known, *activity, *handled, *paused}:
         depth, done = known.get(kind, QueueDepth(type=kind)), activity.get(kind, TypeActivity())
         rows.append(
             TypeRow(
@@ -185,38 +185,36 @@ def figures(
     )
 
 
-def plots(minutes: Sequence[ActivityMinute], *, now: float) -> dict[str, str]:
-    """Draw the last hour: what came and ended, failures, and how long turns took."""
-    line = counts_by_slot(minutes, now=now)[:-1]
+def plots(minutes: Sequence[ActivityMinute], *, now: float) -> dict[str, Plot]:
+    """Return the last hour: what came and ended, failures, and how long turns took."""
+    line = counts_by_slot(minutes, now=now)[:-1]  # the slot of now has only begun
+    start = (int(now // SLOT_SECONDS) - len(line)) * SLOT_SECONDS
+    turns, commits = _means_by_minute(minutes, now=now)
 
-    def rates(*values: float) -> list[float]:
-        return thinned(values, POINTS, per=SLOT_SECONDS)
+    def slots(*columns: Iterable[float]) -> Points:
+        return Points(start, SLOT_SECONDS, tuple(tuple(column) for column in columns))
 
-    turn_times = _by_minute(minutes, now=now)
     return {
-        "throughput": area_plot(
-            [
-                ("ended", rates(*(it.ended for it in line))),
-                ("accepted", rates(*(it.accepted for it in line))),
-            ],
-            label="jobs a second in the last hour",
-            text=rate_text,
+        "throughput": Plot(
+            "Jobs a second",
+            "/s",
+            (PlotLine("ended", "ended"), PlotLine("accepted", "came in")),
+            slots(
+                (it.ended / SLOT_SECONDS for it in line),
+                (it.accepted / SLOT_SECONDS for it in line),
+            ),
         ),
-        "failures": area_plot(
-            [
-                ("failed", [60 * it for it in rates(*(it.failed for it in line))]),
-                ("lost", [60 * it for it in rates(*(it.lost for it in line))]),
-            ],
-            label="failed jobs and lost runs a minute in the last hour",
-            text=lambda value: f"{value:.3g} /min",
+        "failures": Plot(
+            "Failures a minute",
+            "/min",
+            (PlotLine("failed", "failed"), PlotLine("lost", "lost runs")),
+            slots((it.failed * SLOTS for it in line), (it.lost * SLOTS for it in line)),
         ),
-        "turns": area_plot(
-            [
-                ("turns", [1000 * turn for turn, _ in turn_times]),
-                ("commits", [1000 * commit for _, commit in turn_times]),
-            ],
-            label="mean milliseconds of a turn and of its commit in the last hour",
-            text=lambda value: span_text(value / 1000) if value else "0 ms",
+        "turns": Plot(
+            "Mean times",
+            "ms",
+            (PlotLine("turns", "turns"), PlotLine("commits", "commits")),
+            Points(60 * (minute_of(now) - KEPT_MINUTES + 1), 60, (turns, commits)),
         ),
     }
 
@@ -226,14 +224,21 @@ def errors(minutes: Iterable[ActivityMinute]) -> list[RecentError]:
     return errors_in(minutes)[:SHOWN_ERRORS]
 
 
-def _by_minute(minutes: Iterable[ActivityMinute], *, now: float) -> list[tuple[float, float]]:
+def _means_by_minute(
+    minutes: Iterable[ActivityMinute], *, now: float
+) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Return how many milliseconds turns and commits took in each minute of the last hour."""
     turns: dict[int, Durations] = {}
     commits: dict[int, Durations] = {}
     for it in minutes:
         turns[it.minute] = turns.get(it.minute, Durations()).plus(it.turns)
         commits[it.minute] = commits.get(it.minute, Durations()).plus(it.commits)
     last = minute_of(now)
-    return [
-        (turns.get(at, Durations()).mean or 0.0, commits.get(at, Durations()).mean or 0.0)
-        for at in range(last - 59, last + 1)
-    ]
+
+    def means(of: dict[int, Durations]) -> tuple[float, ...]:
+        return tuple(
+            round(1000 * (of.get(at, Durations()).mean or 0.0), 2)
+            for at in range(last - KEPT_MINUTES + 1, last + 1)
+        )
+
+    return means(turns), means(commits)

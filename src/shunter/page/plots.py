@@ -1,48 +1,114 @@
-"""Small plots as SVG: made by the server, so that they are there without a script. Pure.
+"""The plots of the last hour: points for the script that draws them, and SVG where there is none.
 
-Colours and strokes are classes of the style sheet. Text in a plot is never a stranger's.
+Pure. A plot has one set of points. With a script they become a plot that moves, and of each look
+only the points that are new are sent. Without one, the server's SVG is what is seen. Colours and
+strokes are classes of the style sheet. Text in a plot is never a stranger's.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from xml.sax.saxutils import escape, quoteattr
 
-from shunter.page.figures import count_text
+from msgspec import Struct
 
-WIDTH, HEIGHT = 360, 64
+from shunter.page.figures import clock_text
+
+WIDTH, HEIGHT = 360, 96
+DRAWN = 90
+"""About how many points an SVG has."""
 
 
-def area_plot(
-    series: Sequence[tuple[str, Sequence[float]]],
-    *,
-    label: str,
-    text: Callable[[float], str] = count_text,
-) -> str:
+class Points(Struct, frozen=True):
+    """Values at moments that are `step` seconds apart, a column for each line."""
+
+    start: int
+    step: int
+    columns: tuple[tuple[float, ...], ...]
+
+    def since(self, place: int) -> list[object]:
+        """Return the points from one place on, as they are sent: start, step, columns."""
+        return [
+            self.start + place * self.step,
+            self.step,
+            *(column[place:] for column in self.columns),
+        ]
+
+
+class PlotLine(Struct, frozen=True):
+    """A line: its class in the style sheet, and the word for it."""
+
+    kind: str
+    word: str
+
+
+class Plot(Struct, frozen=True):
+    """Some lines of one unit over the last hour."""
+
+    title: str
+    unit: str
+    lines: tuple[PlotLine, ...]
+    points: Points
+
+    @property
+    def present(self) -> list[tuple[PlotLine, str]]:
+        """The lines, each with its last value as text."""
+        last = [column[-1] if column else 0.0 for column in self.points.columns]
+        return [
+            (line, value_text(value, self.unit))
+            for line, value in zip(self.lines, last, strict=True)
+        ]
+
+
+def value_text(value: float, unit: str) -> str:
+    """Return a value in three figures at most, as the script writes it, too."""
+    return f"{float(f'{value:.3g}'):,.10g} {unit}"
+
+
+def new_points(before: Points | None, after: Points) -> list[object]:
+    """Return what one who has the points of `before` needs for those of `after`; maybe nothing."""
+    if before is None or before.step != after.step:
+        return after.since(0)
+    moved = (after.start - before.start) // after.step
+    for place, values in enumerate(zip(*after.columns, strict=True)):
+        known = place + moved
+        if not 0 <= known < len(before.columns[0]) or values != tuple(
+            column[known] for column in before.columns
+        ):
+            return after.since(place)
+    return []
+
+
+def svg(plot: Plot) -> str:
     """Draw lines over each other, the first one filled; each has its class of the style sheet."""
-    highest = max((value for _, values in series for value in values), default=0.0)
+    columns = [thinned(column, DRAWN) for column in plot.points.columns]
+    highest = max((value for column in plot.points.columns for value in column), default=0.0)
     top = _rounded_up(highest)
     drawn = "".join(
-        _line(kind, values, top, is_filled=place == 0)
-        for place, (kind, values) in enumerate(series)
+        _line(line.kind, values, top, is_filled=place == 0)
+        for place, (line, values) in enumerate(zip(plot.lines, columns, strict=True))
     )
-    last = ", ".join(f"{kind} {text(values[-1])}" for kind, values in series if values)
-    said = f"{label}: last {last}; highest {text(highest)}"
+    last = ", ".join(f"{line.word} {text}" for line, text in plot.present)
+    said = f"{plot.title} in the last hour: last {last}; highest {value_text(highest, plot.unit)}"
+    start, step = plot.points.start, plot.points.step
+    end = start + step * (len(plot.points.columns[0]) - 1)
     return (
         f'<svg class="plot" viewBox="0 0 {WIDTH} {HEIGHT}" preserveAspectRatio="none" role="img" '
         f"aria-label={quoteattr(said)}>"
         f'<line class="rule" x1="0" x2="{WIDTH}" y1="0.5" y2="0.5"/>'
         f'<line class="rule" x1="0" x2="{WIDTH}" y1="{HEIGHT - 0.5}" y2="{HEIGHT - 0.5}"/>'
         f"{drawn}</svg>"
-        f'<span class="plot-top" aria-hidden="true">{escape(text(top))}</span>'
+        f'<span class="plot-top" aria-hidden="true">{escape(value_text(top, plot.unit))}</span>'
+        f'<span class="plot-ends" aria-hidden="true"><span>{clock_text(start)[:5]}</span>'
+        f"<span>{clock_text(end)[:5]}</span></span>"
     )
 
 
-def thinned(values: Sequence[float], points: int, *, per: float = 1.0) -> list[float]:
-    """Return as many values, each the mean of those in its place, divided by `per`."""
+def thinned(values: Sequence[float], points: int) -> list[float]:
+    """Return about as many values, each the mean of those in its place."""
     step = max(1, len(values) // points)
     return [
-        sum(values[start : start + step]) / len(values[start : start + step]) / per
+        sum(values[start : start + step]) / len(values[start : start + step])
         for start in range(0, len(values), step)
     ]
 

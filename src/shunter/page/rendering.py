@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib.resources import files
+from importlib.resources.abc import Traversable
 from typing import Any, NamedTuple
 
+import msgspec
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from shunter.model.job import in_one_line
-from shunter.page import figures
+from shunter.page import figures, plots
 from shunter.page.changes import Snapshot
 from shunter.page.view import View
 from shunter.shown_text import shown
@@ -39,7 +41,8 @@ def templates() -> Environment:
         "clock": figures.clock_text,
         "machine": figures.machine_time,
         "one_line": in_one_line,
-        "drawing": Markup,  # what plots.py drew, and nothing else
+        "plot": lambda plot: Markup(plots.svg(plot)),  # noqa: S704
+        "points": lambda plot: msgspec.json.encode(plot.points.since(0)).decode(),
     }
     return found
 
@@ -76,7 +79,8 @@ def drawn(view: View, data: Mapping[str, Any], before: Drawn | None = None) -> D
             row: rows[row] if row in rows and known[row] == item else str(draw(item))
             for row, item in data[name].items()
         }
-    return Drawn(data, Snapshot(regions, lists))
+    points = {name: it.points for name, it in data["plots"].items()} if view.has_plots else {}
+    return Drawn(data, Snapshot(regions, lists, points))
 
 
 def page(name: str, values: Mapping[str, Any]) -> str:
@@ -98,8 +102,16 @@ def marked(found: Snapshot) -> dict[str, Any]:
 @cache
 def asset(name: str) -> tuple[bytes, str] | None:
     """Return a file that pages refer to, and its media type."""
-    known = {it.name: it for it in files("shunter.page").joinpath("static").iterdir()}
+    known = {it.name: it for it in _files_in(files("shunter.page").joinpath("static"))}
     media_type = MEDIA_TYPES.get(name.rpartition(".")[2])
     if name not in known or media_type is None:
         return None
     return known[name].read_bytes(), media_type
+
+
+def _files_in(folder: Traversable) -> Iterator[Traversable]:
+    for it in folder.iterdir():
+        if it.is_dir():
+            yield from _files_in(it)
+        else:
+            yield it

@@ -62,7 +62,7 @@ def page_routes(ports: PagePorts) -> PageRoutes:
     }
     for view in VIEWS:
         routes[view.path] = {"GET": page.guarded(page.shown(view))}
-    return routes
+    return PageRoutes(methods=routes, lost=page.guarded(page.lost))
 
 
 class _Page:
@@ -232,6 +232,10 @@ class _Page:
         content, media_type = found
         kept = {"Cache-Control": "public, max-age=3600"}
         return Response(content, media_type=media_type, headers=kept)
+
+    async def lost(self, request: Request) -> Response:
+        """GET of a path that is not there: lead back to one that is."""
+        raise HttpRefusal(HTTPStatus.NOT_FOUND, f"there is no page at {request.url.path[:128]}")
 
     # ---- what is changed
 

@@ -51,8 +51,9 @@ OVERVIEW = View(
     title="Overview",
     opening=Action.SEE_SYSTEM,
     read=read_overview,
-    regions=("totals", "plot_parts", "failures", "dispatcher_parts"),
+    regions=("totals", "failures", "dispatcher_parts"),
     lists={"types": "type_row"},
+    has_plots=True,
 )
 WORKERS = View(
     name="workers",

@@ -31,7 +31,8 @@ class PageRequest:
 class View:
     """One kind of page. `lists` names the macro that draws a row of each list.
 
-    A row is drawn of its item, and else only of what stays the same while a page is open.
+    A row is drawn of its item, and else only of what stays the same while a page is open. A view
+    that `has_plots` reads them as `plots`, and its page loads the library that draws them.
     """
 
     name: str
@@ -41,6 +42,7 @@ class View:
     read: Callable[[SystemLook, PageRequest], Awaitable[Data]]
     regions: tuple[str, ...] = ()
     lists: Mapping[str, str] = field(default_factory=dict)
+    has_plots: bool = False
     is_in_menu: bool = True
     is_for_all: bool = False
     """Whether somebody sees it who sees the jobs of one namespace alone."""

@@ -17,19 +17,21 @@ from concurrent.futures import Future
 from functools import partial
 from typing import Any
 
-from msgspec.structs import astuple
+from msgspec.structs import astuple, replace
 
 from shunter.app import App
 from shunter.client.session import OpenSession
 from shunter.context import Context, Terminated, enter_context, leave_context
 from shunter.dispatch.arrivals import HeartbeatReceived, WorkerRegistered
 from shunter.dispatch.dispatcher import Dispatcher
-from shunter.errors import AppError, JobFailed, StepError
+from shunter.errors import AppError, StepError
 from shunter.gateway.zmq.journal_desk import recalled
 from shunter.handler.arounds import call_through
 from shunter.handler.final_failure import is_final_failure, tell_of_failure
 from shunter.handler.setups import OpenSetups
-from shunter.model.job import Effects, ErrorKind, Failure, Job
+from shunter.model.document import NIL
+from shunter.model.identity import is_reserved
+from shunter.model.job import ErrorKind, Failure, Job
 from shunter.model.journal import EntryKind, Keep, encode_chunks, entries_of
 from shunter.model.parents import Parents
 from shunter.model.park import Park, encode_park
@@ -44,12 +46,9 @@ from shunter.wire.messages import Recall
 from shunter.worker.asks import JournalAnswer, JournalAsk, KeepAsk, RecallAsk
 from shunter.worker.failures import failure_of
 from shunter.worker.journal_methods import JournalMethods, park_in
-from shunter.worker.pool.hook_calls import CALL_SECONDS
+from shunter.worker.pool.hook_runs import hook_run
 from shunter.worker.run_journal import RunJournal
 from shunter.worker.run_seal import RunSeal
-
-_ELSEWHERE = (ErrorKind.TIMEOUT, ErrorKind.LOST)
-"""After these, another process calls the hooks."""
 
 
 class InlineContext(JournalMethods):
@@ -233,9 +232,6 @@ class InlineWorker:
         report = self._report(job)
         self._running -= 1
         self._dispatcher.report(self.id, [report])
-        is_cancelled = self.is_cancelled(Held(job.id, job.attempt))
-        if report.error is not None and report.error.kind in _ELSEWHERE and not is_cancelled:
-            self._tell_of_end(job, report.error)
         self.make_room()
         return True
 
@@ -260,9 +256,9 @@ class InlineWorker:
             outcome = self._run(job, None if timeout is None else started + timeout, seal)
             is_late = timeout is not None and self._clock() - started > timeout
             is_stopped = isinstance(outcome, Failure) and outcome.kind is ErrorKind.TIMEOUT
-            is_told = not is_late and not is_stopped and held not in self._cancelled
-            if isinstance(outcome, Failure) and is_told:
-                self._tell_of_failure(outcome, job, seal)
+            may_tell = not is_late and not is_stopped and held not in self._cancelled
+            if isinstance(outcome, Failure) and may_tell and not is_reserved(job.type):
+                outcome = self._tell_of_failure(outcome, job, seal)
         log = seal.log(output.getvalue())
         took = self._clock() - started
         waited = max(0.0, started - (job.execution.sent or started))
@@ -286,6 +282,8 @@ class InlineWorker:
 
     def _run(self, job: Job, deadline: float | None, seal: RunSeal) -> bytes | Failure | Park:
         assert job.payload is not None
+        if is_reserved(job.type):
+            return self._call_hooks(job, job.payload, deadline, seal)
         context = InlineContext(self, job, seal)
         try:
             function = self._app.find(job.type)
@@ -334,39 +332,49 @@ class InlineWorker:
         except (AppError, StepError) as error:
             return seal.failure(Failure(ErrorKind.REFUSED, f"handler {job.type!r}: {error}"))
 
-    def _tell_of_failure(self, failure: Failure, job: Job, seal: RunSeal) -> None:
+    def _tell_of_failure(self, failure: Failure, job: Job, seal: RunSeal) -> Failure:
         """Call the app's hooks if the job is not tried again."""
         error, self._raised = self._raised or AppError(failure.message), None
-        if failure.kind is not ErrorKind.LOST and self._is_final(failure, job):
-            values = {**self._setups.values, Context: InlineContext(self, job, seal)}
-            tell_of_failure(self._app.final_failure_hooks, error, values, self._awaited)
+        retry = next((h.retry for h in self._app.handlers() if h.type == job.type), None)
+        if not self._app.final_failure_hooks or not is_final_failure(
+            failure, job.retry, retry, job.failures
+        ):
+            return failure
+        values = {**self._setups.values, Context: InlineContext(self, job, seal)}
+        tell_of_failure(self._app.final_failure_hooks, error, values, self._awaited)
+        return replace(failure, is_told=True)
 
-    def _tell_of_end(self, job: Job, failure: Failure) -> None:
-        """Call the hooks for a run that was stopped or lost, as another process would."""
-        if not self._is_final(failure, job):
-            return
-        context = InlineContext(self, job, RunSeal(self._app, job.id, job.type))
-        error = JobFailed(job.id, failure.kind, failure.message)
+    def _call_hooks(
+        self, job: Job, payload: bytes, deadline: float | None, seal: RunSeal
+    ) -> bytes | Failure:
+        """Call the app's hooks for a job that failed where nobody could."""
+        told = hook_run(self._app, seal, payload)
+        if isinstance(told, Failure):
+            return told
+        failed = Job(
+            id=told.failed.job_id,
+            type=told.failed.type,
+            attempt=told.failed.attempt,
+            run=told.failed.run,
+            scheduled=told.failed.scheduled,
+            traceparent=told.failed.traceparent,
+            created=job.created,
+            updated=job.updated,
+        )
+        context = InlineContext(self, failed, seal)
         values = {**self._setups.values, Context: context}
-        deadline = self._clock() + CALL_SECONDS
         entered = enter_context(context)
         try:
             with virtual_sleep(self._clock, deadline):
                 run = partial(self._awaited, deadline=deadline)
-                tell_of_failure(self._app.final_failure_hooks, error, values, run)
+                raised = tell_of_failure(self._app.final_failure_hooks, told.error, values, run)
         finally:
             leave_context(entered)
-
-    def _is_final(self, failure: Failure, job: Job) -> bool:
-        at_most_once = job.effects is Effects.AT_MOST_ONCE
-        return is_final_failure(
-            failure,
-            job.retry,
-            next((h.retry for h in self._app.handlers() if h.type == job.type), None),
-            job.failures,
-            is_last_loss=at_most_once or job.losses + 1 >= self._dispatcher.rules.max_losses,
-            at_most_once=at_most_once,
-        )
+        if raised is None:
+            return seal.result(NIL)
+        if isinstance(raised, Terminated | TimeoutError) and self._clock() >= (deadline or 0.0):
+            return self._timed_out(job, "SIGTERM")
+        return seal.failure(failure_of(raised, job.retry, None))
 
     def _deaths_of(
         self, job: Job, handler: Callable[..., Any]

@@ -110,7 +110,7 @@ async def read_situation(
         running=running,
         holders=look.holders,
         gone=[it for it in workers if it not in alive and _does(it, job.type)],
-        known_types=frozenset(handler.type for it in alive for handler in it.handlers),
+        known_types=frozenset(kind for it in alive for kind in it.types),
         awaited=[it for it in await store.get(pending[:SHOWN]) if it is not None],
         pending=len(pending),
         is_pending_cut=is_pending_cut,
@@ -155,7 +155,7 @@ def _others_end_in(
 
 
 def _does(worker: Worker, job_type: str) -> bool:
-    return any(handler.type == job_type for handler in worker.handlers)
+    return job_type in worker.types
 
 
 async def _rivals(store: Store, job: Job, doing: Sequence[Worker]) -> list[Job]:
@@ -163,7 +163,7 @@ async def _rivals(store: Store, job: Job, doing: Sequence[Worker]) -> list[Job]:
 
     Those of limited types are left out: whether they may start is another question.
     """
-    types = {handler.type for worker in doing for handler in worker.handlers} - {job.type}
+    types = {kind for worker in doing for kind in worker.types} - {job.type}
     wanted = [
         JobSearch(status=Status.QUEUED, type=it, limit=RIVALS_DEEP, most=RIVALS_DEEP)
         for it in sorted(types)[:MOST_RIVALS]

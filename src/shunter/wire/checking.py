@@ -14,17 +14,29 @@ from typing import Annotated, Any, TypeVar, get_args, get_type_hints
 import msgspec
 from msgspec import Meta, Struct
 
-from shunter.model.identity import NAME_RULE
-from shunter.model.limits import MAX_KEY_LENGTH
+from shunter.model.identity import HOOK_PREFIX, NAME_RULE, RESERVED
+from shunter.model.limits import MAX_KEY_LENGTH, RUN_PATTERN, RUN_RULE
 from shunter.wire.tagging import MAX_NESTING, SHOWN_CHARACTERS, BadDocument, shown
 
 Name = Annotated[
     str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.:@/-]{0,127}\Z", description=NAME_RULE)
 ]
+NewName = Annotated[
+    str,
+    Meta(
+        pattern=rf"^(?!{HOOK_PREFIX})[A-Za-z0-9][A-Za-z0-9_.:@/-]{{0,127}}\Z",
+        description=f"{NAME_RULE}; {RESERVED}",
+    ),
+]
+"""A name that somebody gives: to a job, or to a type that a worker does."""
+
 Text = Annotated[
     str,
     Meta(min_length=1, max_length=MAX_KEY_LENGTH, description=f"1 to {MAX_KEY_LENGTH} characters"),
 ]
+
+
+RunName = Annotated[str, Meta(max_length=MAX_KEY_LENGTH, pattern=RUN_PATTERN, description=RUN_RULE)]
 
 
 UNSHOWN = {"secret"}

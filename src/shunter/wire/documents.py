@@ -28,7 +28,7 @@ from shunter.model.job import (
     When,
 )
 from shunter.model.job_limits import MAX_KEYS
-from shunter.model.journal import MAX_STEP_NAME
+from shunter.model.journal import MAX_LIVE_LOG_BYTES, MAX_PRINTED, MAX_STEP_NAME
 from shunter.model.limits import (
     MAX_ERROR_NAME_LENGTH,
     MAX_ERROR_NAMES,
@@ -46,11 +46,14 @@ from shunter.model.retry import Retry
 from shunter.model.submission import Submission
 from shunter.model.unique import During, Then, Unique
 from shunter.model.waits import Waits
-from shunter.wire.checking import Document, Name, Text, checked
+from shunter.wire.checking import Document, Name, NewName, RunName, Text, checked
 from shunter.wire.tagging import BadDocument, document_of, tagged_document
 
 MAX_LISTED = 500
 MAX_ATTEMPT = 2**31 - 1
+
+MAX_LOG_CHARACTERS = 96 * 1024
+"""How long a log may be that comes with a result: longer than what it says, if it is encrypted."""
 
 
 # ---- what a client may send
@@ -126,6 +129,23 @@ EffectsName = Annotated[Effects, Meta(description=" or ".join(Effects))]
 DuringName = Annotated[During, Meta(description=" or ".join(During))]
 ThenName = Annotated[Then, Meta(description=", ".join(Then))]
 Flag = Annotated[bool, Meta(description="true or false")]
+RunLogText = Annotated[
+    str,
+    Meta(
+        max_length=MAX_LOG_CHARACTERS,
+        description=f"text of at most {MAX_LOG_CHARACTERS} characters",
+    ),
+]
+LiveLogText = Annotated[
+    str,
+    Meta(
+        max_length=MAX_LIVE_LOG_BYTES,
+        description=f"text of at most {MAX_LIVE_LOG_BYTES} bytes, the last that the run printed",
+    ),
+]
+Printed = Annotated[
+    int, Meta(ge=0, le=MAX_PRINTED, description="a whole number of bytes, 0 or more")
+]
 Message = Annotated[str, Meta(max_length=65536, description="text of at most 65536 characters")]
 Kind = Annotated[
     ErrorKind, Meta(description=f"one of {', '.join(ErrorKind)}; only exception is retried")
@@ -220,7 +240,7 @@ class JobRequest(Document, frozen=True, kw_only=True):
 
     type: Name
     payload: Value = None
-    id: Name | None = None
+    id: NewName | None = None
     priority: Priority | None = None
     execution: ExecutionWish | None = None
     retry: RetryPolicy | None = None
@@ -229,7 +249,7 @@ class JobRequest(Document, frozen=True, kw_only=True):
     unique_key: Text | None = None
     unique: UniqueWish | None = None
     workflow: Text | None = None
-    run: Text | None = None
+    run: RunName | None = None
     effects: EffectsName | None = None
     callback: CallbackWish | None = None
     traceparent: Traceparent | None = None
@@ -261,7 +281,8 @@ class SignalRequest(Document, frozen=True, kw_only=True):
 class FailureWish(Document, frozen=True, kw_only=True):
     """What went wrong in a run; `is_final` says that another try is of no use.
 
-    With the kind snoozed nothing did: the job is to be tried again after `wait` seconds.
+    `is_told` says that the worker has called its app's `on_final_failure`. With the kind snoozed
+    nothing went wrong: the job is to be tried again after `wait` seconds.
     """
 
     message: Message
@@ -269,13 +290,16 @@ class FailureWish(Document, frozen=True, kw_only=True):
     traceback: Message = ""
     is_final: Flag = False
     wait: Span | None = None
+    is_told: Flag = False
 
 
 class ResultWish(Document, frozen=True, kw_only=True):
     """How a run ended. `result` belongs to a completed one, `error` to a failed one.
 
     `secret` is what came with the job for this run. `waited` is how long the worker had the job
-    before it began, and `ran` how long it then took, in seconds by the worker's own clock.
+    before it began, and `ran` how long it then took, in seconds by the worker's own clock. `log` is
+    what the run has printed. `retry` is what the handler wants for jobs that say nothing else; it
+    belongs to a failed run.
     """
 
     status: EndName
@@ -286,6 +310,21 @@ class ResultWish(Document, frozen=True, kw_only=True):
     error: FailureWish | Message | None = None
     waited: Span | None = None
     ran: Span | None = None
+    log: RunLogText = ""
+    retry: RetryPolicy | None = None
+
+
+class LogRequest(Document, frozen=True, kw_only=True):
+    """The last that a run has printed, which goes on; `start` bytes of its log are left out before.
+
+    `secret` is what came with the job for this run.
+    """
+
+    attempt: Attempt
+    worker_id: Name
+    log: LiveLogText
+    secret: RunSecret = ""
+    start: Printed = 0
 
 
 class JobsWish(Document, frozen=True, kw_only=True):
@@ -328,7 +367,10 @@ class CallbackDocument(Document, frozen=True, kw_only=True):
 
 
 class JobDocument(Document, frozen=True, kw_only=True):
-    """One job. Lists leave out `payload`, `result` and `log`."""
+    """One job. Lists leave out `payload`, `result` and `log`.
+
+    `log` is what the last run has printed; of a job in progress, the end of what is known so far.
+    """
 
     id: str
     workflow: str | None
@@ -372,6 +414,7 @@ class JobDocument(Document, frozen=True, kw_only=True):
     waits: Waits | None
     when: When | None
     dependents: bool
+    hook_job: str | None
     log: str | UnsetType = UNSET
 
 
@@ -524,11 +567,11 @@ def report_of(document: Any, *, job_id: str) -> HttpReport:
 
 
 def _report(wish: ResultWish, job_id: str) -> Report:
+    report = Report(job_id, wish.attempt, log=wish.log, waited=wish.waited, ran=wish.ran)
     if status_named(wish.status) is Status.COMPLETED:
         if wish.error is not None:
             raise BadDocument("error", "found beside status c; leave it out, or send status f")
-        result = document_of(wish.result, "result")
-        return Report(job_id, wish.attempt, result=result, waited=wish.waited, ran=wish.ran)
+        return replace(report, result=document_of(wish.result, "result"))
     if wish.result is not None:
         raise BadDocument("result", "found beside status f; leave it out, or send status c")
     error = wish.error or "its worker gave no reason"
@@ -537,9 +580,15 @@ def _report(wish: ResultWish, job_id: str) -> Report:
     if error.kind is ErrorKind.SNOOZED and error.wait is None:
         raise BadDocument("error.wait", "missing beside the kind snoozed; send seconds")
     failure = Failure(
-        error.kind, error.message, error.traceback, is_final=error.is_final, wait=error.wait
+        error.kind,
+        error.message,
+        error.traceback,
+        is_final=error.is_final,
+        wait=error.wait,
+        is_told=error.is_told,
     )
-    return Report(job_id, wish.attempt, error=failure, waited=wish.waited, ran=wish.ran)
+    retry = None if wish.retry is None else Retry(**asdict(wish.retry))
+    return replace(report, error=failure, retry=retry)
 
 
 def status_named(name: str) -> Status:

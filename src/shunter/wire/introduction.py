@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from shunter.model.identity import NAME_RULE, is_name
+from shunter.model.identity import NAME_RULE, RESERVED, is_name, is_reserved
 from shunter.model.job_limits import limit_faults
 from shunter.model.limits import option_faults
 from shunter.model.schedule import MAX_DECLARED_BYTES, terms_faults
@@ -37,6 +37,8 @@ def _faults(hello: Hello) -> Iterator[str]:
     for handler in hello.handlers:
         if not is_name(handler.type):
             yield f"handlers: found {handler.type[:64]!r}; send {NAME_RULE}"
+        if is_reserved(handler.type):
+            yield f"handlers: found {handler.type[:64]!r}; {RESERVED}"
         for field, reason in option_faults(
             priority=handler.priority,
             timeout=handler.timeout,

@@ -124,8 +124,7 @@ class Assignment(Message, frozen=True):
 
     `retry` is the job's own policy, and `failures` are its runs that ended with an error: so the
     worker knows whether one more would be the last. `parents` is how those that it waited for
-    ended (`model/parents.py`). `is_last_loss` says that the loss of its process would end the job,
-    `at_most_once` that it bears no second run.
+    ended (`model/parents.py`).
     """
 
     job_id: str
@@ -139,8 +138,6 @@ class Assignment(Message, frozen=True):
     failures: int = 0
     traceparent: str | None = None
     parents: bytes = b""
-    is_last_loss: bool = False
-    at_most_once: bool = False
 
 
 class Assignments(Message, frozen=True):

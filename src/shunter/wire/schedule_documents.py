@@ -30,7 +30,7 @@ from shunter.model.timing import (
     Every,
     Timing,
 )
-from shunter.wire.checking import Document, Name, Text, checked
+from shunter.wire.checking import Document, Name, RunName, Text, checked
 from shunter.wire.documents import (
     CallbackWish,
     ExecutionWish,
@@ -89,7 +89,7 @@ class ScheduleRequest(Document, frozen=True, kw_only=True):
     retry: RetryPolicy | None = None
     place_within: PlacementSpan | None = None
     workflow: Text | None = None
-    run: Text | None = None
+    run: RunName | None = None
     callback: CallbackWish | None = None
 
 

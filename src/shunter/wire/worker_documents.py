@@ -12,6 +12,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
+from shunter.model.identity import HOOK_PREFIX
 from shunter.model.schedule import (
     DEFAULT_CATCH_UP_SECONDS,
     MAX_DECLARED_BYTES,
@@ -21,8 +22,8 @@ from shunter.model.schedule import (
 )
 from shunter.model.timing import Cron
 from shunter.model.worker import MAX_HANDLERS, DeclaredSchedule, Handler, Worker, WorkerKind
-from shunter.wire.checking import Document, Name
-from shunter.wire.documents import Moment, Span, Value
+from shunter.wire.checking import Document, Name, NewName
+from shunter.wire.documents import Flag, Moment, Span, Value
 from shunter.wire.schedule_documents import (
     CronText,
     Interval,
@@ -44,11 +45,12 @@ Hostname = Annotated[
 ]
 WorkerPort = Annotated[int, Meta(ge=1, le=65535, description="a port, 1 to 65535")]
 Handlers = Annotated[
-    tuple[Name, ...],
+    tuple[NewName, ...],
     Meta(
         min_length=1,
         max_length=MAX_HANDLERS,
-        description=f"a list of 1 to {MAX_HANDLERS} names of job types",
+        description=f"a list of 1 to {MAX_HANDLERS} names of job types, none beginning with "
+        f"{HOOK_PREFIX}",
     ),
 ]
 MaxJobs = Annotated[
@@ -91,7 +93,8 @@ class WorkerRequest(Document, frozen=True, kw_only=True):
     """A worker that wants jobs: where it listens, what it does, how many it can hold.
 
     Who gives a `secret` is shown it with each call, as bearer token. `version` is that of what it
-    runs; all workers of one can be drained.
+    runs; all workers of one can be drained. `hasHooks` says that it is one of Shunter's own whose
+    app has an `on_final_failure`: it also gets the jobs that call it.
     """
 
     hostname: Hostname
@@ -102,6 +105,7 @@ class WorkerRequest(Document, frozen=True, kw_only=True):
     secret: Secret | None = None
     schedules: Declared = ()
     version: Name | None = None
+    hasHooks: Flag = False
 
 
 class WorkerDocument(Document, frozen=True, kw_only=True):

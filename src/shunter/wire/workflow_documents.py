@@ -13,7 +13,7 @@ from shunter.model.job import Job
 from shunter.model.run_view import RunSummary
 from shunter.model.submission import Receipt, Submission
 from shunter.model.workflow import JobEdge
-from shunter.wire.checking import Document, Name, Text, checked
+from shunter.wire.checking import Document, Name, RunName, Text, checked
 from shunter.wire.documents import JobDocument, JobRequest, Limit, job_document, submission_from
 from shunter.wire.tagging import BadDocument
 
@@ -36,7 +36,7 @@ class WorkflowRequest(Document, frozen=True, kw_only=True):
         ),
     ]
     workflow: Text | None = None
-    run: Text | None = None
+    run: RunName | None = None
 
 
 class RerunRunRequest(Document, frozen=True, kw_only=True):

@@ -16,11 +16,13 @@ from msgspec import Struct
 
 from shunter.app import App
 from shunter.errors import AppError
+from shunter.model.final_failure import with_hooks
+from shunter.model.journal import EntryKind, LiveLog, live_log_of
 from shunter.model.report import Advance, Held, Report
 from shunter.model.worker import MAX_HANDLERS
 from shunter.net.environment import Environment
 from shunter.wire.messages import Assignment
-from shunter.worker.asks import JournalAnswer, RunAsked
+from shunter.worker.asks import JournalAnswer, KeepAsk, RunAsked
 from shunter.worker.pool.process_pool import PoolSettings, ProcessPool
 
 LOOK_SECONDS = 0.01
@@ -58,6 +60,8 @@ class WorkerHost:
         self._version = app.version
         self._handlers = app.declared_handlers(environment.wall())
         self._types = tuple(handler.type for handler in self._handlers)
+        self._offered_types = tuple(handler.type for handler in with_hooks(self._handlers))
+        self._has_hooks = len(self._offered_types) > len(self._types)
         if len(self._types) > MAX_HANDLERS:
             raise AppError(
                 f"the app has {len(self._types)} types of job, and a worker may do {MAX_HANDLERS}; "
@@ -134,9 +138,16 @@ class WorkerHost:
         """Give back runs that were ended here through no fault of their own."""
 
     def _ask_journals(self, asks: Sequence[RunAsked]) -> None:
-        """Ask dispatchers about the journals of runs; here nobody can be asked."""
+        """Ask dispatchers about the journals of runs; here nobody can be, but logs are told."""
         refusal = JournalAnswer(refusal=NO_JOURNAL)
         self._pool.answer((run.key, run.asked.number, refusal) for run in asks)
+        for run in asks:
+            match run.asked.ask:
+                case KeepAsk(kind=EntryKind.LOG, body=body) if log := live_log_of(body):
+                    self._tell_log(Held(run.job.job_id, run.job.attempt), log)
+
+    def _tell_log(self, run: Held, log: LiveLog) -> None:
+        """Tell the last that a run has printed; the next time replaces it."""
 
     def _may_have_kept(self) -> Container[str] | None:
         """Return the jobs that may have kept steps in their first run; None if nobody knows."""

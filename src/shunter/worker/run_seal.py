@@ -23,6 +23,7 @@ from shunter.codec import (
 from shunter.codec import seal_text as sealed_text
 from shunter.errors import AppError, CodecError
 from shunter.model.job import ErrorKind, Failure
+from shunter.model.journal import LiveLog, encode_live_log
 from shunter.model.limits import MAX_NOTE_BYTES
 from shunter.wire.messages import Outcome
 
@@ -146,9 +147,19 @@ class RunSeal:
             traceback=self._text(SealedField.TRACEBACK, cut(failure.traceback, MAX_TEXT_BYTES)),
         )
 
+    def message(self, text: str) -> str:
+        """Return the message of a failure as its handler said it, as far as it can be opened."""
+        if self._codec is None:
+            return text
+        return open_text(self._codec, text, CodecContext(SealedField.MESSAGE, self._job_id))
+
     def log(self, text: str) -> str:
         """Return what a handler printed as it may leave the worker."""
         return text if self._codec is None else self._text(SealedField.LOG, text)
+
+    def live_log(self, log: LiveLog) -> bytes:
+        """Return the end of what a handler has printed so far as it may leave the worker."""
+        return encode_live_log(replace(log, text=self.log(log.text)))
 
     def note(self, note: str) -> str:
         """Return the note of a progress as it may leave the worker, within its limit."""

@@ -28,7 +28,7 @@ class Losses:
         self._is_done = is_done
         connection = store._connection
         assert connection is not None
-        for name in ("jobs", "workers", "edges", "blobs", "journal"):
+        for name in ("jobs", "workers", "edges", "blobs", "journal", "tellings"):
             setattr(connection, name, _Lossy(getattr(connection, name), self))
 
     @property

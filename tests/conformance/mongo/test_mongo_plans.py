@@ -6,6 +6,7 @@ import pytest
 
 from conformance.store.given import NOW, claim, ended, job, jobs, running
 from shunter.model.job import Execution, Status
+from shunter.model.job_limits import JobLimits, Limit
 from shunter.store.mongo import front, lanes, reads
 from shunter.store.mongo.front import ORDER, waiting
 from shunter.store.port import JobQuery
@@ -70,6 +71,16 @@ def test_lanes_are_found_by_jumping_from_one_to_the_next(run, full):
     assert stats["totalDocsExamined"] <= 10
 
 
+def test_whether_jobs_are_in_their_lanes_is_asked_of_indexes_alone(run, full):
+    limits = JobLimits(Limit(5, by="tenant"))
+
+    stats = explained(run, full, filter=lanes.unsorted("laned", limits), limit=100)
+
+    assert {"ready", "laned"} <= set(stages(stats))
+    assert stats["totalDocsExamined"] == 0
+    assert stats["totalKeysExamined"] <= 3
+
+
 def test_of_many_types_those_with_jobs_are_found_by_one_look(run, full, monkeypatch):
     looked = []
     first = front._first
@@ -123,6 +134,8 @@ def test_taking_and_replacing_find_each_job_by_its_id(run, full):
         ({"alarm": {"$gte": reads.EVER}}, "alarm", "alarm"),
         ({"ended": {"$lt": NOW + 9}, "alarm": {"$exists": False}}, "ended", "ended"),
         ({"unique_key": {"$in": ["k", "l"]}}, None, "named_key"),
+        ({"after.parents": {"$in": ["done", "busy"]}}, None, "after"),
+        ({"after.parents": "busy", "_id": {"$gt": "a"}}, "_id", "after"),
         ({"held": True, "execution.worker_id": {"$in": ["w-1"]}, "status": "i"}, None, "held"),
         ({}, "seq", "seq"),
     ],

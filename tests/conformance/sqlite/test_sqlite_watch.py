@@ -11,7 +11,12 @@ import pytest
 
 from conformance.store.given import job
 from shunter.store.sqlite import SQLiteStore, file_watch
-from shunter.store.sqlite.watch import IDLE_SECONDS, LOOK_SECONDS, WRITING_SECONDS
+from shunter.store.sqlite.watch import (
+    DOUBT_SECONDS,
+    IDLE_SECONDS,
+    LOOK_SECONDS,
+    WRITING_SECONDS,
+)
 
 
 @pytest.mark.parametrize("has_inotify", [True, False])
@@ -71,18 +76,55 @@ def test_what_another_writes_after_a_while_wakes_the_thread_that_sleeps(tmp_path
     assert min(asyncio.run(scene())) < IDLE_SECONDS / 3
 
 
-def test_what_we_write_ourselves_is_not_mistaken_for_another(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("writes", "pause"), [(50, 0.01), (8, 1.05 * DOUBT_SECONDS)])
+def test_what_we_write_ourselves_is_not_mistaken_for_another(
+    tmp_path: Path, writes: int, pause: float
+) -> None:
     async def scene() -> int:
         store = SQLiteStore(str(tmp_path / "jobs.db"))
         await store.open()
         calls: list[None] = []
         async with asyncio.TaskGroup() as group:
             watching = group.create_task(store.watch(lambda: calls.append(None)))
-            for number in range(50):
+            for number in range(writes):
                 await store.insert([job(f"job-{number}")])
-                await asyncio.sleep(0.01)
+                await asyncio.sleep(pause)
             watching.cancel()
         await store.close()
         return len(calls)
 
-    assert asyncio.run(scene()) <= 10  # a look may fall between a write and its note, if rarely
+    # At the start, at the first doubt, and rarely if a look falls between a write and its note.
+    assert asyncio.run(scene()) <= 6
+
+
+def test_what_another_writes_while_we_write_is_heard_of(tmp_path: Path) -> None:
+    async def scene() -> list[bool]:
+        mine, other = (SQLiteStore(str(tmp_path / "jobs.db")) for _ in range(2))
+        await mine.open()
+        await other.open()
+        heard, was_heard = asyncio.Event(), []
+        stopping = False
+
+        async def write() -> None:
+            number = 0
+            while not stopping:
+                await mine.insert([job(f"mine-{number}")])
+                await asyncio.sleep(LOOK_SECONDS / 5)
+                number += 1
+
+        async with asyncio.TaskGroup() as group:
+            watching = group.create_task(mine.watch(heard.set))
+            group.create_task(write())
+            for number in range(3):
+                await asyncio.sleep(3 * DOUBT_SECONDS)
+                heard.clear()
+                await other.insert([job(f"other-{number}")])
+                async with asyncio.timeout(5.0):
+                    was_heard.append(await heard.wait())
+            stopping = True
+            watching.cancel()
+        await mine.close()
+        await other.close()
+        return was_heard
+
+    assert asyncio.run(scene()) == [True] * 3

@@ -63,6 +63,22 @@ def names(found):
     return [it.id for it in found]
 
 
+def test_a_claim_in_lanes_ends_with_the_job_that_fills_it(run, store):
+    run(store.insert(of("a", 3, payload=b"1234")))
+    asked = replace(wish(limit=3), most_bytes=8)
+
+    taken = [run(store.claim(asked)), run(store.claim(asked))]
+
+    assert [len(some) for some in taken] == [2, 1]
+
+
+def test_where_nothing_waits_nothing_is_held_back(run, store):
+    committed = run(store.commit(Batch(now=NOW, claims=[wish()])))
+
+    look = committed.looks["sum"]
+    assert (committed.claimed, look.is_held_back, look.is_more) == ([[]], False, False)
+
+
 def test_a_key_has_no_more_at_once_than_its_limit_and_all_no_more_than_the_total(run, store):
     run(store.insert([*of("a", 7), *of("b", 3)]))
 

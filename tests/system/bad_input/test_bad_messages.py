@@ -106,6 +106,7 @@ def test_a_peer_that_sends_a_huge_frame_is_cut_off_and_harms_nobody(
         (Hello("no spaces", 1, (), 1, 1), "worker_id"),
         (Hello("plain:6f6c64", 1, (), 1, 1), "worker_id"),
         (Hello("w-raw", 1, (Handler("bad\nname"),), 1, 1), "handlers"),
+        (Hello("w-raw", 1, (Handler("final-failure/t"),), 1, 1), "handlers"),
         (Hello("w-raw", 1, (Handler("fine"),), 0, 1), "max_jobs"),
         (Hello("w-raw", 1, (Handler("fine", priority=10**18),), 1, 1), "priority"),
         (Hello("w-raw", 1, (Handler("fine", timeout=math.nan),), 1, 1), "timeout"),

@@ -35,6 +35,10 @@ LIMIT = 1024 * 1024
         Submission("fine-12", "add", b"\x90", effects="once"),
         Submission("fine-13", "add", b"\x90", retry=Retry(on=("",))),
         Submission("fine-14", "add", b"\x90", unique=Unique("k", then="drop")),
+        Submission("fine-16", "add", b"\x90", run="two words"),
+        Submission("fine-17", "add", b"\x90", run="nightly\n"),
+        Submission("fine-18", "final-failure/add", b"\x90"),
+        Submission("final-failure/x", "add", b"\x90"),
         Submission("fine-15", "add", b"\x90", unique=Unique("k", within=math.nan)),
     ],
     ids=lambda wish: f"{wish.id}",
@@ -56,11 +60,11 @@ def test_a_submission_with_a_bad_field_is_refused_with_that_field(
 
 def test_texts_with_odd_characters_are_stored_or_refused(plain: PlainPeers, client: Client) -> None:
     odd = "\0 \N{SNOWMAN} \U0001f600 \x7f '; -- \""
-    wish = Submission("odd-1", "add", b"\x90", workflow=odd, run=odd, unique_key=odd, delay=9e6)
+    wish = Submission("odd-1", "add", b"\x90", workflow=odd, unique_key=odd, delay=9e6)
     stranger = plain.client()
 
     stranger.send(b"", b"SUBMIT", msgspec.msgpack.encode(Submit(1, (wish,))))
 
     assert stranger.hears()[0] == b"ACCEPTED"
     stored = client.job("odd-1")
-    assert (stored.workflow, stored.run, stored.unique_key) == (odd, odd, odd)
+    assert (stored.workflow, stored.unique_key) == (odd, odd)

@@ -56,6 +56,10 @@ def test_json_that_is_no_object_is_invalid(web: Web, body: bytes) -> None:
         ({"id": "../x"}, "id"),
         ({"id": "x" * 129}, "id"),
         ({"unique_key": "x" * 513}, "unique_key"),
+        ({"run": "two words"}, "run"),
+        ({"run": "nightly\n"}, "run"),
+        ({"type": "final-failure/add"}, "type"),
+        ({"id": "final-failure/x"}, "id"),
         ({"retry": {"limit": 1, "factor": 0}}, "retry.factor"),
     ],
 )

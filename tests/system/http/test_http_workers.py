@@ -168,6 +168,16 @@ def test_a_worker_that_never_answers_dies_and_is_forgotten(web: Web, peers: Peer
     assert web.job(job["id"])["losses"] == 0
 
 
+def test_a_dead_worker_that_had_hooks_is_asked_no_more_and_remembered(peers: Peers) -> None:
+    worker = peers(handlers=("haunted",))
+    worker.vanish()
+    worker.register(hasHooks=True)
+
+    seen = until(lambda: (shown := worker.shown()) and shown["isResigned"] and shown)
+
+    assert seen["isDead"]
+
+
 def test_a_dead_worker_loses_its_jobs_and_lives_again_when_it_answers(
     web: Web, peers: Peers
 ) -> None:

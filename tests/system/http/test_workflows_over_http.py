@@ -87,6 +87,12 @@ def test_a_graph_that_cannot_be_is_refused_and_nothing_of_it_is_stored(web: Web)
     refused(
         web.raw.post(WORKFLOWS, json={"jobs": [add("bad/3", 1, "nobody")]}), 422, "invalid", "after"
     )
+    refused(
+        web.raw.post(WORKFLOWS, json={"jobs": [add("bad/3", 1)], "run": "two words"}),
+        422,
+        "invalid",
+        "run",
+    )
     refused(web.raw.get(f"{WORKFLOWS}no-such-run"), 404, "not_found", "id")
     for name in ("bad/1", "bad/2", "bad/3"):
         refused(web.raw.get(JOBS + name), 404, "not_found", "id")

@@ -68,7 +68,7 @@ class FakeDispatcher:
     def stop(self) -> None:
         """Go down; connections that the worker has kept are closed."""
         if self._server is not None:
-            self._server.should_exit = True
+            self._server.stop()
             self._thread.join(PATIENCE)
             self._server = None
 

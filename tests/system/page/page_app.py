@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import time
 from pathlib import Path
@@ -38,6 +39,17 @@ def hold(ctx: Context, folder: str, seconds: float = 60.0) -> str:
         print(f"held for {step} steps")
         time.sleep(0.1)
     return "held"
+
+
+@app.job(concurrency=10)
+async def hold_together(word: str, folder: str) -> str:
+    """Run until a file says so, among others in one process."""
+    step = 0
+    while not (Path(folder) / "go").exists():
+        step += 1
+        print(f"{word} held for {step} steps")
+        await asyncio.sleep(0.1)
+    return word
 
 
 @app.job

@@ -58,7 +58,7 @@ def test_the_overview_shows_what_runs_and_moves_by_itself(tab: Any, client: Clie
 
     assert "no worker" in row.inner_text()
     assert took < LIVE_SECONDS
-    assert tab.locator(".plot").count() == 3
+    assert tab.locator(".uplot").count() == 3
 
 
 def test_a_job_is_followed_from_its_start_to_its_end_without_a_reload(
@@ -82,6 +82,27 @@ def test_a_job_is_followed_from_its_start_to_its_end_without_a_reload(
 
     assert time.monotonic() - began < LIVE_SECONDS
     assert tab.evaluate("window.same") is True
+
+
+def test_the_log_of_a_job_that_shares_its_process_grows_as_text_with_nothing_of_its_neighbours(
+    tab: Any, client: Client, tmp_path: Path
+) -> None:
+    hostile = "<img src=x onerror='window.hacked = 1'>\x1b]8;;http://evil\x07"
+    jobs = [client.submit("hold_together", word, str(tmp_path)) for word in (hostile, "bob")]
+    tab.goto(f"/jobs/{jobs[0].id}")
+    log = tab.locator("[data-region=log_part] pre", has_text="held for 9 steps")
+    log.wait_for()
+    before = log.inner_text()
+    until(lambda: log.inner_text() != before)
+
+    assert "<img src=x" in log.inner_text()
+    assert "bob" not in log.inner_text()
+    assert tab.locator("main img").count() == 0
+    assert tab.evaluate("window.hacked") is None
+    (tmp_path / "go").touch()
+    for job in jobs:
+        job.result(PATIENCE)
+    tab.locator(".head .status", has_text="completed").wait_for()
 
 
 def test_a_hidden_tab_asks_for_nothing_and_catches_up_when_it_is_seen(

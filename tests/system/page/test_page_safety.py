@@ -79,6 +79,28 @@ def test_every_page_forbids_scripts_and_frames_of_others(station: Station) -> No
         assert " style=" not in answer.text
 
 
+def test_an_address_that_is_not_there_leads_a_person_back_and_tells_a_program_so(
+    tab: Any, station: Station
+) -> None:
+    for path in ("/nope", "/jobsx", "/%3Cimg%20src=x%20onerror=window.hacked=1%3E", "/page/a/b.js"):
+        tab.goto(path)
+        tab.get_by_role("heading", name="Not found").wait_for()
+        assert tab.evaluate("window.hacked") is None
+    tab.get_by_role("main").get_by_role("link", name="Overview").click()
+    tab.locator("#state.live").wait_for()
+
+    person = {"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
+    with httpx.Client(base_url=station.url, trust_env=False) as asking:
+        page = asking.get("/nope", headers=person)
+        assert (page.status_code, page.headers["content-type"][:9]) == (404, "text/html")
+        assert "default-src 'none'" in page.headers["content-security-policy"]
+        for path, headers in (("/nope", {}), ("/dispatcher/nope", person)):
+            refused = asking.get(path, headers=headers)
+            assert (refused.status_code, refused.json()["error"]["code"]) == (404, "not_found")
+        assert asking.post("/nope", headers=person).json()
+        assert asking.get("/act", headers=person).status_code == 405
+
+
 def test_a_link_from_another_site_opens_a_page_and_nothing_else(station: Station) -> None:
     link = {
         "Sec-Fetch-Site": "cross-site",

@@ -20,12 +20,15 @@ def declare(app: App, concurrency: int) -> None:
     def note(ctx: Context, error: BaseException) -> None:
         with Path(os.environ["HOOK_WITNESS"]).open("a") as file:
             kind = error.kind if isinstance(error, JobFailed) else type(error).__name__
-            file.write(f"{ctx.job_type} {kind} {ctx.cancelled()}\n")
+            seen = f"{ctx.job_type} {ctx.job_id} {ctx.attempt} {ctx.run_id}"
+            file.write(f"{seen} {kind} {ctx.cancelled()}\n")
         if isinstance(error, JobFailed):
-            ctx.progress(1.0)  # of no job any more
+            ctx.progress(1.0)
         print("noted", ctx.job_id)
-        if ctx.job_type == "hang_twice":
+        if ctx.job_type in ("hang_twice", "hang_later"):
             time.sleep(60)
+        if ctx.job_type in ("raise_here", "raise_later"):
+            raise OSError("no mail today")
 
     @app.on_final_failure
     async def note_later() -> None:
@@ -63,6 +66,14 @@ def declare(app: App, concurrency: int) -> None:
     @app.job(concurrency=concurrency)
     def fail() -> None:
         raise ValueError("no")
+
+    @app.job(concurrency=concurrency)
+    async def fail_later() -> None:
+        raise ValueError("no")
+
+    for name in ("hang_later", "raise_later"):
+        app.job(name=name, concurrency=concurrency)(wait.function)
+    app.job(name="raise_here", concurrency=concurrency)(fail.function)
 
     @app.job
     def add(x: int, y: int) -> int:

@@ -66,6 +66,35 @@ def talk_in_thread(word: str) -> str:
 
 
 @app.job(concurrency=50)
+async def count(word: str, folder: str, size: int = 0) -> None:
+    """Print one line after the other until there is a file of that name."""
+    number = 0
+    while not (Path(folder) / word).exists():
+        print(word, number, "x" * size)
+        number += 1
+        await asyncio.sleep(0.02)
+
+
+@app.job(concurrency=50)
+def count_in_thread(word: str, folder: str) -> None:
+    number = 0
+    while not (Path(folder) / word).exists():
+        logging.getLogger("count").warning("%s %s", word, number)
+        number += 1
+        time.sleep(0.02)
+
+
+@app.job
+def count_alone(word: str, folder: str) -> None:
+    count_in_thread(word, folder)
+
+
+@app.job(concurrency=50)
+async def utter() -> None:
+    print("\ud800")
+
+
+@app.job(concurrency=50)
 async def deaf(marker: str) -> None:
     """Ignore all requests to stop, but wait as one should."""
     while True:

@@ -5,14 +5,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 import pytest
 
 from shunter.app import load_app
 from shunter.model.job import ErrorKind
+from shunter.model.journal import LiveLog, live_log_of
 from shunter.model.report import Held
+from shunter.worker.asks import KeepAsk
 from shunter.worker.pool.process_pool import PoolSettings
+from shunter.worker.pool.shared_child import MOST_LOG_BYTES, MOST_LOGS
 from shunter.worker.pool.shared_pool import SharedPool, new_pool
 from system.pool.foreman import Foreman, is_alive
 
@@ -26,8 +30,17 @@ class SharedForeman(Foreman):
         super().__init__(settings)
         self.pool = new_pool(APP, load_app(APP), settings, on_output=self._collect)
         self.returned: dict[str, str] = {}
+        self.logs: dict[str, list[LiveLog]] = {}
+        self.told: list[tuple[float, int]] = []
 
     def _collect(self) -> None:
+        for run in self.pool.take_asks():
+            assert isinstance(run.asked.ask, KeepAsk)
+            body = run.asked.ask.body
+            log = live_log_of(body)
+            assert log is not None
+            self.logs.setdefault(run.job.job_id, []).append(log)
+            self.told.append((monotonic(), len(body)))
         super()._collect()
         for reason, runs in self.pool.take_returned().items():
             self.returned.update((run.job_id, reason) for run in runs)
@@ -107,6 +120,87 @@ def test_each_run_has_its_own_output_progress_and_context(share: Drive) -> None:
         assert f"{'ada'} from a thread" in foreman.reports[jobs["ada"].job_id].log
         told = [a for a in foreman.advances if a.job_id == jobs["ada"].job_id]
         assert (told[-1].done, told[-1].total) == (5, 5)
+
+    share(scenario)
+
+
+def test_each_run_tells_its_own_log_while_it_goes_on(share: Drive, tmp_path: Path) -> None:
+    async def scenario(foreman: SharedForeman) -> None:
+        words = {"ada": "count", "bob": "count", "cy": "count_in_thread", "dee": "count_in_thread"}
+        jobs = {
+            word: foreman.assign(kind, word, str(tmp_path)).job_id for word, kind in words.items()
+        }
+        await foreman.until(
+            lambda: all(len(foreman.logs.get(job_id, ())) >= 2 for job_id in jobs.values())
+        )
+
+        for word, job_id in jobs.items():
+            first, second = foreman.logs[job_id][:2]
+            assert second.text.startswith(first.text)
+            assert len(second.text) > len(first.text)
+            assert all(word in line for line in second.text.splitlines()), "somebody else's words"
+            (tmp_path / word).touch()
+        for job_id in jobs.values():
+            report = await foreman.outcome(Held(job_id, 1))
+            assert report.log.startswith(foreman.logs[job_id][-1].text)
+
+    share(scenario)
+
+
+def test_a_run_that_is_alone_in_a_shared_child_tells_its_log_too(
+    share: Drive, tmp_path: Path
+) -> None:
+    async def scenario(foreman: SharedForeman) -> None:
+        job = foreman.assign("count_alone", "eve", str(tmp_path))
+        await foreman.until(lambda: foreman.logs.get(job.job_id))
+
+        assert all("eve" in line for line in foreman.logs[job.job_id][0].text.splitlines())
+        (tmp_path / "eve").touch()
+        await foreman.outcome(job)
+
+    share(scenario)
+
+
+def test_runs_that_end_soon_or_print_nothing_tell_no_log(share: Drive, tmp_path: Path) -> None:
+    async def scenario(foreman: SharedForeman) -> None:
+        quiet = foreman.assign("nap", 3.0)
+        loud = foreman.assign("count", "fay", str(tmp_path))
+        quick = [foreman.assign("talk", "gus", 3) for _ in range(50)]
+        await foreman.until(lambda: len(foreman.logs.get(loud.job_id, ())) >= 2)
+
+        assert foreman.logs.keys() == {loud.job_id}
+        (tmp_path / "fay").touch()
+        for job in (quiet, loud, *quick):
+            await foreman.outcome(job)
+
+    share(scenario)
+
+
+def test_of_many_that_print_without_end_each_has_its_turn_within_bounds(
+    share: Drive, tmp_path: Path
+) -> None:
+    async def scenario(foreman: SharedForeman) -> None:
+        jobs = [foreman.assign("count", "hal", str(tmp_path), size=1000) for _ in range(40)]
+        await foreman.until(lambda: len(foreman.logs) == len(jobs))
+
+        (tmp_path / "hal").touch()
+        for job in jobs:
+            await foreman.outcome(job)
+        assert max(len(log.text) for some in foreman.logs.values() for log in some) <= 16 << 10
+        turns: dict[int, list[int]] = {}
+        for at, size in foreman.told:
+            turns.setdefault(round(at - foreman.told[0][0]), []).append(size)
+        assert max(len(sizes) for sizes in turns.values()) <= MOST_LOGS
+        assert max(sum(sizes) for sizes in turns.values()) <= MOST_LOG_BYTES + (17 << 10)
+
+    share(scenario)
+
+
+def test_a_run_that_prints_what_no_encoding_has_ends_as_any_other(share: Drive) -> None:
+    async def scenario(foreman: SharedForeman) -> None:
+        job = foreman.assign("utter")
+
+        assert (await foreman.outcome(job)).log == "\\ud800\n"
 
     share(scenario)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -11,12 +12,13 @@ import pytest
 import zmq
 
 from shunter.client import Client
-from shunter.errors import Forbidden, KeyRejected, Unreachable
+from shunter.errors import Forbidden, JobFailed, KeyRejected, Unreachable
 from shunter.key_file import KeyFile, read_key_file
 from shunter.model.worker import Handler
 from shunter.wire.messages import Fetch, Hello, Kind, Submit
 from shunter.wire.parts import WHOLE_BYTES
 from system.keyed import KeyedYard
+from system.witness import whole_lines
 from system.yard import PATIENCE, Yard, until
 
 
@@ -144,6 +146,24 @@ def test_a_clients_key_serves_no_jobs_and_a_workers_only_its_types(
     assert "may not serve 'square', only add" in introduced("adds", "adds:w", "square")
     assert "it begins with 'adds:'" in introduced("adds", "all:w", "add")
     assert introduced("adds", "adds:w", "add").startswith("PONG")
+
+
+def test_the_key_of_a_worker_that_serves_a_type_is_good_for_its_hooks(keyed: KeyedYard) -> None:
+    keyed.make("dies", "worker", "--types", "perish")
+    config = keyed.yard.config(
+        "dies", {"auth.key_file": str(keyed.file("dies")), "worker.max_jobs": 1}
+    )
+    app = f"{Path(__file__).parents[1] / 'given_up_app.py'}:app"
+    words = ["worker", "--app", app, "--types", "perish", "--config", str(config)]
+    keyed.yard.process([*words, "--dispatcher", keyed.station.backend], "dies")
+
+    with Client(keyed.station.frontend, key_file=keyed.file("shop")) as client:
+        job = client.with_options(effects="at_most_once").submit("perish")
+        with pytest.raises(JobFailed):
+            job.result(PATIENCE)
+        until(lambda: f"given-up {job.id} perish 1 lost" in whole_lines(keyed.yard.witness))
+        call = client.job(job.id).hook_job
+        until(lambda: client.job(call or "").status.is_final)
 
 
 def test_a_stolen_workers_key_gets_no_job_by_the_plain_dialogue_under_anothers_name(

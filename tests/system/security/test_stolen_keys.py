@@ -356,7 +356,8 @@ def test_a_worker_s_key_over_http_reports_and_resigns_nothing_of_another(
 PARAMS: dict[str, dict[str, Any]] = {
     "add_task": {"task_id": 1, "type": "unserved"},
     "heartbeat": {"status": "busy", "handlers": ["cheap"]},
-    "notify_task": {"status": "success", "task_id": 1},
+    "notify_task": {"task_id": 1, "status": "success"},
+    "task_log": {"task_id": 1, "log": "a line"},
 }
 """What the methods need beyond the id of a task."""
 
@@ -370,8 +371,7 @@ def test_udp_opens_to_each_role_what_the_table_says(premises: Premises, role: Ro
 
     def error(method: str, **params: Any) -> str | None:
         number = next(numbers)
-        asked = {"method": method, "packet_type": 1, "transmission_id": number, "params": params}
-        peer.say(asked)
+        peer.say({"method": method, "packet_type": 1, "transmission_id": number, "params": params})
         while (answer := peer.hears())["transmission_id"] != number:
             """An earlier one, repeated."""
         return dict(answer.get("error") or {}).get("code")

@@ -122,6 +122,7 @@ def test_skipped_events_are_counted_by_stage(spark: SparkSession) -> None:
 
     assert report_of(stages, "inverse").failed == 10
     assert report_of(stages, "keyed").failed == 10
+    assert report_of(stages, "inverse").last_error == "ZeroDivisionError: division by zero"
     assert Counter(kept) == {0.5: 10, 1 / 3: 10}
 
 

@@ -102,3 +102,4 @@ def test_a_flow_has_the_same_output_as_a_stream(
     assert found.events == expected.events
     assert found.by_key == expected.by_key
     assert counts(told_by_stream) == counts(told)
+    assert all(bool(stage.last_error) == bool(stage.failed) for stage in told_by_stream)

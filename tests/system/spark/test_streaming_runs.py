@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from textwrap import dedent
 from typing import TYPE_CHECKING, Any
@@ -21,6 +21,7 @@ from shunter.flow.runners.port import Stopped
 from shunter.flow.runners.spark.dataframe_source import DataFrameSource
 from shunter.flow.runners.spark.stream.ledger import Ledger
 from shunter.flow.runners.spark.stream.run import stream_on_spark
+from shunter.flow.runtime.report import StageReport
 from shunter.flow.sinks import Collect, WriteJsonLines
 from shunter.flow.sources import Ticks
 
@@ -87,6 +88,46 @@ def test_sparks_own_readers_stream_into_keyed_states_that_survive(
 
     counted = [(each["key"], each["count"]) for each in lines_of(out)]
     assert sorted(counted) == [("a", n) for n in range(1, 6)] + [("b", n) for n in range(1, 4)]
+
+
+def test_sources_of_sparks_own_say_how_far_they_are_behind_or_that_they_do_not_tell(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Beside a source of ours, of which Spark can't know it. Bad events are told with an error."""
+    arriving = tmp_path / "arriving"
+    told: dict[str, StageReport] = {}
+    arriving.mkdir()
+    (arriving / "1.json").write_text('{"n": 1}\n{"n": 0}\n')
+    flow = Flow("behind", on_error="skip")
+    clock = flow.source(
+        DataFrameSource(lambda s: s.readStream.format("rate").load().selectExpr("value AS n")),
+        name="clock",
+    )
+    ticks = flow.source(Ticks(0.05), name="ticks").map(lambda tick: {"n": tick["tick"]})
+    files = flow.source(
+        DataFrameSource(lambda s: s.readStream.schema("n long").json(str(arriving))), name="files"
+    )
+    kept = files.map(lambda row: 1 // row["n"], name="inverse")
+    flow.merge(kept, ticks, clock).sink(Collect())
+    until = time.monotonic() + SECONDS
+
+    def hear(stages: Sequence[StageReport]) -> None:
+        told.update({stage.name: stage for stage in stages})
+
+    def should_stop() -> bool:
+        assert time.monotonic() < until, told
+        return "clock" in told and told["clock"].source_lag is not None
+
+    with pytest.raises(Stopped):
+        stream_on_spark(
+            flow, spark, checkpoints=tmp_path / "checkpoint", nodes=1, progress=hear,
+            should_stop=should_stop,
+        )  # fmt: skip
+
+    assert str(told["clock"].source_lag) == "0 offsets"
+    assert str(told["files"].source_lag) == "not told by this source"
+    assert told["ticks"].source_lag is None
+    assert told["inverse"].last_error.startswith("ZeroDivisionError: ")
 
 
 def test_a_driver_that_was_taken_over_ends_and_publishes_nothing_more(

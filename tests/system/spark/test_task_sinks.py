@@ -142,6 +142,9 @@ def test_bad_events_go_to_a_file_of_their_own_beside_the_good_ones(
     letters = [json.loads(line) for line in (tmp_path / "bad.jsonl").read_text().splitlines()]
     assert sorted(letter["event"] for letter in letters) == [*range(0, 100, 10)]
     assert sum(stage.failed for stage in report) == 10
+    assert {stage.last_error for stage in report if stage.failed} == {
+        "ZeroDivisionError: integer division or modulo by zero"
+    }
 
 
 def test_one_stage_may_feed_several_sinks(spark: SparkSession, tmp_path: Path) -> None:

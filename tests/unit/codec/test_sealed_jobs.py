@@ -120,6 +120,28 @@ def test_errors_notes_and_history_are_sealed_and_the_kind_is_not() -> None:
         assert [past.message for past in opened.history] == [f"ValueError: bad {CANARY}"] * 2
 
 
+def test_a_hook_is_called_for_a_sealed_job_and_what_it_prints_is_sealed() -> None:
+    app, told = app_with(AesCodec({"k1": K1})), list[str]()
+
+    @app.on_final_failure
+    def note(ctx: Context, error: BaseException) -> None:
+        told.append(f"{ctx.job_id} {error}")
+        print(CANARY)
+
+    with Sandbox(app) as sandbox:
+        job = sandbox.with_options(effects="at_most_once").submit("echo", CANARY)
+        sandbox.crash_next()
+        sandbox.settle()
+
+        call = sandbox.job(job.record.hook_job or "")
+        assert [job.id in line and "failed (lost)" in line for line in told] == [True]
+        assert CANARY not in repr(call)
+        assert sandbox.opened(call).log == f"{CANARY}\n"
+        assert SandboxJob(sandbox, call.id).result() is None
+        assert sandbox.rerun(call.id).result() is None
+        assert len(told) == 2
+
+
 @pytest.mark.parametrize("job_type", ["add", "odd"])
 def test_refusals_that_quote_data_are_sealed_too(job_type: str) -> None:
     with Sandbox(app_with(AesCodec({"k1": K1}))) as sandbox:

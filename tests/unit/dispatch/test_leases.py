@@ -16,6 +16,12 @@ from shunter.testing.finish import finish
 J1 = Held("j-1", 1)
 
 
+def last_heard(scene: Any, worker_id: str) -> float:
+    """When the worker was heard last, as the store has it."""
+    (worker,) = finish(scene.store.workers([worker_id]))
+    return float(worker.last_pinged)
+
+
 def test_a_heartbeat_is_answered_after_the_lease_is_stored(scene: Any) -> None:
     scene.worker()
     scene.clock.advance(4.0)
@@ -215,6 +221,33 @@ def test_a_heartbeat_that_waited_is_compared_with_what_was_known_when_it_came(sc
     scene.turns()
 
     assert scene.job("j-1").attempt == 1
+
+
+@pytest.mark.parametrize(("waited", "is_renewed"), [(4.9, True), (5.1, False)])
+def test_a_heartbeat_that_waited_until_its_worker_has_given_up_renews_nothing(
+    scene: Any, waited: float, is_renewed: bool
+) -> None:
+    scene.worker("w-1")
+    before, pongs = last_heard(scene, "w-1"), len(scene.said.pongs)
+    scene.clock.advance(1.0)
+
+    scene.dispatcher.beat(HeartbeatReceived("w-1", frozenset(), 1, 9))
+    scene.clock.advance(waited)
+    scene.turns()
+
+    assert (last_heard(scene, "w-1") > before) is is_renewed
+    assert len(scene.said.pongs) - pongs == int(is_renewed)
+
+
+def test_a_worker_was_heard_when_its_ready_came_and_not_when_it_was_read(scene: Any) -> None:
+    scene.dispatcher.introduce(scene.arrival("w-1"))
+    scene.clock.advance(3.0)
+    scene.turns()
+
+    scene.survey()
+    scene.submit("j-1")
+
+    assert scene.runs() == []
 
 
 def test_clocks_that_differ_take_no_job_from_a_worker(scene: Any) -> None:

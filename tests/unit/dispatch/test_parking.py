@@ -116,3 +116,22 @@ def test_a_stale_run_can_t_park_its_job() -> None:
     report = parked_report(Park("rest", WaitKind.SLEEP, 60.0), attempt=2)
     with pytest.raises(StaleAttempt):
         plan_park(running(), report, lambda *_: None, frozenset(), Plan(Arrivals(), NOW))  # type: ignore[arg-type, return-value]
+
+
+def test_children_go_on_in_a_run_whose_name_would_be_refused_today() -> None:
+    scene, ids = Scene(), child_ids("j", "all", 2)
+    children = (
+        Submission(ids[0], "t", b"\xc0", run="two words"),
+        Submission(ids[1], "t", b"\xc0", run="other words"),
+    )
+    seen: list[str | None] = []
+
+    def admit(wish: Submission, submitter: Any, now: float) -> Job:
+        seen.append(wish.run)
+        return Job(id=wish.id, type="t", created=now, updated=now, run=wish.run)
+
+    park = Park("all", WaitKind.CHILDREN, children=children)
+    plan_park(running(run="two words"), parked_report(park), admit, frozenset(), scene.plan)
+
+    assert seen == [None, "other words"]
+    assert [job.run for job in scene.plan.graphs[0].graph.jobs] == ["two words", "other words"]

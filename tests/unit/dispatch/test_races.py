@@ -69,6 +69,94 @@ def test_repeating_the_submission_of_a_running_job_frees_no_place(scene: Any) ->
     assert [job for _, job in scene.runs()] == ["j-1", "j-2"]
 
 
+def test_repeating_the_submission_of_a_running_job_takes_no_place_of_another_worker(
+    scene: Any,
+) -> None:
+    scene.worker("w-1")
+    scene.submit("j-1")
+    scene.worker("w-2")
+
+    scene.submit("j-1")
+    scene.submit("j-2")
+
+    assert scene.runs() == [("w-1", "j-1"), ("w-2", "j-2")]
+
+
+def test_a_job_whose_submission_was_repeated_is_missed_where_it_should_be(scene: Any) -> None:
+    scene.worker("w-1")
+    scene.submit("j-1")
+    scene.worker("w-2")
+    scene.submit("j-1")
+
+    for _ in range(5):
+        scene.beat_for(1, "w-2")
+        scene.beat("w-1")
+
+    assert scene.job("j-1").attempt == 2
+
+
+def test_a_job_that_another_dispatcher_moved_has_one_place(scene: Any) -> None:
+    other = scene.another_dispatcher("d-2")
+    scene.worker("w-1")
+    scene.submit("j-1")
+    scene.worker("w-2", at=other)
+    other.give_back("w-1", [J1], "it was not sent")
+    scene.turns(other)
+
+    scene.worker("w-2", held=[Held("j-1", 2)])
+    scene.submit("j-2", "j-3")
+
+    assert {scene.job(name).execution.worker_id for name in ("j-2", "j-3")} == {"w-1", "w-2"}
+
+
+@pytest.mark.parametrize("kind", [WorkerKind.UDP, WorkerKind.PLAIN])
+@pytest.mark.parametrize("has_left", [False, True])
+def test_what_is_sent_to_a_worker_after_it_came_back_is_not_missing(
+    scene: Any, monkeypatch: Any, kind: WorkerKind, has_left: bool
+) -> None:
+    scene.worker("w-1", kind=kind)
+    commit, moments = scene.store.commit, iter([2.0])
+
+    async def slow_commit(batch: Any) -> Any:
+        for seconds in moments:
+            if has_left:
+                scene.dispatcher.leave("w-1")
+            scene.dispatcher.introduce(scene.arrival("w-1", kind=kind))
+            scene.clock.advance(seconds)
+        return await commit(batch)
+
+    monkeypatch.setattr(scene.store, "commit", slow_commit)
+    scene.submit("j-1")
+
+    assert scene.runs() == [("w-1", "j-1")]
+    assert (scene.job("j-1").status, scene.job("j-1").losses) == (Status.IN_PROGRESS, 0)
+
+
+@pytest.mark.parametrize("is_ended", [True, False])
+def test_a_dispatcher_that_knows_an_earlier_run_only_asks_the_store_about_a_later_one(
+    scene: Any, is_ended: bool
+) -> None:
+    other = scene.another_dispatcher("d-2")
+    scene.worker("w-1")
+    scene.submit("j-1")
+    scene.worker("w-1", held=[J1], at=other)
+    scene.dispatcher.give_back("w-1", [J1], "it was too much")
+    scene.turns()
+    assert scene.job("j-1").attempt == 2
+
+    if is_ended:
+        scene.report("w-1", Report("j-1", 2, result=b"\x01"), at=other)
+    else:
+        other.give_back("w-1", [Held("j-1", 2)], "it was too much")
+        scene.turns(other)
+
+    assert scene.refused == []
+    job = scene.job("j-1")
+    assert (job.status, job.attempt) == (
+        (Status.COMPLETED, 2) if is_ended else (Status.IN_PROGRESS, 3)
+    )
+
+
 def test_a_report_that_lost_a_race_is_not_confirmed_yet(scene: Any) -> None:
     other = scene.another_dispatcher("d-2")
     scene.worker("w-1")

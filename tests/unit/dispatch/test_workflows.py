@@ -241,7 +241,8 @@ def test_a_cancelled_parent_cancels_what_waits_for_it_with_that_as_the_reason(sa
     sandbox.run()
 
     assert [it.status for it in (second, third)] == [Status.CANCELLED] * 2
-    assert first.id in sandbox.job(second.id).error.message
+    assert f"its parent {first.id} was cancelled" in sandbox.job(second.id).error.message
+    assert f"its parent {second.id} was cancelled" in sandbox.job(third.id).error.message
     assert alarm.result() == "ALARM"
 
 

@@ -16,6 +16,7 @@ from shunter.gateway.audit_log import AuditLog
 from shunter.gateway.http.audit import HttpAudit
 from shunter.gateway.http.job_orders import JobOrders
 from shunter.gateway.http.jobs import JobRoutes
+from shunter.gateway.http.logs import LogRoutes
 from shunter.gateway.key_list import KeyList
 from shunter.gateway.zmq.backend import Backend
 from shunter.gateway.zmq.confirmations import WAIT_SECONDS
@@ -177,19 +178,25 @@ def test_the_refusal_is_for_the_forger_and_not_for_the_worker_that_comes_back(sc
         (True, SECRETS.of("j-1", 1).hex(), True),
     ],
 )
+@pytest.mark.parametrize("what", ["a report", "a log"])
 def test_over_http_a_missing_secret_is_waived_unless_keys_are_asked_for(
-    scene: Scene, are_required: bool, secret: str, is_believed: bool
+    scene: Scene, are_required: bool, secret: str, is_believed: bool, what: str
 ) -> None:
     """One that is believed is refused here for another reason: the worker is another."""
-    routes = JobRoutes(
+    secrets = RunSecrets(b"s" * 32, are_required=are_required)
+    orders = JobOrders(scene.dispatcher)
+    jobs = JobRoutes(
         scene.dispatcher,
-        JobOrders(scene.dispatcher),
+        orders,
         HttpAudit(AuditLog(scene.dispatcher, new_id=str), scene.store),
-        run_secrets=RunSecrets(b"s" * 32, are_required=are_required),
+        run_secrets=secrets,
         new_id=str,
         max_body_bytes=1000,
     )
-    document = {"status": "c", "attempt": 1, "worker_id": "other", "result": 1, "secret": secret}
+    logs = LogRoutes(scene.dispatcher, orders, secrets)
+    document = {"attempt": 1, "worker_id": "other", "secret": secret}
+    document |= {"status": "c", "result": 1} if what == "a report" else {"log": "half\n"}
+    route = jobs.report if what == "a report" else logs.take
 
     async def receive() -> dict[str, Any]:
         return {"type": "http.request", "body": msgspec.json.encode(document)}
@@ -203,7 +210,7 @@ def test_over_http_a_missing_secret_is_waived_unless_keys_are_asked_for(
 
     async def refusal() -> HttpRefusal:
         with pytest.raises(HttpRefusal) as caught:
-            await routes.report(Request(scope, receive))
+            await route(Request(scope, receive))
         return caught.value
 
     detail = asyncio.run(refusal()).detail

@@ -17,9 +17,11 @@ from shunter.gateway.http.access import KEY
 from shunter.gateway.http.audit import HttpAudit
 from shunter.gateway.http.job_orders import JobOrders
 from shunter.gateway.http.jobs import JobRoutes
+from shunter.gateway.http.logs import LogRoutes
 from shunter.gateway.key_list import KeyList
 from shunter.gateway.zmq.frontend import Frontend
 from shunter.model.job import Job, Status
+from shunter.model.journal import EntryKind
 from shunter.model.key import Key, Role
 from shunter.model.run_secrets import RunSecrets
 from shunter.model.scope import EVERYTHING, JobScope
@@ -35,6 +37,8 @@ from shunter.wire.messages import (
     Fetched,
     JobsAsked,
     JobsListed,
+    JournalAsked,
+    JournalShown,
     Kind,
     Message,
     Submit,
@@ -148,6 +152,18 @@ def test_why_is_said_of_what_is_in_scope_alone(scene: Scene) -> None:
         with pytest.raises(HttpRefusal) as refused:
             scene.called(scene.routes.why, name)
         assert refused.value.status == 404
+
+
+def test_logs_are_followed_of_what_is_in_scope_alone(scene: Scene) -> None:
+    logs = LogRoutes(scene.dispatcher, JobOrders(scene.dispatcher), RunSecrets())
+
+    for name in ("theirs", "nobodys"):
+        with pytest.raises(HttpRefusal) as refused:
+            scene.called(logs.follow, name)
+        assert refused.value.status == 404
+        asked = JournalAsked(1, name, EntryKind.LOG)
+        shown: JournalShown = answer(scene.frontend._questions._journal(encode(asked), MINE))
+        assert (shown.status, shown.entries) == (None, ())
 
 
 def test_why_is_asked_over_zeromq_too(scene: Scene) -> None:

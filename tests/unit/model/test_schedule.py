@@ -278,6 +278,8 @@ def test_a_declaration_does_not_end_a_pause() -> None:
         ("a", draft(jitter=1e9), "jitter"),
         ("a", draft(jitter="5"), "jitter"),
         ("a", replace(draft(), job=Submission("", "no type", b"\xc0")), "type"),
+        ("a", replace(draft(), job=Submission("", "final-failure/a", b"\xc0")), "type"),
+        ("a", replace(draft(), job=Submission("", "a", b"\xc0", run="two words")), "run"),
         ("a", replace(draft(), job=Submission("", "a", b"x" * (MAX_PAYLOAD_BYTES + 1))), "payload"),
         ("a", replace(draft(), job=Submission("", "a", b"\xc0", delay=5)), "delay"),
         ("a", replace(draft(), job=Submission("", "a", b"\xc0", unique_key="k")), "unique_key"),

@@ -11,6 +11,7 @@ import pytest
 
 from shunter.flow.job_progress import FlowProgress, SafePoint
 from shunter.flow.runtime.progress import EdgeProgress, StageProgress
+from shunter.flow.runtime.report import SourceLag
 from shunter.model.activity import RecentError, Spans
 from shunter.model.job import (
     Callback,
@@ -303,6 +304,25 @@ def test_a_flow_that_runs_again_does_not_look_as_if_it_had_failed(
 
     assert words in head
     assert others not in head
+
+
+@pytest.mark.parametrize(
+    ("kind", "lag", "words"),
+    [
+        ("map", None, "1,234"),
+        ("source", None, "–"),
+        ("source", SourceLag(56_789, "files"), "56,789 files"),
+        ("source", SourceLag(), "not told by this source"),
+    ],
+)
+def test_a_source_shows_the_lag_that_it_told(kind: str, lag: SourceLag | None, words: str) -> None:
+    view = next(it for it in VIEWS if it.name == "flow")
+    stage = msgspec.structs.replace(STAGE, kind=kind, lag=1_234, source_lag=lag)
+    progress = msgspec.structs.replace(FLOW, stages=[stage])
+
+    stages = snapshot(view, {**_data()["flow"], "progress": progress}).regions["stages"]
+
+    assert f'<td class="n">{words}</td><td class="n">1 / 1' in stages
 
 
 def test_a_flow_that_has_ended_has_no_rates_any_more() -> None:

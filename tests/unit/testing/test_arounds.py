@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from typing import Any
 
@@ -165,6 +166,52 @@ def test_a_loss_is_told_if_it_is_the_last() -> None:
         sandbox.settle()
 
         assert LEDGER.entries == ["final plain 5 JobFailed", "final, too"]
+
+
+def test_a_loss_that_bears_no_second_run_is_told_at_once() -> None:
+    with Sandbox(app) as sandbox:
+        job = sandbox.with_options(effects="at_most_once").submit(plain, 1)
+        sandbox.crash_next()
+        sandbox.run()
+
+        assert LEDGER.entries == ["final plain 1 JobFailed", "final, too"]
+        assert job.record.hook_job is not None
+        call = sandbox.job(job.record.hook_job)
+        assert "of no consequence" in sandbox.opened(call).log
+        assert (call.status, call.attempt) == (Status.FAILED, 1)
+
+
+def test_what_nobody_took_in_time_is_told_though_its_type_is_paused() -> None:
+    with Sandbox(app) as sandbox:
+        sandbox.pause(plain)
+        sandbox.with_options(expires_in=5).submit(plain, 1)
+        sandbox.advance(6)
+
+        assert LEDGER.entries == ["final plain 0 NotPlaced", "final, too"]
+
+
+def test_a_cancelled_parent_and_what_waits_for_it_are_not_told() -> None:
+    with Sandbox(app) as sandbox:
+        with sandbox.workflow("w") as run:
+            first = run.with_options(delay=60).job(plain, 1)
+            run.job(plain, 2, after=first)
+        sandbox.cancel(first.id)
+        sandbox.settle()
+
+        assert LEDGER.entries == []
+
+
+def test_a_hook_that_sleeps_too_long_is_ended() -> None:
+    slow = App()
+    slow.job(name="plain", timeout=1)(lambda: time.sleep(60))
+    slow.on_final_failure(lambda: time.sleep(90))
+    with Sandbox(slow) as sandbox:
+        job = sandbox.submit("plain")
+        sandbox.settle()
+
+        call = sandbox.job(job.record.hook_job or "")
+        assert call.error is not None
+        assert call.error.kind == "timeout"
 
 
 def test_arguments_that_don_t_fit_are_a_final_failure_too() -> None:

@@ -42,7 +42,7 @@ def test_the_tick_of_a_job_reaches_workers_over_zeromq_http_and_udp() -> None:
     _, over_http = offer_of(msgspec.to_builtins(posted_job(JOB, b"")))
     over_udp = Seat(("add",), heartbeat=1.0).offered(_task(JOB, "j"))
 
-    assert _assignment(JOB, 3).scheduled == TICK
+    assert _assignment(JOB).scheduled == TICK
     assert over_http.scheduled == TICK
     assert isinstance(over_udp, Begin)
     assert over_udp.run.scheduled == TICK

@@ -156,13 +156,19 @@ class World:
         self.lines[place] = Line()
         for said in self.stations[place].inbox:
             said.is_known = False  # it counts on nobody's having read it
+        was_live = self.account(place).is_live
         self.credits.lost(self.account(place))
         self.origins.lost(self.account(place))
+        for fellow in self.stations if was_live else ():
+            is_same_store = fellow.store == self.stations[place].store
+            if is_same_store and self.account(fellow.place).is_live:
+                self.say_ready(fellow.place)
         self.say_ready(place)
 
     def say_ready(self, place: int) -> None:
         self.credits.measured(self.origins.counts())
         self.beat += 1
+        self.account(place).greeted(self.beat)
         self.say("READY", place, beat=self.beat)
         for job in [job for job, home in self.unconfirmed.items() if home == place]:
             self.say("RESULTS", place, jobs=(job,))

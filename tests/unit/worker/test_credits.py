@@ -179,6 +179,21 @@ def test_a_dispatcher_that_is_gone_leaves_its_credit_when_its_connection_is_give
     assert told(world) == [0, 2]
 
 
+def test_whoever_is_greeted_gets_nothing_until_it_is_known_whether_it_is_another_by_now() -> None:
+    world = World("aa", limit=2)
+    world.stations[0].backlog = 1
+    world.flow()
+    world.restart(0)
+
+    world.open(1)
+    world.ping(0)
+    assert said(world, 0) == [("READY", 0), ("PING", 0)]
+    world.flow()
+
+    assert len(world.at_work) == 1
+    assert sum(told(world)) == 1, "the job of its former life takes a place"
+
+
 def test_a_smaller_window_is_told_at_once_and_a_larger_one_as_far_as_it_is_free() -> None:
     world = World("ab", limit=6)
     world.flow()

@@ -16,7 +16,7 @@ from shunter.flow.graph.flow_graph import FlowGraph
 from shunter.flow.graph.routes import RouteKind
 from shunter.flow.graph.stages import StageKind
 from shunter.flow.runtime.plan import dead_letters_stage, planned
-from shunter.flow.runtime.report import StageReport
+from shunter.flow.runtime.report import SourceLag, StageReport
 
 REPORTS = 10
 """So many reports back is where a rate begins."""
@@ -27,6 +27,7 @@ class StageProgress(Struct, frozen=True):
 
     `lag` counts all events that it is still to take. Its inboxes have room for `capacity`, of
     which `waiting` is taken up. `last_error` says what one of the `failed` ones failed of.
+    A source has `source_lag` instead, where somebody knows how far it is behind what it reads.
     """
 
     name: str
@@ -39,6 +40,7 @@ class StageProgress(Struct, frozen=True):
     waiting: int
     capacity: int
     last_error: str = ""
+    source_lag: SourceLag | None = None
 
 
 class EdgeProgress(Struct, frozen=True):
@@ -102,6 +104,7 @@ class Pace:
                 waiting=stage.waiting,
                 capacity=stage.capacity,
                 last_error=stage.last_error,
+                source_lag=stage.source_lag,
             )
             for stage in reports
         ]

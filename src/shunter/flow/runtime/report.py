@@ -5,17 +5,30 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from msgspec import Struct
+
 from shunter.flow.graph.flow_graph import FlowGraph
 from shunter.flow.runtime.inbox import Inbox
 from shunter.flow.runtime.plan import dead_letters_stage
 from shunter.flow.runtime.stage_worker import StageWorker
 
 
+class SourceLag(Struct, frozen=True):
+    """How far a source is behind what it reads; `count` is None where the source does not tell."""
+
+    count: int | None = None
+    unit: str = ""
+
+    def __str__(self) -> str:
+        return "not told by this source" if self.count is None else f"{self.count:,} {self.unit}"
+
+
 @dataclass(frozen=True, slots=True)
 class StageReport:
     """Events that went into a stage and came out, failed ones, and those that wait before it.
 
-    `last_error` says what one of the failed ones failed of, where that is known.
+    `last_error` says what one of the failed ones failed of, where that is known. `source_lag` is
+    what Spark says of a source of its own.
     """
 
     name: str
@@ -26,6 +39,7 @@ class StageReport:
     waiting: int
     capacity: int
     last_error: str = ""
+    source_lag: SourceLag | None = None
 
 
 class LiveReport:

@@ -21,6 +21,7 @@ from shunter.gateway.http.audit import HttpAudit
 from shunter.gateway.http.job_orders import JobOrders
 from shunter.gateway.http.jobs import JobRoutes
 from shunter.gateway.http.limits import LimitRoutes
+from shunter.gateway.http.logs import LogRoutes
 from shunter.gateway.http.openapi import OPERATIONS, Operation, openapi_document
 from shunter.gateway.http.page_port import (
     ALL_ALLOWED,
@@ -44,6 +45,9 @@ from shunter.net.web.answering import Handler, application, max_body_bytes
 from shunter.net.web.guard import RequestGuard
 from shunter.net.web.refusals import HttpRefusal, JsonAnswer
 from shunter.refusal_log import RefusalLog
+
+FOR_PROGRAMS = "/dispatcher/"
+"""What is below this path is for programs, whatever they accept."""
 
 
 def http_app(
@@ -74,6 +78,7 @@ def http_app(
     book = ScheduleBook(dispatcher, new_id=new_id, submit=partial(submit_and_wait, dispatcher))
     schedules = ScheduleRoutes(dispatcher, book, audit, max_body_bytes=limit)
     signals = SignalRoutes(dispatcher, orders, jobs, audit, new_id=new_id)
+    logs = LogRoutes(dispatcher, orders, run_secrets)
     held_back = PauseRoutes(dispatcher, audit)
     limits = LimitRoutes(dispatcher, audit)
     runs = RunOrders(dispatcher, orders, new_id=new_id)
@@ -98,6 +103,8 @@ def http_app(
         "rerun": jobs.rerun,
         "signal": signals.signal,
         "stream": signals.stream,
+        "follow_log": logs.follow,
+        "tell_log": logs.take,
         "submit_workflow": workflows.submit,
         "browse_runs": workflows.browse,
         "show_run": workflows.show,
@@ -146,7 +153,7 @@ def http_app(
     methods: dict[str, dict[str, Handler]] = {}
     for operation in OPERATIONS:
         methods.setdefault(operation.path, {})[operation.method] = guarded(operation)
-    pages: PageRoutes = {}
+    pages: PageRoutes | None = None
     if page is not None:
         pages = page(
             PagePorts(
@@ -161,6 +168,15 @@ def http_app(
                 options=page_options,
             )
         )
-        methods.update({path: dict(by_method) for path, by_method in pages.items()})
-    served = application(methods, on_refused=refused, directory="/openapi.json lists what is")
-    return RequestGuard(served, hosts, refused, linked=tuple(pages))
+        methods.update({path: dict(by_method) for path, by_method in pages.methods.items()})
+
+    async def lost(request: Request) -> Response | None:
+        is_person = "text/html" in request.headers.get("accept", "")
+        if pages is None or not is_person or request.url.path.startswith(FOR_PROGRAMS):
+            return None
+        return await pages.lost(request)
+
+    served = application(
+        methods, on_refused=refused, directory="/openapi.json lists what is", lost=lost
+    )
+    return RequestGuard(served, hosts, refused, linked=tuple(pages.methods) if pages else ())

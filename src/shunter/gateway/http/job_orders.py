@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from http import HTTPStatus
+from typing import TypeVar
 
 from shunter.dispatch.arrivals import Receipts, Stored, Submitter
 from shunter.dispatch.dispatcher import Dispatcher
@@ -16,9 +18,12 @@ from shunter.errors import JobFinal
 from shunter.gateway.http.reading import Reading
 from shunter.model.document import DOCUMENT_BYTES
 from shunter.model.job import Job
+from shunter.model.journal import JournalEntry
 from shunter.model.scope import EVERYTHING, JobScope
 from shunter.model.submission import Receipt, Submission
 from shunter.net.web.refusals import CONFLICTS, HttpRefusal, not_found, unavailable
+
+T = TypeVar("T")
 
 COMMIT_SECONDS = 30.0
 """How long a request waits for the commit of what it asked for."""
@@ -85,12 +90,22 @@ class JobOrders:
 
     async def answered(self, ask: Callable[[Receipts], None], otherwise: str) -> list[Receipt]:
         """Ask the dispatcher, and wait for the commit; not for long while the store fails."""
-        self._check_store("ask again later")
-        answered: asyncio.Future[list[Receipt]] = asyncio.get_running_loop().create_future()
+        return await self._committed(ask, otherwise)
 
-        def answer(receipts: list[Receipt]) -> None:
+    async def kept(self, entry: JournalEntry, otherwise: str) -> bool:
+        """Keep what a run has said; False if it is no longer the job's current one."""
+        kept: list[bool] = await self._committed(partial(self._dispatcher.keep, [entry]), otherwise)
+        return kept[0]
+
+    async def _committed(
+        self, ask: Callable[[Callable[[list[T]], None]], None], otherwise: str
+    ) -> list[T]:
+        self._check_store("ask again later")
+        answered: asyncio.Future[list[T]] = asyncio.get_running_loop().create_future()
+
+        def answer(answers: list[T]) -> None:
             if not answered.done():
-                answered.set_result(receipts)
+                answered.set_result(answers)
 
         ask(answer)
         for _ in range(round(COMMIT_SECONDS / LOOK_SECONDS)):

@@ -25,6 +25,8 @@ from shunter.gateway.http.queries import query_of
 from shunter.gateway.http.reading import journal_before
 from shunter.model.identity import is_name
 from shunter.model.job import Job
+from shunter.model.job_log import is_log_told, log_so_far, told_of
+from shunter.model.journal import EntryKind
 from shunter.model.limits import is_traceparent
 from shunter.model.report import Report
 from shunter.model.run_secrets import RunSecrets
@@ -129,7 +131,11 @@ class JobRoutes:
 
     async def show(self, request: Request) -> Response:
         """GET of one."""
-        return await self.written(await self._orders.job(_job_id(request), job_scope(request)))
+        job = await self._orders.job(_job_id(request), job_scope(request))
+        if is_log_told(job):
+            page = await self._dispatcher.store.journal(job.id, EntryKind.LOG)
+            job = replace(job, log=log_so_far(job, told_of(page.entries, job.attempt)))
+        return await self.written(job)
 
     async def why(self, request: Request) -> Response:
         """GET of why one does not run."""

@@ -18,6 +18,7 @@ from shunter.wire.documents import (
     JobPage,
     JobRequest,
     JobsWish,
+    LogRequest,
     RerunRequest,
     ResultWish,
     SignalRequest,
@@ -55,6 +56,7 @@ TITLE = "Shunter"
 TEXT = "text/plain"
 EVENT_STREAM = "text/event-stream"
 JSON = "application/json"
+NOTHING = ""
 
 
 class Readiness(Struct, frozen=True, omit_defaults=True):
@@ -109,6 +111,25 @@ OPERATIONS = (
         body=ResultWish,
         answers={200: JobDocument},
         refusals=(*_CHANGING, 404, 409, 503),
+        needs_ready=True,
+    ),
+    Operation(
+        id="tell_log",
+        method="POST",
+        path="/dispatcher/jobs/{id}/log",
+        summary="Tell the last that a run has printed, which goes on; its next one replaces it.",
+        body=LogRequest,
+        answers={204: NOTHING},
+        refusals=(*_CHANGING, 404, 409, 503),
+        needs_ready=True,
+    ),
+    Operation(
+        id="follow_log",
+        method="GET",
+        path="/dispatcher/jobs/{id}/log",
+        summary="The log of a job as it grows, as server-sent events: log, restart, end.",
+        answers={200: EVENT_STREAM},
+        refusals=(404, 503),
         needs_ready=True,
     ),
     Operation(
@@ -525,6 +546,8 @@ def _described(operation: Operation, *, is_locked: bool) -> dict[str, Any]:
 
 def _answer(status: int, content: type[Struct] | str) -> dict[str, Any]:
     match content:
+        case "":
+            return {"description": HTTPStatus(status).phrase}
         case str() if content in (TEXT, EVENT_STREAM):
             media = {content: {"schema": {"type": "string"}}}
         case str():

@@ -43,7 +43,12 @@ class PagePorts:
     options: PageOptions
 
 
-PageRoutes = Mapping[str, Mapping[str, Handler]]
-"""Handlers by path and method."""
+@dataclass(frozen=True, kw_only=True)
+class PageRoutes:
+    """Handlers by path and method, and the one for a person who came to where nothing is."""
+
+    methods: Mapping[str, Mapping[str, Handler]]
+    lost: Handler
+
 
 PageMount = Callable[[PagePorts], PageRoutes]

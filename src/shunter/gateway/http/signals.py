@@ -5,22 +5,24 @@ Spec: docs/spec/http.md.
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from http import HTTPStatus
-from typing import Any
 
-import msgspec
 from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 
 from shunter.dispatch.dispatcher import Dispatcher
-from shunter.errors import StoreError
 from shunter.gateway.http.audit import HttpAudit
+from shunter.gateway.http.event_streams import (
+    StreamLook,
+    event_stream,
+    last_event,
+    look_at_stream,
+    server_event,
+)
 from shunter.gateway.http.job_orders import JobOrders
 from shunter.gateway.http.jobs import JobRoutes, job_scope
-from shunter.model.job import Job, Status
-from shunter.model.job_stream import FIRST_PAUSE, Restart, StreamReader, next_pause
+from shunter.model.job_stream import Restart, StreamReader
 from shunter.model.journal import EntryKind, Signal, signal_fault
 from shunter.net.web.bodies import read_body
 from shunter.net.web.refusals import HttpRefusal, not_found
@@ -29,10 +31,6 @@ from shunter.wire.documents import signal_of
 from shunter.wire.tagging import tagged_document
 
 MAX_BODY_BYTES = 512 << 10
-QUIET_SECONDS = 15.0
-"""A stream in which nothing happens says so this often, so that nobody takes it for dead."""
-
-EVENT_STREAM = "text/event-stream"
 
 
 class SignalRoutes:
@@ -76,47 +74,22 @@ class SignalRoutes:
         """GET: what the job emits, from the start or from behind Last-Event-ID, as it comes."""
         job = await self._orders.job(request.path_params["id"], job_scope(request))
         reader = StreamReader()
-        attempt, _, number = request.headers.get("last-event-id", "").partition(".")
-        if attempt.isdecimal() and number.isdecimal():
-            reader.attempt, reader.number = int(attempt), int(number) + 1
+        if last := last_event(request):
+            reader.attempt, reader.number = last[0], last[1] + 1
             reader.after = f"{reader.attempt:010d}/"
-        events = self._events(job, reader)
-        return StreamingResponse(
-            events, media_type=EVENT_STREAM, headers={"Cache-Control": "no-store"}
-        )
+        return event_stream(lambda: self._look(job.id, reader))
 
-    async def _events(self, job: Job, reader: StreamReader) -> AsyncIterator[bytes]:
-        store, pause, quiet = self._dispatcher.store, FIRST_PAUSE, 0.0
-        status: Status | None = job.status
-        while True:
-            try:
-                (now,) = await store.get([job.id])
-                page = await store.journal(job.id, EntryKind.CHUNKS, after=reader.after)
-            except StoreError:
-                await asyncio.sleep(1.0)
-                continue
-            status = None if now is None else now.status
-            for each in reader.read(page.entries):
-                if isinstance(each, Restart):
-                    told = {"attempt": each.attempt, "from": each.number}
-                    yield _event("restart", told)
-                else:
-                    chunk = tagged_document(each.body)
-                    yield _event("chunk", chunk, event_id=f"{each.attempt}.{each.number}")
-            if page.is_more:
-                continue
-            if status is None or status.is_final:
-                yield _event("end", {"status": status})
-                return
-            pause = next_pause(pause, has_news=bool(page.entries))
-            quiet = 0.0 if page.entries else quiet + pause
-            if quiet >= QUIET_SECONDS:
-                quiet = 0.0
-                yield b": nothing new\n\n"
-            await asyncio.sleep(pause)
-
-
-def _event(name: str, value: Any, *, event_id: str = "") -> bytes:
-    head = f"id: {event_id}\n" if event_id else ""
-    data = msgspec.json.encode(value).decode()
-    return f"{head}event: {name}\ndata: {data}\n\n".encode()
+    async def _look(self, job_id: str, reader: StreamReader) -> StreamLook:
+        store = self._dispatcher.store
+        (job,) = await store.get([job_id])
+        page = await store.journal(job_id, EntryKind.CHUNKS, after=reader.after)
+        events = []
+        for each in reader.read(page.entries):
+            if isinstance(each, Restart):
+                told = {"attempt": each.attempt, "from": each.number}
+                events.append(server_event("restart", told))
+            else:
+                chunk = tagged_document(each.body)
+                event_id = f"{each.attempt}.{each.number}"
+                events.append(server_event("chunk", chunk, event_id=event_id))
+        return look_at_stream(events, job, is_more=page.is_more)

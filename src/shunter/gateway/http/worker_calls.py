@@ -230,7 +230,7 @@ class HttpWorkers:
         shared = self._note(workers)
         await self._expel(shared, now=now)
         self._runs.keep_only({job_id for worker in shared for job_id in worker.jobs})
-        gone = [worker for worker in shared if worker.jobs and _is_gone(worker)]
+        gone = [worker for worker in shared if worker.jobs and worker.is_gone]
         if gone:
             await self.take_back(gone)
         self._times.keep_only({f"{kind} {w.id}" for w in shared for kind in _WATCHED})
@@ -284,7 +284,7 @@ class HttpWorkers:
     def _note(self, workers: Sequence[Worker]) -> list[Worker]:
         """Remember where workers are; return all that are called over HTTP."""
         shared = [worker for worker in workers if worker.kind.traits.is_shared]
-        self._records = {worker.id: worker for worker in shared if not _is_gone(worker)}
+        self._records = {worker.id: worker for worker in shared if not worker.is_gone}
         return shared
 
     async def take_back(self, workers: Sequence[Worker]) -> None:
@@ -357,6 +357,13 @@ class HttpWorkers:
             self._dispatcher.counters["health_checks_failed"] += 1
             self._record(worker.id, _if_there(lambda known: health.unanswered(known, error, rules)))
 
+    async def _forget(self, workers: Sequence[Worker]) -> None:
+        """Ask these no more; who had hooks is remembered for a while, by its record."""
+        now = self._dispatcher.now()
+        resign = _if_there(lambda known: health.resigned(known, now=now))
+        await self._dispatcher.store.remove_workers([w for w in workers if not w.has_hooks])
+        await change_workers(self._dispatcher.store, {w.id: resign for w in workers if w.has_hooks})
+
     async def _error_of(
         self, worker: Worker, headers: Mapping[str, str] | None = None
     ) -> str | None:
@@ -380,7 +387,7 @@ class HttpWorkers:
         written = await change_workers(self._dispatcher.store, outcomes)
         hopeless = [worker for worker in written if health.is_beyond_hope(worker, self._rules)]
         if hopeless:
-            await self._dispatcher.store.remove_workers(hopeless)
+            await self._forget(hopeless)
             self._log.info("forgot dead workers", action="forget", workers=[w.id for w in hopeless])
         died = [w for w in written if w.is_dead and w.failed_ping_count == self._rules.max_retries]
         for worker in died:
@@ -454,10 +461,6 @@ class HttpWorkers:
 
 def _if_there(change: Callable[[Worker], Worker | None]) -> Decision:
     return lambda known: None if known is None or known.is_resigned else change(known)
-
-
-def _is_gone(worker: Worker) -> bool:
-    return worker.is_dead or worker.is_resigned
 
 
 def _path(held: Held) -> str:

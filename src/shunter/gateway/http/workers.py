@@ -79,6 +79,7 @@ class WorkerRoutes:
                 scheme=wish.scheme,
                 secret=wish.secret or "",
                 version=wish.version or "",
+                has_hooks=wish.hasHooks,
             )
 
         worker_id = health.worker_id_at(wish.hostname, wish.port)

@@ -25,7 +25,14 @@ from shunter.refusal_log import RefusalLog
 from shunter.wire.udp import naming, packets
 from shunter.wire.udp.address_validation import AddressValidation
 from shunter.wire.udp.keys import Secret, UdpKeys
-from shunter.wire.udp.methods import AddTask, CompletedTask, Heartbeat, Params, Ping
+from shunter.wire.udp.methods import (
+    AddTask,
+    CompletedTask,
+    Heartbeat,
+    Params,
+    Ping,
+    TaskLog,
+)
 from shunter.wire.udp.packets import Command, Confirmation, PacketFault, PacketReason
 from shunter.wire.udp.peers import KeyedPeer, Peer, UdpAddress
 from shunter.wire.udp.seals import DispatcherSealer
@@ -82,6 +89,7 @@ class UdpGateway:
         self._duties: dict[type[Params], Duty] = {
             AddTask: self._add,
             CompletedTask: self._complete,
+            TaskLog: self._log,
             Heartbeat: self._beat,
             Ping: self._pong,
         }
@@ -118,9 +126,9 @@ class UdpGateway:
         return True
 
     def is_remembered(self, command: Command) -> bool:
-        """Each heartbeat counts, and a ping changes nothing."""
+        """Each heartbeat counts, of logs the newest, and a ping changes nothing."""
         kind = type(command.params)
-        return kind is not Ping and (command.wants_answer or kind is not Heartbeat)
+        return kind is not Ping and (command.wants_answer or kind not in (Heartbeat, TaskLog))
 
     def may_repeat(self, command: Command) -> bool:
         """Do so with completions, and with a task that waits for a store that fails, to say so."""
@@ -155,6 +163,11 @@ class UdpGateway:
     def _complete(self, command: Command, peer: Peer, _: int) -> None:
         self._workers.complete(cast(CompletedTask, command.params), command, peer)
 
+    def _log(self, command: Command, peer: Peer, _: int) -> None:
+        self._workers.tell_log(cast(TaskLog, command.params), peer)
+        if command.wants_answer:
+            self._exchange.endpoint.confirm(command, peer)
+
     def _beat(self, command: Command, peer: Peer, _: int) -> None:
         is_request = command.wants_answer
         self._workers.beat(cast(Heartbeat, command.params), peer, is_request=is_request)
@@ -174,7 +187,7 @@ class UdpGateway:
             return f"key {peer.key!r} is not known any more"
         if isinstance(params, AddTask) and not key.may_add:
             return f"key {key.name!r} may not add tasks; use one of a client"
-        if isinstance(params, CompletedTask | Heartbeat) and not key.may_perform:
+        if isinstance(params, CompletedTask | TaskLog | Heartbeat) and not key.may_perform:
             return f"key {key.name!r} may not perform tasks; use one of a worker"
         if isinstance(params, Heartbeat):
             types = params.handlers or (DEFAULT_TYPE,)

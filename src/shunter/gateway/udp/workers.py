@@ -2,16 +2,31 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from shunter.dispatch.arrivals import UnattributedResult, WorkerRegistered
 from shunter.dispatch.dispatcher import Dispatcher
 from shunter.gateway.udp.exchange import Exchange, PendingRequest
 from shunter.model.document import NIL
+from shunter.model.identity import hook_name, is_reserved
 from shunter.model.job import DEFAULT_TYPE, ErrorKind, Failure, Job
+from shunter.model.job_log import end_of, shown_log
+from shunter.model.journal import (
+    LIVE_LOG,
+    EntryKind,
+    Keep,
+    LiveLog,
+    encode_live_log,
+    live_log_fault,
+)
 from shunter.model.report import Held, Report
+from shunter.model.retry import NO_RETRY, Retry
 from shunter.model.worker import Handler, Worker, WorkerKind
 from shunter.wire.udp import naming, packets
 from shunter.wire.udp.calculators import (
@@ -25,13 +40,25 @@ from shunter.wire.udp.calculators import (
     NotTaken,
     TaskId,
 )
-from shunter.wire.udp.methods import CompletedTask, Heartbeat, Packed, PerformTask
+from shunter.wire.udp.methods import CompletedTask, Heartbeat, Packed, PerformTask, TaskLog
 from shunter.wire.udp.packets import AnswerError, Command
 from shunter.wire.udp.peers import Peer
 
 NOT_CONFIRMED = "its calculator did not confirm it"
 MOST_UNCONFIRMED = 10_000
+MOST_SEEN_LOGS = 10_000
+LEAST_BETWEEN_LOGS = 0.4
+"""A calculator is heard on its log this often, in seconds; what comes sooner is dropped."""
+
 FORGOTTEN = "its calculator says that it is ready, so it does not have it"
+
+
+class _SeenLog(Struct, frozen=True):
+    """How much of which task's log a calculator has told, and when."""
+
+    job: Held
+    end: int
+    at: float
 
 
 class UdpWorkers:
@@ -54,6 +81,7 @@ class UdpWorkers:
         self._performing: dict[Peer, int] = {}
         self._introduced: dict[str, tuple[Handler, ...]] = {}  # whom the dispatcher knows, as what
         self._unconfirmed: dict[int, Callable[[], None]] = {}
+        self._logs: dict[Peer, _SeenLog] = {}  # the newest that each has told
         self._following: dict[type[Effect], Callable[[Any], None]] = {
             Joined: self._joined,
             Left: self._left,
@@ -75,7 +103,7 @@ class UdpWorkers:
             self._calculators.heartbeat(
                 peer,
                 is_ready=params.status == "ready",
-                handlers=params.handlers,
+                handlers=_offered(params),
                 now=self._exchange.now(),
                 is_request=is_request,
             )
@@ -88,6 +116,7 @@ class UdpWorkers:
         if len(self._unconfirmed) > MOST_UNCONFIRMED:
             del self._unconfirmed[next(iter(self._unconfirmed))]  # it is sent again
         result, error = _outcome(params)
+        retry = None if params.retry is None else Retry(**asdict(params.retry))
         worker_id = naming.worker_id(peer)
         task = self._calculators.task_of(peer)
         first: Effect = NotAsked(peer, params.task_id)
@@ -103,16 +132,39 @@ class UdpWorkers:
                 job.attempt,
                 result=result,
                 error=error,
+                log=shown_log(LiveLog(params.start or 0, params.log or "")),
+                retry=retry,
                 waited=params.waited,
                 ran=params.ran,
             )
             self._dispatcher.report(worker_id, [report], batch=number)
         else:
             may_be_of = partial(_may_be_of, params)
-            unattributed = UnattributedResult(worker_id, result, error, may_be_of)
+            unattributed = UnattributedResult(worker_id, result, error, may_be_of, retry)
             self._dispatcher.report_unattributed(unattributed)
             self._dispatcher.submit([], lambda _: self._confirm(number))
         self._follow(others)
+
+    def tell_log(self, params: TaskLog, peer: Peer) -> None:
+        """Have kept what a task has printed, the newest of it, and not too often."""
+        task, now = self._calculators.task_of(peer), self._exchange.now()
+        if task is None or (params.task_id, params.attempt) != (task.task_id, task.job.attempt):
+            return
+        job_id, attempt = task.job.job_id, task.job.attempt
+        log = LiveLog(params.start or 0, params.log)
+        packed = encode_live_log(log)
+        seen = self._logs.get(peer, _SeenLog(task.job, 0, -math.inf))
+        is_old = seen.job == task.job and (
+            end_of(log) <= seen.end or now - seen.at < LEAST_BETWEEN_LOGS
+        )
+        is_lost = bool(self._dispatcher.store_health.fault())  # nothing is to pile up for this
+        if is_old or is_lost or live_log_fault(LIVE_LOG, packed):
+            return
+        self._logs[peer] = _SeenLog(task.job, end_of(log), now)
+        if len(self._logs) > MOST_SEEN_LOGS:
+            del self._logs[next(iter(self._logs))]
+        keep = Keep(job_id, attempt, EntryKind.LOG, LIVE_LOG, packed)
+        self._dispatcher.keep([keep.entry(now=now)], lambda _: None)
 
     # ---- WorkerLink
 
@@ -233,7 +285,17 @@ class UdpWorkers:
 @lru_cache
 def _handlers(types: tuple[str, ...]) -> tuple[Handler, ...]:
     """Return what a calculator does; kept, since all calculators of a worker do the same."""
-    return tuple(Handler(name) for name in types)
+    return tuple(
+        Handler(name, has_hooks=hook_name(name) in types) for name in types if not is_reserved(name)
+    )
+
+
+def _offered(params: Heartbeat) -> tuple[str, ...] | None:
+    """Return the types that a calculator does, with those of the jobs that call its hooks."""
+    if not params.has_hooks:
+        return params.handlers
+    types = params.handlers or (DEFAULT_TYPE,)
+    return (*types, *map(hook_name, types))
 
 
 def _task(job: Job, task_id: TaskId) -> PerformTask:
@@ -246,6 +308,7 @@ def _task(job: Job, task_id: TaskId) -> PerformTask:
         timeout=job.execution.timeout,
         job_id=job.id,
         scheduled=job.scheduled,
+        may_retry=True if job.failures < (job.retry or NO_RETRY).limit else None,
     )
 
 
@@ -259,5 +322,10 @@ def _outcome(params: CompletedTask) -> tuple[bytes | None, Failure | None]:
     if params.error is not None and params.wait is not None:
         return None, Failure(ErrorKind.SNOOZED, params.error, wait=params.wait)
     if params.error is not None:
-        return None, Failure(ErrorKind.EXCEPTION, params.error, is_final=bool(params.is_final))
+        return None, Failure(
+            ErrorKind.EXCEPTION,
+            params.error,
+            is_final=bool(params.is_final),
+            is_told=bool(params.is_told),
+        )
     return bytes(params.result) if params.result is not None else NIL, None

@@ -18,7 +18,7 @@ from shunter.gateway.key_list import KeyList
 from shunter.gateway.zmq.confirmations import Confirmations
 from shunter.gateway.zmq.journal_desk import JournalDesk
 from shunter.gateway.zmq.large_messages import LargeMessages
-from shunter.model.job import DEFAULT_TYPE, Effects, ErrorKind, Failure, Job
+from shunter.model.job import DEFAULT_TYPE, ErrorKind, Failure, Job
 from shunter.model.key import Action
 from shunter.model.report import Held, Report
 from shunter.model.run_secrets import Of, RunSecrets
@@ -409,12 +409,11 @@ class Backend:
                 self._send_plain(worker_id, job)
             return
         identity = self._identities.get(worker_id, b"")
-        most = self._dispatcher.rules.max_losses
         for batch in batches(jobs, lambda job: len(job.payload or b"") + len(job.parents)):
             held = tuple(Held(job.id, job.attempt) for job in batch)
             secrets = tuple([self._run_secrets.of(job.id, job.attempt) for job in batch])
             begun = tuple([job.id for job in batch if job.rerun_of is not None])
-            message = Assignments(tuple([_assignment(job, most) for job in batch]), secrets, begun)
+            message = Assignments(tuple([_assignment(job) for job in batch]), secrets, begun)
             if not self._large.send_jobs(worker_id, identity, message, held):
                 self._dispatcher.give_back(worker_id, held, "its worker could not be reached")
                 self._dispatcher.shut(worker_id)
@@ -480,8 +479,7 @@ def _plain_id(identity: bytes) -> str:
     return PLAIN_PREFIX + identity.hex()
 
 
-def _assignment(job: Job, max_losses: int) -> Assignment:
-    at_most_once = job.effects is Effects.AT_MOST_ONCE
+def _assignment(job: Job) -> Assignment:
     assert job.payload is not None
     return Assignment(
         job.id,
@@ -495,6 +493,4 @@ def _assignment(job: Job, max_losses: int) -> Assignment:
         job.failures,
         job.traceparent,
         job.parents,
-        at_most_once or job.losses + 1 >= max_losses,
-        at_most_once,
     )

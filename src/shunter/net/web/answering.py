@@ -17,6 +17,7 @@ from shunter.wire.tagging import BadDocument
 
 Handler = Callable[[Request], Awaitable[Response]]
 OnRefused = Callable[[str, HttpRefusal], None]
+OnLost = Callable[[Request], Awaitable[Response | None]]
 
 BODY_OVERHEAD = 64 * 1024
 
@@ -31,14 +32,16 @@ def application(
     *,
     on_refused: OnRefused,
     directory: str,
+    lost: OnLost | None = None,
 ) -> Starlette:
     """Serve these methods by path.
 
     `on_refused` hears of each peer's faults, and `directory` says where the paths are listed.
+    `lost` may answer a GET of a path that is not there.
     """
     app = Starlette(
         routes=[_route(path, by_method) for path, by_method in methods.items()],
-        exception_handlers=_error_handlers(on_refused, directory),
+        exception_handlers=_error_handlers(on_refused, directory, lost),
     )
     app.router.redirect_slashes = False
     return app
@@ -55,9 +58,13 @@ def _route(path: str, by_method: Mapping[str, Handler]) -> Route:
 
 
 def _error_handlers(
-    on_refused: OnRefused, directory: str
+    on_refused: OnRefused, directory: str, lost: OnLost | None
 ) -> dict[type[Exception], Callable[[Request, Exception], Awaitable[Response]]]:
     async def refused(request: Request, error: Exception) -> Response:
+        if lost is not None and _is_nowhere(request, error):
+            answer = await lost(request)
+            if answer is not None:
+                return answer
         refusal = _as_refusal(request, error, directory)
         if refusal.status < 500 and refusal.status != HTTPStatus.NOT_FOUND:
             on_refused(request.client.host if request.client else "http", refusal)
@@ -74,6 +81,12 @@ def _error_handlers(
         ClientDisconnect: gone,
         Exception: refused,
     }
+
+
+def _is_nowhere(request: Request, error: Exception) -> bool:
+    """True if somebody looks at a path that no route has."""
+    is_unknown = isinstance(error, HTTPException) and error.status_code == HTTPStatus.NOT_FOUND
+    return is_unknown and request.method in ("GET", "HEAD")
 
 
 def _as_refusal(request: Request, error: Exception, directory: str) -> HttpRefusal:

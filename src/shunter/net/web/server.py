@@ -29,6 +29,8 @@ KEEP_SECONDS = 75
 FOLLOW_SECONDS = 1.0
 """How often certificates are looked at."""
 
+TICK_SECONDS = 1.0
+"""How often the date of answers is brought up to date."""
 
 BACKLOG = 256
 """How many connections are accepted before others have a turn."""
@@ -55,12 +57,32 @@ class SeldomFilter(logging.Filter):
         return True
 
 
-class _Server(uvicorn.Server):
-    """Uvicorn inside our loop: signals are the business of who runs it."""
+class LoopServer(uvicorn.Server):
+    """Uvicorn inside our loop: signals are the business of who runs it.
+
+    Uvicorn itself wakes the loop ten times a second to see whether it should end; here it is told.
+    """
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self._stopping = asyncio.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield
+
+    async def main_loop(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        while not await self.on_tick(0):  # which brings the date of answers up to date
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._stopping.wait(), TICK_SECONDS)
+
+    def stop(self) -> None:
+        """Take no more requests, finish those under way, and end; any thread may say so."""
+        self.should_exit = True
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self._stopping.set)
 
 
 class HttpServer:
@@ -102,7 +124,7 @@ class HttpServer:
 
     def stop(self) -> None:
         """Take no more requests, finish those under way, return from `serve()`."""
-        self._server.should_exit = True
+        self._server.stop()
 
     def close(self) -> None:
         """Let go of the address."""
@@ -111,13 +133,13 @@ class HttpServer:
 
 def http_server(
     app: ASGIApp, tls: TlsContext | None = None, *, max_connections: int = MAX_CONNECTIONS
-) -> uvicorn.Server:
+) -> LoopServer:
     """Make a server to be run with `serve(sockets=[...])` in the current loop."""
     connections = HttpConnections(max_connections)
     logger = logging.getLogger(LOGGER)
     if not any(isinstance(it, SeldomFilter) for it in logger.filters):
         logger.addFilter(SeldomFilter())
-    return _Server(
+    return LoopServer(
         uvicorn.Config(
             BodyBudget(app, lambda: connections.unread_bytes),
             http=cast(Any, partial(HttpConnection, others=connections)),

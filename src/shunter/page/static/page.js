@@ -77,7 +77,8 @@
     holder.innerHTML = markup;
     return document.importNode(holder, true);
   };
-  const change = ({ regions = {}, lists = {} }) => {
+  const change = ({ regions = {}, lists = {}, plots }) => {
+    if (plots) document.dispatchEvent(new CustomEvent("points", { detail: plots }));
     for (const [name, markup] of Object.entries(regions)) {
       const region = document.querySelector(`[data-region="${CSS.escape(name)}"]`);
       if (!region) continue;

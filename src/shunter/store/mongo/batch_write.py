@@ -8,9 +8,10 @@ stamp, by which it knows its own writes. So a write that failed may be performed
 on where it stopped.
 Parts that don't need each other are under way at the same time, and share the wait for the
 journals: that wait is what a batch costs. A claim leaves alone what its batch is about to
-write, and looks again afterwards where that was not enough. A claim under limits that has to look
-at places comes after all others, because what they write frees those that it wants. A graph is a
-transaction by itself (`graphs.py`), and comes behind the replacements.
+write, and looks again afterwards where that was not enough, also for children of jobs that the
+batch completes (`telling.py`). A claim under limits that has to look at places comes after all
+others, because what they write frees those that it wants. A graph is a transaction by itself
+(`graphs.py`), and comes behind the replacements if it has to do with jobs that are there.
 What a job keeps comes before a write of that job: what the write says is then true, whatever
 becomes of the rest.
 """
@@ -34,7 +35,7 @@ from shunter.store.mongo.graphs import Graphs
 from shunter.store.mongo.inserting import Insertions
 from shunter.store.mongo.journal_documents import JournalWrites
 from shunter.store.mongo.lane_claiming import LaneClaiming
-from shunter.store.mongo.replacing import Replacements
+from shunter.store.mongo.replacing import ToldReplacements
 from shunter.store.mongo.workers import WorkerWrites
 from shunter.store.port import Batch, Claim, Committed
 
@@ -61,7 +62,7 @@ class BatchWrite:
     ) -> None:
         self.batch = batch
         self._workers = WorkerWrites(batch.workers, batch.renewed, now=batch.now)
-        self._replacements = Replacements(batch.replacements, stamp=f"{stamp}.r")
+        self._replacements = ToldReplacements(batch, stamp=f"{stamp}.r")
         self._deliveries = Deliveries(batch.deliveries, stamp=f"{stamp}.d")
         self._insertions = Insertions(batch.inserts, batch.otherwise, stamp=f"{stamp}.i", seqs=seqs)
         written = {job.id for job in (*batch.replacements, *batch.inserts)}
@@ -96,6 +97,8 @@ class BatchWrite:
         else:
             for claiming in self._claims:
                 claiming.reserve = self._reserved_from(claiming.claim)
+            if all(not graph.outside for graph in self.batch.graphs):
+                writes.append(self._graphs)
             await _together(connection, *writes, *self._claims)
             await self._graphs.perform(connection)
             for claiming in self._claims:
@@ -113,6 +116,8 @@ class BatchWrite:
                 if isinstance(claiming, LaneClaiming)
             },
             entered=self._entered(),
+            told=self._replacements.told,
+            woken=self._replacements.woken,
         )
 
     def _entered(self) -> list[bool]:
@@ -122,7 +127,7 @@ class BatchWrite:
     @property
     def made_ready(self) -> bool:
         """True if it has put jobs into the queue that anybody may claim."""
-        return any(is_ready(job) for job in self._written)
+        return bool(self._replacements.woken) or any(is_ready(job) for job in self._written)
 
     @property
     def _written(self) -> Iterator[Job]:
@@ -143,7 +148,11 @@ class BatchWrite:
         ready = (job for job in self._written if is_ready(job) and job.type in claim.types)
         ranks = (rank(job) for job in ready)
         replaced = frozenset(job.id for job in self.batch.replacements)
-        return Reserve(replaced=replaced, first_made_ready=min(ranks, default=None))
+        return Reserve(
+            replaced=replaced,
+            first_made_ready=min(ranks, default=None),
+            may_wake=self._replacements.may_wake,
+        )
 
 
 async def _together(connection: MongoConnection, *parts: BatchPart) -> None:

@@ -20,7 +20,7 @@ from shunter.store.mongo.blobs import Found, filled
 from shunter.store.mongo.connection import MongoConnection
 from shunter.store.mongo.documents import LOWEST, Document, job_of, replacing
 from shunter.store.mongo.front import Contention, Reserve, look, place_of
-from shunter.store.mongo.swapping import MOST_BYTES, MOST_JOBS, SEQ_AND_PAYLOAD, swap
+from shunter.store.mongo.swapping import KEPT, MOST_BYTES, MOST_JOBS, swap
 from shunter.store.port import Claim
 
 
@@ -74,7 +74,7 @@ class Claiming:
         bid = _Bid(self.claim, self._slots, room=self._room, stamp=stamp)
         are_in = [bid.add(document) for document in free]
         bid.is_end = len(seen) < wanted and all(are_in)
-        bid.is_restrained = below is not None or len(free) < len(seen)
+        bid.is_restrained = reserve.is_more_coming or len(free) < len(seen)
         self._rounds += 1
         return bid
 
@@ -133,7 +133,7 @@ class _Bid:
                 stamp=self._stamp,
                 where={"ready": {"$gte": LOWEST}},
                 seen=self._seen,
-                kept={**SEQ_AND_PAYLOAD, "result": "$result"},
+                kept={**KEPT, "result": "$result"},
             )
         )
         jobs = await filled(connection, [it for name, it in self._found.items() if name in taken])

@@ -23,12 +23,13 @@ from shunter.model.redaction import redacted_url, without_secrets_of
 from shunter.store.mongo import indexes
 from shunter.store.mongo.faults import Patience
 
-VERSION = 4
+VERSION = 5
 """Of the schema: collections, indexes, and what documents mean.
 
 2: jobs have a namespace, which older versions would lose, and keys are unique within it.
 3: jobs of limited types wait in lanes and occupy places, which older versions would not see.
 4: jobs wait for jobs and have journals, which older versions would neither wake nor read.
+5: jobs hold the few that they wait for, which older versions would lose at their next write.
 """
 
 OLDEST_SERVER = (6, 0)
@@ -70,6 +71,7 @@ class MongoConnection:
         self.dispatchers: Collection = database["dispatchers"]
         self.records: Collection = database["records"]
         self.edges: Collection = database["edges"]
+        self.tellings: Collection = database["tellings"]
         self.blobs: Collection = database["blobs"]
         self.journal: Collection = database["journal"]
         # a note needs no majority: what it speaks of has one

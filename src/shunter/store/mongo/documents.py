@@ -3,7 +3,8 @@
 A document has the record's own names, so that people can read it. Beside them stand
 `seq` (the order of insertion), `stamp` (the write that made it so), and, where they mean
 something, the fields that indexes are made of: `ready` (or `laned`, in a lane), `alarm`,
-`deadline`, `parked`, `held`, `place`, `limit_place`, `total_place`, `ended`.
+`deadline`, `parked`, `held`, `place`, `limit_place`, `total_place`, `ended`. A job that waits for
+others names them in `after`, and `wakes` is its rank if it can be queued as it is (`telling.py`).
 Times are floats, seconds since 1970, as everywhere in Shunter: BSON's dates know milliseconds
 only, and a time that comes back changed would make two equal records differ.
 Must not know collections or connections.
@@ -21,6 +22,7 @@ from msgspec.structs import force_setattr, replace
 from shunter.model.job import FINAL, Job, Status
 from shunter.model.queueing import alarm, deadline, limit_place, place, rank, total_place
 from shunter.model.worker import Worker
+from shunter.model.workflow import wakes_as_it_is
 
 Document = dict[str, Any]
 
@@ -49,16 +51,22 @@ class Apart(msgspec.Struct, frozen=True):
 Body = bytes | Apart | None
 
 
-def inserted(job: Job, *, seq: int, stamp: str, payload: Body, result: Body) -> RawBSONDocument:
+def inserted(
+    job: Job, *, seq: int, stamp: str, payload: Body, result: Body, after: Document | None = None
+) -> RawBSONDocument:
     """The document of a new job."""
     document = _document(job, stamp, result)
     document["seq"] = seq
+    if after is not None:
+        document["after"] = after
+        if wakes_as_it_is(job):
+            document["wakes"] = rank(job)
     _put(document, "payload", payload)
     return _encoded(document)
 
 
 def replacing(job: Job, *, stamp: str, result: Body) -> RawBSONDocument:
-    """What is to stand in a job's place; its `seq` and its payload stay what they are."""
+    """What is to stand in a job's place; its `seq`, its payload and its parents stay."""
     return _encoded(_document(job, stamp, result))
 
 

@@ -58,11 +58,17 @@ class Reserve(Struct, frozen=True):
     """What a claim leaves alone while the rest of its batch is still being written.
 
     Jobs that the batch replaces, and all that stand behind the first one it makes ready: so the
-    claim gets what it would have got afterwards.
+    claim gets what it would have got afterwards. With `may_wake` the batch may queue others.
     """
 
     replaced: frozenset[str] = frozenset()
     first_made_ready: int | None = None
+    may_wake: bool = False
+
+    @property
+    def is_more_coming(self) -> bool:
+        """True if there may be more to claim when the batch is written."""
+        return self.may_wake or self.first_made_ready is not None
 
 
 async def look(

@@ -19,11 +19,12 @@ from pymongo.write_concern import WriteConcern
 from shunter.errors import JobRefused
 from shunter.model.job import FINAL, Job
 from shunter.model.queueing import AT_ONCE
-from shunter.model.workflow import JobGraph, answer_to_graph
+from shunter.model.workflow import JobEdge, JobGraph, answer_to_graph
 from shunter.store.mongo.blobs import Cutter, jobs_of
 from shunter.store.mongo.connection import MongoConnection
 from shunter.store.mongo.documents import Document, inserted
 from shunter.store.mongo.edges import edge_document
+from shunter.store.mongo.inline_edges import MOST_PARENTS, after_of
 
 GRAPH_SECONDS = 30.0
 """How long one transaction may take; the server ends one after a minute."""
@@ -57,6 +58,7 @@ class _GraphWrite:
     def __init__(self, graph: JobGraph, *, stamp: str, seqs: Iterator[int]) -> None:
         self._graph, self._stamp = graph, stamp
         self._cutter = Cutter()
+        after = _few_parents(graph)
         self._jobs = [
             inserted(
                 job,
@@ -64,10 +66,11 @@ class _GraphWrite:
                 stamp=stamp,
                 payload=self._cutter.body(job.id, job.payload, f"{stamp}.{job.id}.payload"),
                 result=None,
+                after=after_of(after[job.id]) if job.id in after else None,
             )
             for job in graph.jobs
         ]
-        self._edges = [edge_document(edge) for edge in graph.edges]
+        self._edges = [edge_document(edge) for edge in graph.edges if edge.child not in after]
 
     async def perform(self, connection: MongoConnection) -> Planted:
         await self._cutter.write(connection)
@@ -116,11 +119,10 @@ class _GraphWrite:
             known = {job.id: job for job in await jobs_of(connection, found)}
             if (refusal := graph.refusal(known)) is not None:
                 return refusal
-            parents = graph.parents
+            parents, children = graph.parents, {edge["child"] for edge in self._edges}
             for job in known.values():
-                await jobs.update_one(
-                    {"_id": job.id}, _attached(job, is_parent=job.id in parents), session=session
-                )
+                change = _attached(job, is_parent=job.id in parents, is_child=job.id in children)
+                await jobs.update_one({"_id": job.id}, change, session=session)
         if self._jobs:
             await jobs.insert_many(self._jobs, session=session)
         if self._edges:
@@ -135,11 +137,20 @@ class _GraphWrite:
         return list(graph.jobs)
 
 
-def _attached(job: Job, *, is_parent: bool) -> Document:
-    """What changes in a job that was stored before, when a graph hangs on it."""
+def _few_parents(graph: JobGraph) -> dict[str, list[JobEdge]]:
+    """Return by child the edges that stand in its document: it is new, and has few of them."""
+    found: dict[str, list[JobEdge]] = {job.id: [] for job in graph.jobs}
+    for edge in graph.edges:
+        if edge.child in found:
+            found[edge.child].append(edge)
+    return {child: edges for child, edges in found.items() if 0 < len(edges) <= MOST_PARENTS}
+
+
+def _attached(job: Job, *, is_parent: bool, is_child: bool) -> Document:
+    """What changes in a job that was stored before, when a graph hangs on it, or it on a graph."""
     fields: Document = {"revision": job.revision + 1}
     if is_parent:
         fields["dependents"] = True
         if job.status in FINAL:
             fields["alarm"] = AT_ONCE
-    return {"$set": fields}
+    return {"$set": fields, "$unset": {"wakes": True}} if is_child else {"$set": fields}

@@ -36,6 +36,7 @@ OF_JOBS = [
     _index("deadline", "deadline", only={"deadline": _THERE}),
     _index("held", "held", "execution.worker_id", "status", "type", "seq", only={"held": _THERE}),
     _index("parked", "parked", "type", "seq", only={"parked": _THERE}),
+    _index("after", "after.parents", "_id", only={"after.parents": _THERE}),
     _index("run", "run", "seq", only={"run": _THERE}),
     _index("ended", "ended", "status", "type", only={"ended": _THERE}),
     _index("outcome", "status", "seq", only={"ended": _THERE}),

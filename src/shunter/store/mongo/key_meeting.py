@@ -18,7 +18,7 @@ from shunter.model.uniqueness import EarlierJobChange
 from shunter.store.mongo.blobs import Cutter, loosen
 from shunter.store.mongo.connection import MongoConnection
 from shunter.store.mongo.documents import Document, inserted, replacing
-from shunter.store.mongo.swapping import SEQ_AND_PAYLOAD, swap
+from shunter.store.mongo.swapping import KEPT, swap
 
 NOT_BEGUN: Document = {"status": {"$in": ["q", "d"]}}
 WITHOUT_KEY: Document = {"$unsetField": {"field": "unique_key", "input": "$$ROOT"}}
@@ -41,9 +41,7 @@ class KeyMeeting:
             is_written = await self._replace(connection)
         else:
             document = replacing(change.job, stamp=self._stamp, result=None)
-            is_written = await self._swap(
-                connection, document, where=NOT_BEGUN, kept=SEQ_AND_PAYLOAD
-            )
+            is_written = await self._swap(connection, document, where=NOT_BEGUN, kept=KEPT)
         if not is_written:
             return None
         return change.job if change.has_payload else replace(change.job, payload=earlier.payload)

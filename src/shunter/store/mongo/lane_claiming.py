@@ -46,7 +46,7 @@ from shunter.store.mongo.connection import MongoConnection
 from shunter.store.mongo.documents import Document, job_of, replacing
 from shunter.store.mongo.faults import duplicates
 from shunter.store.mongo.front import Reserve
-from shunter.store.mongo.swapping import SEQ_AND_PAYLOAD, swap
+from shunter.store.mongo.swapping import KEPT, swap
 from shunter.store.port import Claim
 
 MOST_FRONTS = 32
@@ -126,7 +126,7 @@ class LaneClaiming:
         if self.reserve is None:
             return False
         is_held_back = not bid.is_guess and not bid.is_all
-        return self.reserve.first_made_ready is not None or is_held_back
+        return self.reserve.is_more_coming or is_held_back
 
     async def _is_waiting(self, connection: MongoConnection) -> bool:
         return await connection.patiently(partial(lanes.is_waiting, connection, self._type))
@@ -182,13 +182,16 @@ class LaneClaiming:
         """Look at lanes and places, and choose."""
         job_type, now, wanted = self._type, self.claim.now, len(self._slots)
         after = self._after
-        moved, state, heads = await asyncio.gather(
+        moved, heads = await asyncio.gather(
             lanes.sort(connection, job_type, self._limits),
-            lanes.taken(connection, job_type, self._limits),
             lanes.heads_after(connection, job_type, after),
         )
         if moved:
             heads = await lanes.heads_after(connection, job_type, after)
+        if not heads:  # as in every look of an idle dispatcher
+            self._rounds += 1
+            return _LaneBid(f"{self._stamp}.{self._rounds}", is_all=True)
+        state = await lanes.taken(connection, job_type, self._limits)
         revisions: dict[str, int] = {}
         opened: list[lanes.FrontJob] = []
         for look in range(MOST_LOOKS if state.total_room >= 1 else 0):
@@ -344,7 +347,7 @@ async def _written(connection: MongoConnection, bid: _LaneBid) -> set[str]:
     """
     if not bid.documents:
         return set()
-    kept = {**SEQ_AND_PAYLOAD, "result": "$result"}
+    kept = {**KEPT, "result": "$result"}
     try:
         return await swap(
             connection,

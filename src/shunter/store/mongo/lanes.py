@@ -35,25 +35,29 @@ class FrontJob(Struct, frozen=True, order=True):
 
 async def sort(connection: MongoConnection, job_type: str, limits: JobLimits) -> int:
     """Put jobs into their lanes that are in none, or in another key's; return how many."""
-    unsorted: Document = {"type": job_type, "ready": {"$gte": LOWEST}}
-    ours = f"{limits.key}="
-    strange = [{"$lt": ours}, {"$gte": f"{limits.key}>"}] if limits.key else [{"$gt": ""}]
-    places = [unsorted, *({"type": job_type, "lane": lane, **WAITS} for lane in strange)]
-    newest = connection.newest_jobs
-    queries = [newest.find(where, {"keys": 1}).limit(SORTED_AT_ONCE) for where in places]
-    lists = await asyncio.gather(*(query.to_list() for query in queries))
-    writes = [
-        _into_lane(job, limits, "ready" if where is unsorted else "laned")
-        for where, found in zip(places, lists, strict=True)
-        for job in found
-    ]
+    where = unsorted(job_type, limits)
+    query = connection.newest_jobs.find(where, {"keys": 1, "ready": 1})
+    writes = [_into_lane(job, limits) for job in await query.limit(SORTED_AT_ONCE).to_list()]
     if writes:
         await connection.jobs.bulk_write(writes, ordered=False)
     return len(writes)
 
 
-def _into_lane(job: Document, limits: JobLimits, field: str) -> UpdateOne:
-    """Put a job that waits into its lane; `field` has its rank."""
+def unsorted(job_type: str, limits: JobLimits) -> Document:
+    """The query for jobs of a type that wait in no lane, or in one of another key."""
+    ours = f"{limits.key}="
+    strange = [{"$lt": ours}, {"$gte": f"{limits.key}>"}] if limits.key else [{"$gt": ""}]
+    return {
+        "$or": [
+            {"type": job_type, "ready": {"$gte": LOWEST}},
+            *({"type": job_type, "lane": lane, **WAITS} for lane in strange),
+        ]
+    }
+
+
+def _into_lane(job: Document, limits: JobLimits) -> UpdateOne:
+    """Put a job that waits into its lane."""
+    field = "ready" if "ready" in job else "laned"
     lane = {"$literal": limits.lane(job.get("keys") or {})}
     moved: Document = {"$set": {"lane": lane, "laned": f"${field}"}}
     waiting = {"_id": job["_id"], field: {"$gte": LOWEST}}

@@ -46,12 +46,16 @@ async def _doomed(connection: MongoConnection, ended_before: float, limit: int) 
 
 async def _needed(connection: MongoConnection, ids: list[str]) -> set[str]:
     """Return those of these jobs that are parents of one that has not ended."""
+    holders = connection.jobs.find(
+        {"after.parents": {"$in": ids}, "status": {"$in": OPEN}}, {"after.parents": True}
+    )
+    needed = {name for it in await holders.to_list() for name in it["after"]["parents"]}
     edges = await connection.edges.find({"parent": {"$in": ids}}).to_list()
     if not edges:
-        return set()
+        return needed
     children = list({edge["child"] for edge in edges})
     still_open = connection.jobs.find(
         {"_id": {"$in": children}, "status": {"$in": OPEN}}, {"_id": True}
     )
     names = {job["_id"] for job in await still_open.to_list()}
-    return {edge["parent"] for edge in edges if edge["child"] in names}
+    return needed | {edge["parent"] for edge in edges if edge["child"] in names}

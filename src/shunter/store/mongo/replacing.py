@@ -1,4 +1,4 @@
-"""The replacements of a batch.
+"""The replacements of a batch, and what those are told who wait for jobs that it completes.
 
 A job that was written and then written again by somebody else, before the answer to the first
 write arrived, counts as refused: the caller then looks at the store, which is what it should do.
@@ -6,6 +6,7 @@ write arrived, counts as refused: the caller then looks at the store, which is w
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from functools import partial
 
@@ -17,6 +18,52 @@ from shunter.store.mongo.blobs import Cutter
 from shunter.store.mongo.connection import MongoConnection
 from shunter.store.mongo.documents import OPEN, replacing
 from shunter.store.mongo.swapping import MOST_BYTES, MOST_JOBS, swap, swap_each
+from shunter.store.mongo.telling import Telling
+from shunter.store.port import Batch
+
+
+class ToldReplacements:
+    """Replaces jobs, and tells dependents of those that completed, where that can be done."""
+
+    def __init__(self, batch: Batch, *, stamp: str) -> None:
+        self._jobs, self._stamp = batch.replacements, stamp
+        self._telling = Telling(batch, stamp=f"{stamp}t")
+        self._is_told = not self._telling.is_needed
+        self._replacements = Replacements(self._jobs, stamp=stamp) if self._is_told else None
+
+    @property
+    def answers(self) -> list[bool]:
+        return [] if self._replacements is None else self._replacements.answers
+
+    @property
+    def told(self) -> frozenset[str]:
+        """The jobs whose dependents all know."""
+        return self._telling.told
+
+    @property
+    def woken(self) -> frozenset[str]:
+        """The types of jobs that were queued by that."""
+        return self._telling.woken
+
+    @property
+    def may_wake(self) -> bool:
+        """True if jobs may be queued by that."""
+        return self._telling.is_needed
+
+    @property
+    def is_done(self) -> bool:
+        is_written = self._replacements is not None and self._replacements.is_done
+        return is_written and self._is_told
+
+    async def perform(self, connection: MongoConnection) -> None:
+        if self._replacements is None:
+            await asyncio.gather(self._telling.look(connection), self._telling.announce(connection))
+            self._replacements = Replacements(self._telling.as_told(self._jobs), stamp=self._stamp)
+        await self._replacements.perform(connection)
+        if not self._is_told:
+            pairs = zip(self._jobs, self._replacements.answers, strict=True)
+            await self._telling.tell(connection, [job.id for job, is_so in pairs if is_so])
+            self._is_told = True
 
 
 class Replacements:

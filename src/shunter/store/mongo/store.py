@@ -32,6 +32,7 @@ from shunter.store.mongo import (
     reads,
     record_documents,
     searching,
+    telling,
     waking,
 )
 from shunter.store.mongo.batch_write import BatchWrite
@@ -233,6 +234,8 @@ class MongoStore:
 
     async def meet(self, presence: Presence) -> list[Presence]:
         async with self._use() as it:
+            stamp = f"{self._next_stamp()}.u"
+            await it.patiently(lambda: telling.take_up(it, stamp=stamp))
             return await it.patiently(lambda: meet(it, presence))
 
     async def records(

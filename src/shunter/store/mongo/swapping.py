@@ -29,7 +29,7 @@ MOST_BYTES = 8 << 20
 JOBS_A_STATEMENT = 64
 """Where planning a statement and copying its array cost about the same."""
 
-SEQ_AND_PAYLOAD: Document = {"seq": "$seq", "payload": "$payload"}
+KEPT: Document = {"seq": "$seq", "payload": "$payload", "after": "$after"}
 """What a job keeps, whatever takes its place."""
 
 _IS_NEXT: Document = {"$eq": ["$$new.revision", {"$add": ["$revision", 1]}]}
@@ -43,7 +43,7 @@ async def swap(
     stamp: str,
     where: Document,
     seen: Mapping[str, str] | None = None,
-    kept: Document = SEQ_AND_PAYLOAD,
+    kept: Document = KEPT,
     base: Document | None = None,
 ) -> set[str]:
     """Replace jobs, by their ids, and return those that stand as written here.
@@ -78,7 +78,7 @@ async def swap_each(
     writes = [
         UpdateOne(
             {"_id": job_id, "revision": document["revision"] - 1, **where},
-            [{"$replaceWith": {"$mergeObjects": [{"$literal": document}, SEQ_AND_PAYLOAD]}}],
+            [{"$replaceWith": {"$mergeObjects": [{"$literal": document}, KEPT]}}],
         )
         for job_id, document in documents.items()
     ]

@@ -37,7 +37,7 @@ from shunter.model.limits_record import LaneCount
 from shunter.model.place_guess import (
     LaneLook,
     look_after,
-    place_at,
+    places_at,
     seen_by_guess,
     seen_by_look,
 )
@@ -51,6 +51,7 @@ MOST_MERGED = 16
 """Of so many lanes the first jobs are merged; with more, SQLite compares each with all others."""
 
 _decode_merged = msgspec.json.Decoder(list[WaitingJob]).decode
+_decode_seqs = msgspec.json.Decoder(list[int]).decode
 _decode_keys = msgspec.json.Decoder(list[tuple[int, dict[str, str] | None]]).decode
 _decode_fronts = msgspec.json.Decoder(list[list[WaitingJob]]).decode
 _decode_counts = msgspec.json.Decoder(list[tuple[str, str, int, int]]).decode
@@ -82,17 +83,17 @@ def _fronts(priority: str) -> str:
 
 
 @cache
-def first_of_all(lanes: int) -> str:
+def first_of_all(lanes: int, found: str = "json_array(lane, rank, seq, 0)") -> str:
     """The first jobs of all of these lanes, which SQLite merges: it reads no more than it returns.
 
-    Takes the type and how many, then the lanes.
+    Takes the type and how many, then the lanes. `found` is what is wanted of each.
     """
     each = f"""
         SELECT lane, rank, seq FROM jobs INDEXED BY lanes
         WHERE type = ?1 AND lane = ?%d AND {_WAITS}"""
     merged = " UNION ALL ".join(each % number for number in range(3, 3 + lanes))
     return f"""
-        SELECT json_group_array(json_array(lane, rank, seq, 0)) FROM (
+        SELECT json_group_array({found}) FROM (
             {merged} ORDER BY rank, seq LIMIT ?2)"""
 
 
@@ -291,9 +292,9 @@ class _Start(Struct, frozen=True):
         cls, connection: sqlite3.Connection, wish: Claim, state: LaneState, lanes: Sequence[str]
     ) -> _Start:
         """Start the first jobs of all these lanes, which have room, on places in a row."""
-        fronts = _read_merged(connection, wish.types[0], lanes, wish.limit)
-        numbers = enumerate(fronts, wish.first)
-        starts = {job.seq: place_at(state.limits, number) for number, job in numbers}
+        fronts = _read_first_seqs(connection, wish.types[0], lanes, wish.limit)
+        numbers = range(wish.first, wish.first + len(fronts))
+        starts = dict(zip(fronts, places_at(state.limits, numbers), strict=True))
         choice = LaneChoice(starts, {})
         jobs = _taken(connection, wish, starts, is_guess=True) if starts else []
         last = jobs[-1].lane if jobs else None
@@ -367,6 +368,16 @@ def _read_merged(
     )
 
 
+def _read_first_seqs(
+    connection: sqlite3.Connection, job_type: str, lanes: Sequence[str], wanted: int
+) -> list[int]:
+    """Read of the same jobs the seqs alone."""
+    if not lanes:
+        return []
+    text = first_of_all(len(lanes), "seq")
+    return _decode_seqs(reads.value(connection, text, job_type, wanted, *lanes))
+
+
 def _is_waiting(connection: sqlite3.Connection, job_type: str) -> bool:
     """True if any job of a type could be claimed, in a lane or in none."""
     return bool(reads.value(connection, _IS_WAITING, job_type))
@@ -392,9 +403,11 @@ def _taken(
 
     def within_bytes(rows: list[JobRow]) -> list[JobRow]:
         by_seq = {row.seq: row for row in rows}
-        sizes = accumulate((by_seq[seq].payload_bytes for seq in starts), initial=0)
-        pairs = zip(starts, sizes, strict=False)
-        kept[:] = [seq for seq, before in pairs if before < wish.most_bytes]
+        kept[:] = starts
+        if sum(row.payload_bytes for row in rows) >= wish.most_bytes:
+            sizes = accumulate((by_seq[seq].payload_bytes for seq in starts), initial=0)
+            pairs = zip(starts, sizes, strict=False)
+            kept[:] = [seq for seq, before in pairs if before < wish.most_bytes]
         return [by_seq[seq] for seq in kept]
 
     jobs = reads.jobs(

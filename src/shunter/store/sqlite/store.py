@@ -13,6 +13,7 @@ import os
 import sqlite3
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import cast
 
@@ -318,13 +319,30 @@ class SQLiteStore:
             lambda: self.writer.commits,
             lambda: self.monitor.generation,
         )
-        watch.start(asyncio.get_running_loop(), notify)
+        in_doubt = asyncio.Event()
+        watch.start(asyncio.get_running_loop(), notify, in_doubt.set)
         try:
-            await watch.ended.wait()
+            async with asyncio.TaskGroup() as group:
+                asking = group.create_task(self._ask_writer(in_doubt, notify))
+                await watch.ended.wait()
+                asking.cancel()
         finally:
             await asyncio.to_thread(watch.stop)
         if watch.error is not None:
             raise explained(watch.error, self.path)
+
+    async def _ask_writer(self, in_doubt: asyncio.Event, notify: Callable[[], None]) -> None:
+        """Call `notify` after a doubt if others have written: the writer's own number tells."""
+        known: int | None = None
+        while True:
+            await in_doubt.wait()
+            in_doubt.clear()
+            version = None
+            with suppress(StoreError):  # who asks for something will hear of it
+                version = await self._write(reads.data_version)
+            if version is None or version != known:
+                notify()
+            known = version
 
     async def _write(self, operation: Operation[T]) -> T:
         self._check_open()

@@ -30,11 +30,14 @@ COUNT_SECONDS = 0.002
 """How long after our own commit it may take until it is counted."""
 
 DOUBT_SECONDS = 0.25
-"""Where we wrote as well, we can't tell who did; then others are told of no more often."""
+"""Where we wrote as well, we can't tell here who else did; the writer is asked no more often."""
 
 
 class CommitWatch:
-    """Calls `notify` in the loop when others have written. `ours` counts our own commits."""
+    """Calls `notify` in the loop when others have written. `ours` counts our own commits.
+
+    If we wrote as well, it is for `doubt` to find out whether others did, likewise in the loop.
+    """
 
     def __init__(
         self,
@@ -51,9 +54,14 @@ class CommitWatch:
         self._thread: threading.Thread | None = None
         self._writing_until = 0.0
 
-    def start(self, loop: asyncio.AbstractEventLoop, notify: Callable[[], None]) -> None:
+    def start(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        notify: Callable[[], None],
+        doubt: Callable[[], None],
+    ) -> None:
         self._thread = threading.Thread(
-            target=self._run, args=(loop, notify), name="shunter-watch", daemon=True
+            target=self._run, args=(loop, notify, doubt), name="shunter-watch", daemon=True
         )
         self._thread.start()
 
@@ -65,11 +73,20 @@ class CommitWatch:
             self._thread.join()
         self._alarm.close()
 
-    def _run(self, loop: asyncio.AbstractEventLoop, notify: Callable[[], None]) -> None:
+    def _run(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        notify: Callable[[], None],
+        doubt: Callable[[], None],
+    ) -> None:
         try:
             connection = self._connect()
             try:
-                self._look(connection, lambda: loop.call_soon_threadsafe(notify))
+                self._look(
+                    connection,
+                    lambda: loop.call_soon_threadsafe(notify),
+                    lambda: loop.call_soon_threadsafe(doubt),
+                )
             finally:
                 connection.close()
         except sqlite3.Error as error:
@@ -77,8 +94,14 @@ class CommitWatch:
         if not self._stopping.is_set():
             loop.call_soon_threadsafe(self.ended.set)
 
-    def _look(self, connection: sqlite3.Connection, tell: Callable[[], object]) -> None:
-        version, commits, told_at = reads.data_version(connection), self._ours(), 0.0
+    def _look(
+        self,
+        connection: sqlite3.Connection,
+        tell: Callable[[], object],
+        doubt: Callable[[], object],
+    ) -> None:
+        version, commits, doubted_at = reads.data_version(connection), self._ours(), 0.0
+        is_owing = False
         generation = self._generation()
         tell()  # others may have written while the file was being opened
         while not self._rest():
@@ -89,10 +112,13 @@ class CommitWatch:
             if newer != version and ours == commits:
                 self._stopping.wait(COUNT_SECONDS)
                 ours = self._ours()
-            is_others = newer != version and (ours == commits or now - told_at > DOUBT_SECONDS)
-            if is_others:
-                told_at = now
+            if newer != version and ours == commits:
                 tell()
+            elif newer != version:
+                is_owing = True
+            if is_owing and now - doubted_at > DOUBT_SECONDS:
+                doubted_at, is_owing = now, False
+                doubt()
             version, commits = newer, ours
 
     def _rest(self) -> bool:

@@ -172,17 +172,16 @@ def start_guessed(
     if alike is None:
         return replace(connection, [replaced(job) for job in jobs])
     low, _ = texts_between(jobs[0].type)
-    answers = [False] * len(jobs)
+    answers = [True] * len(jobs)
     for (slot, at), places in alike.items():
         mark = as_json(_mark(jobs[0], slot))[:-1]
         stamp = random.getrandbits(48)  # marks what this claim wrote; no secret
         numbers = as_json({seqs[place]: first + place for place in places})
         row = (stamp, mark, at, slot.worker_id, low, limits.per_key, limits.total, numbers)
-        count = connection.execute(statements.START_GUESSED, row).rowcount
-        ids = [jobs[place].id for place in places]
-        written = None if count == len(ids) else _written_by(connection, stamp, ids)
-        for place in places:
-            answers[place] = written is None or jobs[place].id in written
+        if connection.execute(statements.START_GUESSED, row).rowcount < len(places):
+            written = _written_by(connection, stamp, [jobs[place].id for place in places])
+            for place in places:
+                answers[place] = jobs[place].id in written
     return answers
 
 

@@ -28,6 +28,7 @@ from shunter.settings import (
     ZmqSettings,
 )
 from shunter.testing.simulation.callback_judge import MAX_TRIES, CallbackJudge
+from shunter.testing.simulation.hook_judge import HookJudge
 from shunter.testing.simulation.judge import Judge
 from shunter.testing.simulation.network import Network
 from shunter.testing.simulation.processes import Process
@@ -49,6 +50,7 @@ class World(Struct, frozen=True, kw_only=True):
     judge: Judge
     callbacks: CallbackJudge
     schedules: ScheduleJudge
+    hooks: HookJudge
     witness: Witness
     settled: dict[str, str]
     """How jobs ended, as far as their clients know."""

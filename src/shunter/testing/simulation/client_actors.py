@@ -191,6 +191,7 @@ class ClientActor(_Submitter):
             "delay": plan.delay,
             "unique_key": plan.unique_key,
             "effects": "at_most_once" if plan.at_most_once else None,
+            "expires_in": plan.expires_in,
             "unique": Unique("debounced", then="postpone") if plan.is_debounced else None,
             "callback": web_address(plan.callback) if plan.callback else None,
             "keys": {"tenant": plan.tenant} if plan.tenant else None,

@@ -72,6 +72,7 @@ class Judge:
         """By how much clocks have been set wrong so far, all together."""
         self._now, self._stored, self._under_way, self._tell = now, stored, under_way, tell
         self._beats: dict[str, float] = {}
+        self._heard: dict[str, float] = {}
         self._keys: dict[NamedKey, str] = {}
         self._starts: dict[tuple[str, int], float] = {}
 
@@ -93,8 +94,15 @@ class Judge:
 
     # ---- the store
 
-    def beat_stored(self, worker_id: str) -> None:
-        self._beats[worker_id] = self._now()
+    def beat_stored(self, worker_id: str, heard: float) -> None:
+        """Note a heartbeat, and when the one who stored it had heard it, by its clock.
+
+        A worker counts from when it sent it, so whoever takes its jobs over may go by that.
+        """
+        now = self._now()
+        heard_at = min(now, heard - EPOCH + self.clocks_differ)
+        self._beats[worker_id] = now
+        self._heard[worker_id] = max(self._heard.get(worker_id, 0.0), heard_at)
 
     def stored_beat(self, worker_id: str) -> float:
         """Return when a heartbeat of this worker was last stored."""
@@ -199,7 +207,7 @@ class Judge:
         worker_id = before.execution.worker_id or ""
         reason = after.history[-1].message
         if "lease has lapsed" in reason:
-            silent_for = self._now() - self._beats.get(worker_id, 0.0)
+            silent_for = self._now() - self._heard.get(worker_id, 0.0)
             if silent_for < HEARD_SECONDS:
                 name = self.name_of(worker_id)
                 detail = (

@@ -17,9 +17,13 @@ from random import Random
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from shunter.app import App
 from shunter.errors import AppError
+from shunter.handler.final_failure import is_final_failure
+from shunter.model.final_failure import read_final_failure
+from shunter.model.identity import is_reserved
 from shunter.model.job import ErrorKind, Failure
 from shunter.model.report import Advance, Held, Report
 from shunter.testing.simulation.processes import Process
@@ -63,6 +67,10 @@ class Task(Struct, frozen=True, array_like=True):
     """After its second step it waits for a signal, which is sent so long after it was submitted."""
 
 
+HOOK_TASK = Task(seconds=0.05)
+"""What a call of hooks does."""
+
+
 class Answered(Struct, frozen=True, array_like=True):
     """What a run returns: which run it was."""
 
@@ -93,6 +101,7 @@ class SimulatedPool:
         settings: PoolSettings,
         on_output: Callable[[], None],
         ticked: Mapping[str, Task],
+        on_hooks: Callable[[str], None],
     ) -> None:
         self.is_host_frozen = False
         self.dying_seconds = DYING_SECONDS
@@ -103,6 +112,7 @@ class SimulatedPool:
         self._settings = settings
         self._on_output = on_output
         self._ticked = ticked
+        self._on_hooks = on_hooks
         self._runs = Runs(app.handlers(), grace=settings.grace)
         self._waiting: list[int] = []
         self._children: dict[int, _Child] = {}
@@ -306,7 +316,7 @@ class SimulatedPool:
         while self._waiting and len(self._children) < self._settings.slots:
             key = self._waiting.pop(0)
             job = self._runs.open[key][0]
-            task = self._ticked.get(job.type) or msgspec.msgpack.decode(job.payload, type=Task)
+            task = self._task_of(job)
             run = self._witness.started(job.job_id, job.attempt, self._process.name, now=time.now)
             timer = time.at(time.now + task.seconds, self._done, key)
             child = self._children[key] = _Child(job, task, run, timer)
@@ -318,6 +328,12 @@ class SimulatedPool:
                 loop.call_later(job.timeout, self._expire, key)
             if task.progress:
                 loop.call_later(task.seconds / 2, self._advance, key)
+
+    def _task_of(self, job: Assignment) -> Task:
+        if is_reserved(job.type):
+            self._on_hooks(read_final_failure(job.payload).job_id)
+            return HOOK_TASK
+        return self._ticked.get(job.type) or msgspec.msgpack.decode(job.payload, type=Task)
 
     def _stepped(self, key: int, child: _Child) -> SteppedRun:
         job, task = child.job, child.task
@@ -381,7 +397,12 @@ class SimulatedPool:
         if job.attempt <= task.crashes:
             self._finish(key, None, Failure(ErrorKind.LOST, "its process died"))
         elif job.attempt <= task.crashes + task.fails:
-            self._finish(key, None, Failure(ErrorKind.EXCEPTION, "it raised"))
+            failure = Failure(ErrorKind.EXCEPTION, "it raised")
+            is_final = is_final_failure(failure, job.retry, None, job.failures)
+            if is_final and self._app.final_failure_hooks:
+                self._on_hooks(job.job_id)
+                failure = replace(failure, is_told=True)
+            self._finish(key, None, failure)
         elif job.attempt <= task.crashes + task.fails + task.snoozes:
             self._finish(key, None, Failure(ErrorKind.SNOOZED, "it put it off", wait=0.5))
         else:

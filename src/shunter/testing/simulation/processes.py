@@ -110,7 +110,7 @@ class SimulatedEnvironment(Environment):
     def boot_id(self) -> str:
         return f"the host of {self._process.name}"
 
-    def tune_interpreter(self) -> None:
+    def tune_process(self) -> None:
         """Others are in this process."""
 
     def max_connections(self) -> int:

@@ -112,6 +112,7 @@ class PlannedJob(Struct, frozen=True, kw_only=True, omit_defaults=True):
     unique_key: str | None = None
     cancel_after: float | None = None
     at_most_once: bool = False
+    expires_in: float | None = None
     is_debounced: bool = False
     """Submitted with a key that postpones the job which has it."""
     callback: str = ""
@@ -169,6 +170,8 @@ class Scenario(Struct, frozen=True, kw_only=True, omit_defaults=True):
     schedules: tuple[PlannedSchedule, ...] = ()
     is_workflow: bool = False
     """True if each client submits its jobs as one graph."""
+    has_hooks: bool = False
+    """True if the app of all workers wants to be told of final failures."""
 
     @property
     def deadline(self) -> float:

@@ -18,13 +18,14 @@ from shunter.testing.simulation.actors import Actor, DispatcherActor, World
 from shunter.testing.simulation.callback_judge import CallbackJudge, is_settled
 from shunter.testing.simulation.client_actors import ClientActor, ReceiverActor, UdpClientActor
 from shunter.testing.simulation.faults import Faults
+from shunter.testing.simulation.hook_judge import RULE, HookJudge
 from shunter.testing.simulation.idle_places import IdlePlaces
 from shunter.testing.simulation.judge import Judge, Violation
 from shunter.testing.simulation.links import Wires
 from shunter.testing.simulation.loop import Livelock, VirtualTime
 from shunter.testing.simulation.monitor import Monitor, PacketMonitor
 from shunter.testing.simulation.network import Network
-from shunter.testing.simulation.processes import Process, WallClock
+from shunter.testing.simulation.processes import EPOCH, Process, WallClock
 from shunter.testing.simulation.scenario import FaultKind, Scenario
 from shunter.testing.simulation.schedule_judge import ScheduleJudge, moved
 from shunter.testing.simulation.truth import StoreFaults, Truth
@@ -33,6 +34,8 @@ from shunter.testing.simulation.worker_actors import WORKERS, WorkerActor
 from shunter.wire.udp.naming import client_of
 
 LOOK_SECONDS = 0.25
+KNOWN_SECONDS = 2.0
+"""Within so long all dispatchers know of a worker that has come."""
 MAX_STEPS = 400_000
 MAX_WAITING_MESSAGES = 500
 MAX_TASKS = 200
@@ -105,6 +108,9 @@ class Simulator:
         self.judge.has_no_lease = unleased.__contains__
         self.judge.last_drop = self.wires.last_drop
         self.callbacks = CallbackJudge(self.judge, self.truth.job)
+        self.hooks = HookJudge(
+            self.judge, self.truth.job, self._are_hooks_known, has_hooks=scenario.has_hooks
+        )
         self.schedules = ScheduleJudge(
             scenario.schedules, self.judge, lambda: self.time.now, self.truth
         )
@@ -118,6 +124,7 @@ class Simulator:
             judge=self.judge,
             callbacks=self.callbacks,
             schedules=self.schedules,
+            hooks=self.hooks,
             witness=self.witness,
             settled={},
             tell=self.tell,
@@ -226,6 +233,7 @@ class Simulator:
         self.schedules.job_written(before, after)
         if after.status.is_final and (before is None or not before.status.is_final):
             self.callbacks.ended(after)
+            self.hooks.ended(after)
 
     def _callback_written(self, before: Job | None, after: Job) -> None:
         assert before is not None
@@ -242,8 +250,8 @@ class Simulator:
             self.tell(self.truth.writer, what)
         self.schedules.row_written(before, after)
 
-    def _beat(self, worker_id: str) -> None:
-        self.judge.beat_stored(worker_id)
+    def _beat(self, worker_id: str, heard: float) -> None:
+        self.judge.beat_stored(worker_id, heard)
 
     def _is_done(self) -> bool:
         return self._is_over or self.judge.violation is not None
@@ -266,10 +274,16 @@ class Simulator:
             and not self.truth.under_way()
             and not self.witness.is_busy
             and not any(map(self._is_owed, self.truth.jobs()))
+            and all(map(self.hooks.is_made, self.truth.jobs()))
         ):
             self.judge.check_kept()
+            self.hooks.check_all(self.truth.jobs())
             self._is_over = True
         self.time.at(self.time.now + LOOK_SECONDS, self._look)
+
+    def _are_hooks_known(self) -> bool:
+        """True if a worker with hooks has been stored for as long as it takes to look."""
+        return self.truth.has_hooks_since(self.time.now + EPOCH - KNOWN_SECONDS)
 
     def _is_owed(self, job: Job) -> bool:
         """True if a callback must come to its end: a UDP client that began anew confirms none."""
@@ -287,6 +301,8 @@ class Simulator:
             if self._is_owed(job):
                 detail = f"that of {job.id} is neither confirmed nor given up"
                 self.judge.accuse("callbacks come to an end", detail, job.id)
+            if not self.hooks.is_made(job):
+                self.judge.accuse(RULE, f"{job.hook_job} was never made", job.id)
         for plan in self.scenario.jobs:
             if plan.id not in self.world.settled:
                 detail = f"{plan.client} has not heard how {plan.id} ended"

@@ -44,7 +44,7 @@ class Truth(MemoryStore):
         self,
         on_write: OnWrite,
         on_callback: OnWrite,
-        on_beat: Callable[[str], None],
+        on_beat: Callable[[str, float], None],
         on_schedule: OnSchedule,
     ) -> None:
         super().__init__()
@@ -69,13 +69,13 @@ class Truth(MemoryStore):
     async def renew(self, worker_ids: Iterable[str], *, now: float) -> None:
         ids = sorted(worker_ids)
         for worker_id in ids:
-            self._on_beat(worker_id)
+            self._on_beat(worker_id, now)
         await super().renew(ids, now=now)
 
     async def put_workers(self, workers: Sequence[Worker]) -> None:
         for worker in workers:
             if not worker.is_dead:
-                self._on_beat(worker.id)
+                self._on_beat(worker.id, worker.last_pinged)
         await super().put_workers(workers)
 
     def _swap_record(self, record: Record) -> bool:
@@ -91,6 +91,11 @@ class Truth(MemoryStore):
 
     def job(self, job_id: str) -> Job | None:
         return self._jobs.get(job_id)
+
+    def has_hooks_since(self, moment: float) -> bool:
+        """True if a worker with hooks was registered before then."""
+        workers = self._workers.values()
+        return any(worker.has_hooks and worker.registered < moment for worker in workers)
 
     def keyed(self, unique_key: str) -> Job | None:
         """Return the job that has a unique key."""

@@ -30,7 +30,9 @@ QUIET_SECONDS = 10.0
 
 
 @cache
-def simulated_app(limit: int, schedules: tuple[PlannedSchedule, ...]) -> App:
+def simulated_app(
+    limit: int, schedules: tuple[PlannedSchedule, ...], has_hooks: bool = False
+) -> App:
     """Return the app of all workers; what a job does is in its payload, or in its schedule."""
     app = App()
     limited = Limit(limit, by="tenant", total=2 * limit) if limit else None
@@ -47,7 +49,8 @@ def simulated_app(limit: int, schedules: tuple[PlannedSchedule, ...]) -> App:
             )(_uncalled)
         else:
             app.job(name=plan.name)(_uncalled)
-
+    if has_hooks:
+        app.on_final_failure(_uncalled)
     return app
 
 
@@ -72,7 +75,8 @@ class WorkerActor(ABC):
     def __init__(self, process: Process, world: World, plan: PlannedWorker, random: Random) -> None:
         self.process = process
         self._world, self._plan, self._random = world, plan, random
-        self._app = simulated_app(world.scenario.limit, world.scenario.schedules)
+        scenario = world.scenario
+        self._app = simulated_app(scenario.limit, scenario.schedules, scenario.has_hooks)
         self._pool_settings = PoolSettings(slots=plan.slots)
         self.worker = self._made()
 
@@ -92,6 +96,7 @@ class WorkerActor(ABC):
             settings,
             on_output,
             {plan.name: plan.task for plan in self._world.scenario.schedules},
+            self._world.hooks.called,
         )
         return cast(ProcessPool, self.pool)
 

@@ -13,7 +13,16 @@ from msgspec import Meta
 
 from shunter.model.limits import MAX_SECONDS
 from shunter.wire.checking import Document, Name
-from shunter.wire.documents import Attempt, Flag, Message, Moment, Priority, Span
+from shunter.wire.documents import (
+    Attempt,
+    Flag,
+    Message,
+    Moment,
+    Printed,
+    Priority,
+    RetryPolicy,
+    Span,
+)
 from shunter.wire.worker_documents import Handlers
 
 MAX_NUMBER = 2**63 - 1
@@ -37,6 +46,7 @@ TaskStatus = Annotated[
     Literal["success", "error", "failed_post"], Meta(description="success, error or failed_post")
 ]
 CalculatorStatus = Annotated[Literal["ready", "busy"], Meta(description="ready or busy")]
+LogTail = Annotated[str, Meta(max_length=65536, description="the last that the task printed")]
 RunSeconds = Annotated[
     float,
     Meta(gt=0, le=MAX_SECONDS, description=f"seconds, a number above 0 up to {MAX_SECONDS:.0f}"),
@@ -72,7 +82,8 @@ class PerformTask(Params, frozen=True, kw_only=True, gc=False):
     """A calculator is to do a task, within `timeout` seconds.
 
     Tasks of two clients may share a task id; `job_id` is the name that no other task has. A task
-    of a schedule says for which tick it is, `scheduled`.
+    of a schedule says for which tick it is, `scheduled`, and one that would be tried again after an
+    error `may_retry`.
     """
 
     task_id: TaskId
@@ -82,15 +93,23 @@ class PerformTask(Params, frozen=True, kw_only=True, gc=False):
     timeout: RunSeconds | None = None
     job_id: Name | None = None
     scheduled: Moment | None = None
+    may_retry: Flag | None = None
+
+
+class TaskRetry(
+    RetryPolicy, frozen=True, kw_only=True, forbid_unknown_fields=False, omit_defaults=True
+):
+    """The same in as few bytes as will do, with whatever a peer adds."""
 
 
 class CompletedTask(Params, frozen=True, kw_only=True, gc=False):
     """A calculator has done a task, or failed to where there is an `error`.
 
-    Then `is_final` says that another try is of no use, and `wait` that the task is only put off,
-    for this many seconds.
+    Then `is_final` says that another try is of no use, `is_told` that its app's `on_final_failure`
+    was called, and `wait` that the task is only put off, for this many seconds. `retry` is what the
+    handler wants for tasks that say nothing else.
     `waited` is how long it had the task before it began, and `ran` how long it then took, in
-    seconds by its own clock.
+    seconds by its own clock. `log` is the last that the task has printed, behind `start` bytes.
     """
 
     task_id: TaskId
@@ -98,16 +117,33 @@ class CompletedTask(Params, frozen=True, kw_only=True, gc=False):
     attempt: Attempt | None = None
     error: Message | None = None
     is_final: Flag | None = None
+    is_told: Flag | None = None
     wait: Span | None = None
     waited: Span | None = None
     ran: Span | None = None
+    log: LogTail | None = None
+    start: Printed | None = None
+    retry: TaskRetry | None = None
+
+
+class TaskLog(Params, frozen=True, kw_only=True, gc=False):
+    """A calculator tells the last that its task has printed, behind `start` bytes of its log."""
+
+    task_id: TaskId
+    log: LogTail
+    attempt: Attempt | None = None
+    start: Printed | None = None
 
 
 class Heartbeat(Params, frozen=True, kw_only=True, gc=False):
-    """A calculator is there, and does jobs of the types `handlers`; else of `default`."""
+    """A calculator is there, and does jobs of the types `handlers`; else of `default`.
+
+    With `has_hooks` its app has an `on_final_failure`: it also gets the jobs that call it.
+    """
 
     status: CalculatorStatus
     handlers: Handlers | None = None
+    has_hooks: Flag | None = None
 
 
 class Ping(Params, frozen=True, kw_only=True, gc=False):
@@ -119,6 +155,7 @@ METHODS: dict[str, type[Params]] = {
     "notify_task": NotifyTask,
     "perform_task": PerformTask,
     "completed_task": CompletedTask,
+    "task_log": TaskLog,
     "heartbeat": Heartbeat,
     "ping": Ping,
 }

@@ -108,6 +108,11 @@ class Holdings:
             self._unconfirmed.discard(run)
             self._remember(run)
 
+    def offer_of(self, run: Held) -> RunOffer | None:
+        """Return as what a run was offered that is under way."""
+        offer = self._under_way.get(run.job_id)
+        return offer if offer is not None and offer.run == run else None
+
     def has(self, job_id: str, attempt: int | None) -> bool:
         """True if a run (any, where no attempt is named) is here and not yet confirmed."""
         return any(run.job_id == job_id and attempt in (None, run.attempt) for run in self._runs())

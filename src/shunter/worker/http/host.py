@@ -13,6 +13,7 @@ from shunter.app import App
 from shunter.key_file import KeyFile
 from shunter.model.allowed_hosts import LOOPBACK, allowed_hosts
 from shunter.model.job import ErrorKind, Failure
+from shunter.model.journal import LiveLog
 from shunter.model.report import Advance, Held, Report
 from shunter.net.environment import REAL, Environment
 from shunter.net.tls import CallerFiles, ServerFiles
@@ -24,6 +25,7 @@ from shunter.worker.host import HostSettings, WorkerHost
 from shunter.worker.http.exposures import check_exposures, new_secret
 from shunter.worker.http.holdings import Holdings
 from shunter.worker.http.http_lease import HttpLease
+from shunter.worker.http.live_logs import LiveLogs
 from shunter.worker.http.offers import Introduction, handler_schedules
 from shunter.worker.http.registrar import Registrar
 from shunter.worker.http.reporter import AT_ONCE, Reporter
@@ -78,7 +80,7 @@ class HttpHost(WorkerHost):
         self._settings = settings
         self._offered_at = 0.0
         self._lease = HttpLease(quiet_after=settings.quiet_after, now=environment.lease_clock())
-        self._holdings = Holdings(self._types, settings.pool.slots)
+        self._holdings = Holdings(self._offered_types, settings.pool.slots)
 
     def stop(self) -> None:
         """Resign: finish what can be finished, stop the rest, return from `run()`."""
@@ -109,7 +111,7 @@ class HttpHost(WorkerHost):
             tls=settings.tls,
         )
         self._caller = environment.caller(
-            at_once=AT_ONCE + 2,
+            at_once=AT_ONCE + 3,
             headers=bearing(settings.key.token) if settings.key else None,
             tls=settings.trusted,
         )
@@ -121,6 +123,7 @@ class HttpHost(WorkerHost):
             on_settled=self._holdings.confirmed,
             on_unknown=lambda: self._registrar.again(),
         )
+        self._live_logs = LiveLogs(self._caller, circle)
         self._registrar = Registrar(
             self._caller,
             circle,
@@ -133,6 +136,7 @@ class HttpHost(WorkerHost):
                 secret=secret,
                 version=self._version,
                 schedules=handler_schedules(self._handlers),
+                hasHooks=self._has_hooks,
             ),
             environment,
             on_registered=self._registered,
@@ -149,6 +153,7 @@ class HttpHost(WorkerHost):
             dispatchers=self._settings.dispatchers,
         )
         self._reporting = tasks.create_task(self._reporter.run())
+        self._telling = tasks.create_task(self._live_logs.run())
         self._registering = tasks.create_task(self._registrar.run())
         self._registrar.offer(self._slots())
 
@@ -184,6 +189,7 @@ class HttpHost(WorkerHost):
         if self._lease.is_over(now=now):
             self._lease.restart(now=now)
         self._reporter.clear()
+        self._live_logs.clear()
         if runs := self._holdings.clear():
             self._log.error(
                 "cut off from all dispatchers, stopped all jobs",
@@ -218,7 +224,12 @@ class HttpHost(WorkerHost):
         """Hand all new reports on; of progress this protocol says nothing."""
         for report in reports:
             if offer := self._holdings.ended(Held(report.job_id, report.attempt)):
+                self._live_logs.drop(offer)
                 self._reporter.add(report, offer.worker_id, offer.secret)
+
+    def _tell_log(self, run: Held, log: LiveLog) -> None:
+        if (offer := self._holdings.offer_of(run)) is not None:
+            self._live_logs.add(offer, log)
 
     def _return_runs(self, runs: Sequence[Held], reason: str) -> None:
         """Report runs as lost: this protocol has no other word for them."""
@@ -241,4 +252,5 @@ class HttpHost(WorkerHost):
             returned_jobs=[run.job_id for run in runs],
         )
         self._reporting.cancel()
+        self._telling.cancel()
         self._server.stop()

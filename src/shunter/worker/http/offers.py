@@ -13,13 +13,17 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import asdict
 
+from shunter.codec import is_sealed_text
 from shunter.model.job import ErrorKind
+from shunter.model.job_log import end_of_log, shown_log
+from shunter.model.journal import LiveLog
 from shunter.model.parents import NOT_SENT
 from shunter.model.report import Report
 from shunter.model.retry import Retry
 from shunter.model.worker import Handler
 from shunter.wire.checking import Document, Name, Text, checked
 from shunter.wire.documents import (
+    MAX_LOG_CHARACTERS,
     Attempt,
     Milliseconds,
     Moment,
@@ -88,6 +92,7 @@ class Introduction(Struct, frozen=True, kw_only=True, omit_defaults=True):
     secret: str = ""
     version: str = ""
     schedules: Sequence[HandlerSchedule] = ()
+    hasHooks: bool = False  # noqa: N815 - likewise
 
     def __repr__(self) -> str:
         return f"Introduction({self.hostname!r}, {self.port})"
@@ -106,6 +111,7 @@ class _Failed(Struct, frozen=True, omit_defaults=True):
     traceback: str
     is_final: bool = False
     wait: float | None = None
+    is_told: bool = False
 
 
 class _Result(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -117,6 +123,28 @@ class _Result(Struct, frozen=True, kw_only=True, omit_defaults=True):
     error: _Failed | None = None
     waited: float | None = None
     ran: float | None = None
+    log: str = ""
+    retry: Retry | None = None
+
+
+class _Log(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    attempt: int
+    worker_id: str
+    log: str
+    secret: str = ""
+    start: int = 0
+
+
+def log_document(offer: RunOffer, log: LiveLog) -> bytes:
+    """Write the last that a run has printed, and show its secret."""
+    document = _Log(
+        attempt=offer.attempt,
+        worker_id=offer.worker_id,
+        log=log.text,
+        secret=offer.secret,
+        start=log.start,
+    )
+    return msgspec.json.encode(document)
 
 
 def handler_schedules(handlers: Sequence[Handler]) -> tuple[HandlerSchedule, ...]:
@@ -157,7 +185,7 @@ def offer_of(document: Any) -> tuple[RunOffer, Assignment]:
 
 def result_document(report: Report, worker_id: str, secret: str = "") -> bytes:
     """Write how a run ended, and show its secret."""
-    error = report.error
+    error, log = report.error, _fitting_log(report.log)
     if error is None:
         document = _Result(
             status="c",
@@ -167,6 +195,7 @@ def result_document(report: Report, worker_id: str, secret: str = "") -> bytes:
             result=tagged_document(report.result),
             waited=report.waited,
             ran=report.ran,
+            log=log,
         )
     else:
         message = error.message[:MESSAGE_CHARACTERS]
@@ -183,8 +212,21 @@ def result_document(report: Report, worker_id: str, secret: str = "") -> bytes:
                 error.traceback[:MESSAGE_CHARACTERS],
                 error.is_final,
                 error.wait,
+                error.is_told,
             ),
             waited=report.waited,
             ran=report.ran,
+            log=log,
+            retry=None if report.retry is None else report.retry.without_classes,
         )
     return msgspec.json.encode(document)
+
+
+def _fitting_log(log: str) -> str:
+    """Return as much of a log as a dispatcher takes: its end; an encrypted one can't be cut."""
+    if len(log) <= MAX_LOG_CHARACTERS:
+        return log
+    if is_sealed_text(log):
+        return ""
+    raw = log.encode()
+    return shown_log(end_of_log(raw, printed=len(raw), most=MAX_LOG_CHARACTERS - 100))

@@ -113,7 +113,9 @@ class Reporter:
             case Verdict.DROPPED:
                 self._drop(letter, place, found)
             case Verdict.LESSENED:
-                self._note("a result was not taken, its job is reported as failed", letter, found)
+                if not letter.report.log and fault.field != "retry":
+                    failed = "a result was not taken, its job is reported as failed"
+                    self._note(failed, letter, found)
                 letter.report, letter.written = lessened(letter.report, fault), b""
                 self._postbag.put_back(letter, due=self._now())
             case Verdict.UNKNOWN if letter.failures >= UNKNOWN_TIMES:

@@ -64,7 +64,15 @@ def verdict_on(report: Report, status: int, fault: HttpError) -> Verdict:
 
 
 def lessened(report: Report, fault: HttpError) -> Report:
-    """Return a report that fits anywhere: that the result, or the traceback, was not taken."""
+    """Return a report that fits anywhere: that the result, or the traceback, was not taken.
+
+    What a dispatcher of an earlier version does not know is left out first, and without a word: the
+    handler's retries, then the log.
+    """
+    if report.retry is not None and fault.field == "retry":
+        return replace(report, retry=None)
+    if report.log:
+        return replace(report, log="")
     if report.error is not None:
         return replace(report, error=replace(report.error, traceback=""))
     message = f"the dispatcher does not take its result: {fault.message[:SHOWN_CHARACTERS]}"

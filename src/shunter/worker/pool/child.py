@@ -24,7 +24,6 @@ from shunter.errors import AppError
 from shunter.worker.pool import frames
 from shunter.worker.pool.child_queue import KEY, MESSAGE_BYTES, read_beside, read_job
 from shunter.worker.pool.executor import Executor
-from shunter.worker.pool.hook_calls import CALL_MARK, read_call
 from shunter.worker.pool.interrupts import Interrupts
 from shunter.worker.pool.leftovers import end_leftovers
 from shunter.worker.pool.parent_line import ParentLine
@@ -59,6 +58,7 @@ class Orders(Struct, frozen=True, kw_only=True):
     max_jobs: int
     max_megabytes: int | None
     log_limit: int
+    live_log_bytes: int
     result_limit: int | None
     is_shared: bool = False
     """Several jobs at a time, as the parent gives them: `queue_fd` is this child's own lane."""
@@ -127,6 +127,7 @@ def _serve_shared(
         run_state,
         interrupts,
         log_limit=orders.log_limit,
+        live_log_bytes=orders.live_log_bytes,
         max_megabytes=orders.max_megabytes,
     )
     child.serve()
@@ -153,7 +154,7 @@ def _serve(
         begun = now = monotonic()
         key = key_in(message)[0]
         run_state.begin(key, now)
-        job = (read_job if key < CALL_MARK else read_call)(view[KEY.size : size])
+        job = read_job(view[KEY.size : size])
         if ancillary:
             job = read_beside(ancillary[0][2], job)
         outcome = run(key, job, job.payload, now)

@@ -15,12 +15,15 @@ from time import monotonic
 from types import CoroutineType
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
+
 from shunter.app import App, JobFunction
 from shunter.context import Context, Terminated, enter_context
 from shunter.errors import AppError, StepError
 from shunter.handler.arounds import call_through
 from shunter.handler.final_failure import is_final_failure, tell_of_failure
 from shunter.handler.setups import OpenSetups
+from shunter.model.identity import is_reserved
 from shunter.model.job import ErrorKind, Failure
 from shunter.model.parents import Parents
 from shunter.model.park import Park, encode_park
@@ -30,7 +33,7 @@ from shunter.wire.messages import Assignment
 from shunter.worker.failures import failure_of
 from shunter.worker.journal_methods import JournalMethods, journal_of, park_in
 from shunter.worker.pool import frames
-from shunter.worker.pool.hook_calls import HookCall
+from shunter.worker.pool.hook_runs import HookRun, hook_run
 from shunter.worker.pool.interrupts import Interrupts
 from shunter.worker.pool.leftovers import fork_mark, leave_twin
 from shunter.worker.pool.parent_line import ParentLine
@@ -141,17 +144,22 @@ class Executor:
     def run(self, key: int, job: Assignment, payload: bytes, started: float) -> bytes:
         """Run the job and return the frame to send."""
         seal = RunSeal(self._app, job.job_id, job.type)
-        context = RunContext(self._run_state, key, job, seal, self._line)
-        if isinstance(job, HookCall):
-            return self._call(key, job, context, seal, started)
-        outcome = self._outcome(job, payload, context, seal)
+        told = hook_run(self._app, seal, payload) if is_reserved(job.type) else None
+        shown = told.failed if isinstance(told, HookRun) else job
+        context = RunContext(self._run_state, key, shown, seal, self._line)
+        outcome: bytes | Failure | Park
+        if told is None:
+            outcome = self._outcome(job, payload, context, seal)
+        elif isinstance(told, HookRun):
+            outcome = self._call_hooks(job, told, context, seal)
+        else:
+            outcome = told
         if not self._is_original[0]:
             leave_twin()
-        is_told = False
         if isinstance(outcome, Failure):
-            is_told = self.is_told(outcome, job, context)
-            if is_told:
+            if told is None and self.is_told(outcome, job, context):
                 self._tell_of_failure(self._raised or AppError(outcome.message), context)
+                outcome = replace(outcome, is_told=True)
             self._raised = None
         seconds = monotonic() - started
         log = self._log()
@@ -163,7 +171,7 @@ class Executor:
             frame = frames.parked(key, started, seconds, encode_park(outcome), log)
         else:
             assert isinstance(outcome, Failure)
-            frame = frames.failed(key, started, seconds, outcome, log, is_told=is_told)
+            frame = frames.failed(key, started, seconds, outcome, log)
         if context.noted is not None:
             return frames.progress(key, started, *context.noted) + frame
         return frame
@@ -266,28 +274,36 @@ class Executor:
             return Failure(ErrorKind.REFUSED, message)
         return result
 
-    def _call(
-        self, key: int, call: HookCall, context: RunContext, seal: RunSeal, started: float
-    ) -> bytes:
-        """Call the app's hooks for a run that could not, and return the frame to send."""
+    def _call_hooks(
+        self, job: Assignment, told: HookRun, context: RunContext, seal: RunSeal
+    ) -> bytes | Failure:
+        """Call the app's hooks for a job that failed elsewhere."""
         enter_context(context)
-        self._tell_of_failure(call.error, context)
-        log = self._log()
-        return frames.called(key, started, seal.log(log) if log else "")
+        return self.result_of_hooks(job, self._tell_of_failure(told.error, context), seal)
 
-    def _tell_of_failure(self, error: BaseException, context: RunContext) -> None:
-        """Call the app's hooks; a twin that they fork leaves too."""
+    def result_of_hooks(
+        self, job: Assignment, raised: BaseException | None, seal: RunSeal
+    ) -> bytes | Failure:
+        """Return what the job that calls hooks ends with; what they raise is its failure."""
+        if raised is None:
+            return self.result_of_run(job, None, seal)
+        return seal.failure(failure_of(raised, job.retry, None))
+
+    def _tell_of_failure(self, error: BaseException, context: RunContext) -> BaseException | None:
+        """Call the app's hooks and return the first thing raised; a twin that they fork leaves."""
         hooks, values = self._app.final_failure_hooks, self.values(context)
+        raised: BaseException | None = None
         try:
             try:
                 self._interrupts.armed = True
-                tell_of_failure(hooks, error, values, self._awaited)
+                raised = tell_of_failure(hooks, error, values, self._awaited)
             finally:
                 self._interrupts.armed = False
         except Terminated:
             traceback.print_exc()
         if not self._is_original[0]:
             leave_twin()
+        return raised
 
     def _awaited(self, coroutine: Any) -> Any:
         return self.coroutines.run(coroutine)

@@ -38,7 +38,6 @@ class Mark(IntEnum):
     HEARD = 10
     PARKED = 11
     ASK = 12
-    CALLED = 13
 
 
 class LoggedResult(Struct, frozen=True, array_like=True):
@@ -53,8 +52,6 @@ class LoggedFailure(Struct, frozen=True, array_like=True):
 
     failure: Failure
     log: str
-    is_told: bool = False
-    """The hooks for it have been called."""
 
 
 class LastProgress(Struct, frozen=True, array_like=True):
@@ -99,18 +96,10 @@ def result(key: int, begun: float, seconds: float, body: bytes, log: str) -> byt
     return _pack(len(body), _RESULT, key, begun, seconds) + body
 
 
-def failed(
-    key: int, begun: float, seconds: float, failure: Failure, log: str, *, is_told: bool = False
-) -> bytes:
-    """A run ended without a result; the app's hooks were told so, or not."""
-    body = _encode(LoggedFailure(failure, log, is_told))
+def failed(key: int, begun: float, seconds: float, failure: Failure, log: str) -> bytes:
+    """A run ended without a result."""
+    body = _encode(LoggedFailure(failure, log))
     return _pack(len(body), Mark.FAILED, key, begun, seconds) + body
-
-
-def called(key: int, begun: float, log: str) -> bytes:
-    """The hooks of a job that failed for good have been called, and printed this."""
-    body = log.encode()
-    return _pack(len(body), Mark.CALLED, key, begun, 0.0) + body
 
 
 def progress(key: int, begun: float, done: float, total: float | None, note: bytes = b"") -> bytes:

@@ -11,16 +11,15 @@ import asyncio
 import contextlib
 import signal
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence, Set
-from itertools import filterfalse
 from time import monotonic
 
-import msgspec
 import structlog
 from msgspec import Struct
 
 from shunter.app import App
 from shunter.errors import AppError
 from shunter.model.job import ErrorKind, in_one_line
+from shunter.model.job_log import LIVE_LOG_BYTES
 from shunter.model.journal import LIVE_LOG, EntryKind
 from shunter.model.report import Advance, Held, Report
 from shunter.wire.messages import Assignment
@@ -37,7 +36,6 @@ from shunter.worker.pool.frames import (
     read_logged_result,
     read_run_ask,
 )
-from shunter.worker.pool.hook_calls import is_call
 from shunter.worker.pool.job_window import JobWindow, waited_too_long
 from shunter.worker.pool.runs import Runs
 from shunter.worker.pool.slot import ChildSettings, Slot
@@ -50,9 +48,6 @@ TICK_SECONDS = 0.05
 
 LOOK_AT_LOGS = 20
 """After so many ticks it is looked what runs have printed."""
-
-LIVE_LOG_BYTES = 16 << 10
-"""So much of the end of a log is told while its run goes on."""
 
 GIVE_BACK_AFTER_SECONDS = 0.5
 LEAVE_SECONDS = 2.0
@@ -69,6 +64,7 @@ class PoolSettings(Struct, frozen=True, kw_only=True):
     max_jobs_per_child: int = 100_000
     max_child_megabytes: int | None = None
     log_limit: int = 64 << 10
+    live_log_bytes: int = LIVE_LOG_BYTES
     result_limit: int | None = None
     max_block: float = 5.0
     window_target: float = 0.02
@@ -86,8 +82,7 @@ class ProcessPool:
     ) -> None:
         self._spec, self._settings, self._on_output = app_spec, settings, on_output
         self._app = app
-        has_hooks = bool(app.final_failure_hooks)
-        self._runs = Runs(app.handlers(), grace=settings.grace, has_hooks=has_hooks)
+        self._runs = Runs(app.handlers(), grace=settings.grace)
         self._unaccounted = UnaccountedRuns()
         self._window = JobWindow(
             settings.slots, target=settings.window_target, ceiling=settings.window_ceiling
@@ -119,6 +114,7 @@ class ProcessPool:
                 max_jobs=self._settings.max_jobs_per_child,
                 max_megabytes=self._settings.max_child_megabytes,
                 log_limit=self._settings.log_limit,
+                live_log_bytes=self._settings.live_log_bytes,
                 result_limit=self._settings.result_limit,
                 is_shared=self.is_shared,
             ),
@@ -181,7 +177,7 @@ class ProcessPool:
     @property
     def load(self) -> int:
         """How many jobs are here, running or waiting."""
-        return sum(not is_call(key) for key in self._runs.open)
+        return len(self._runs.open)
 
     def give(self, jobs: Sequence[Assignment], *, begun: Container[str] | None = None) -> None:
         """Take these jobs on; each ends in a report unless it is recalled or destroyed.
@@ -222,7 +218,6 @@ class ProcessPool:
                 attempt=job.attempt,
                 error=in_one_line(failure),
             )
-        self._log_calls()
         return self._runs.take_output()
 
     def take_asks(self) -> list[RunAsked]:
@@ -243,17 +238,6 @@ class ProcessPool:
         """Return the keys of all runs that are here."""
         return set(self._runs.open)
 
-    def _log_calls(self) -> None:
-        calls, self._runs.ended_calls = self._runs.ended_calls, []
-        log = structlog.get_logger("shunter.worker")
-        for ended in calls:
-            call = {"type": ended.call.type, "job": ended.call.job_id, "output": ended.log}
-            if ended.failure is None:
-                log.info("on_final_failure was called", action="final_failure", **call)
-            else:
-                error = in_one_line(ended.failure)
-                log.warning("on_final_failure failed", action="final_failure", **call, error=error)
-
     def take_returned(self) -> dict[str, list[Held]]:
         """Return runs that were ended through no fault of their own, by the reason to give."""
         return {}
@@ -269,16 +253,12 @@ class ProcessPool:
 
     def recall(self) -> list[Held]:
         """Take back everything that has not started."""
-        return self._runs.forget(self._sift(self._job_keys())[0])
+        return self._runs.forget(self._sift(set(self._runs.open))[0])
 
     def overdue(self, now: float) -> list[Held]:
         """Take back what has waited here too long, so that another worker can do it."""
         running = self._running()
-        waiting = (
-            (key, at)
-            for key, (_, at) in self._runs.open.items()
-            if key not in running and not is_call(key)
-        )
+        waiting = ((key, at) for key, (_, at) in self._runs.open.items() if key not in running)
         keys = waited_too_long(waiting, now=now, give_back_after=GIVE_BACK_AFTER_SECONDS)
         return self._runs.forget(self._sift(set(keys))[0]) if keys else []
 
@@ -296,9 +276,6 @@ class ProcessPool:
                 slot.dismiss(reason)
         self._unaccounted = UnaccountedRuns()
         return self._runs.forget(list(self._runs.open))
-
-    def _job_keys(self) -> set[int]:
-        return {key for key in self._runs.open if not is_call(key)}
 
     def _end_of_jobs(self) -> None:
         """Let children leave: nothing more will come."""
@@ -324,22 +301,10 @@ class ProcessPool:
         waiting = [key for key in self._queue.drain() if key in self._runs.open]
         taken = [key for key in waiting if key in wanted]
         left = [key for key in waiting if key not in wanted]
-        self._put(left)
-        return taken, left
-
-    def _put(self, keys: Sequence[int]) -> None:
-        """Have these wait; calls of hooks go first, also while the pool stops."""
-        for key in filter(is_call, keys):
-            self._queue.put(key, self._runs.open[key][0])
-        self._queue.pump()
-        for key in filterfalse(is_call, keys):
+        for key in left:
             self._queue.put(key, self._runs.open[key][0])
         self._pump()
-
-    def _call_hooks(self) -> None:
-        """Have children call the app's hooks for runs that have failed for good."""
-        calls = self._runs.add_calls(now=monotonic())
-        self._put([*calls, *(key for key in self._queue.drain() if key in self._runs.open)])
+        return taken, left
 
     def _take_frames(self, slot: Slot, frames: Iterator[Frame]) -> None:
         runs, seconds = 0, 0.0
@@ -371,15 +336,7 @@ class ProcessPool:
                 self._runs.end(key, result=completed.result, log=completed.log, lasted=lasted)
             case Mark.FAILED:
                 failed = read_logged_failure(body)
-                self._runs.end(
-                    key,
-                    failure=failed.failure,
-                    log=failed.log,
-                    lasted=lasted,
-                    is_told=failed.is_told,
-                )
-            case Mark.CALLED:
-                self._runs.end(key, result=b"", log=body.decode(), lasted=lasted)
+                self._runs.end(key, failure=failed.failure, log=failed.log, lasted=lasted)
             case Mark.ASK:
                 asked = read_run_ask(body)
                 if self._runs.ask(key, asked) and asked.number:
@@ -394,9 +351,7 @@ class ProcessPool:
                 self._supervisor.told(slot, mark)
 
     def _announce_output(self) -> None:
-        if self._runs.calls:
-            self._call_hooks()
-        if self._runs.reports or self._runs.advances or self._runs.asks or self._runs.ended_calls:
+        if self._runs.reports or self._runs.advances or self._runs.asks:
             self._announce()
         if len(self._runs.open) == self._queue.unsent:
             self._is_idle.set()
@@ -417,8 +372,7 @@ class ProcessPool:
         if self._ticks % 2:
             for slot in self._supervisor.slots:
                 self._notice_progress(slot)
-        if self._ticks % LOOK_AT_LOGS == 0 and not self.is_shared:
-            self._notice_logs(now)
+        self._notice_logs(now)
         self._flush_answers()
         if self._unaccounted:
             self._look_for_unaccounted(now)
@@ -461,17 +415,20 @@ class ProcessPool:
             )
 
     def _notice_logs(self, now: float) -> None:
-        """Have kept what runs have printed that go on for a while."""
-        for key, slot in self._running().items():
+        """Have kept what runs have printed that are alone in a child and go on for a while."""
+        if self._ticks % LOOK_AT_LOGS:
+            return
+        for slot in self._supervisor.slots:
+            key = slot.run_state.key
+            if key not in self._runs.open:
+                continue
             seen = key, slot.run_log.size
-            is_new = seen[1] and seen != slot.log_seen and not is_call(key)
+            is_new = seen[1] and seen != slot.log_seen
             if is_new and now - slot.run_state.started >= LOOK_AT_LOGS * TICK_SECONDS:
                 slot.log_seen = seen
                 job, _ = self._runs.open[key]
-                text = RunSeal(self._app, job.job_id, job.type).log(
-                    slot.run_log.peek(LIVE_LOG_BYTES)
-                )
-                body = msgspec.msgpack.encode(text)
+                log = slot.run_log.peek(self._settings.live_log_bytes)
+                body = RunSeal(self._app, job.job_id, job.type).live_log(log)
                 self._runs.ask(key, RunAsk(0, KeepAsk(EntryKind.LOG, LIVE_LOG, body)))
 
     def _bury(self, slot: Slot, cause: str) -> None:

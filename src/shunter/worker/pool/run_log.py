@@ -10,6 +10,9 @@ from __future__ import annotations
 import fcntl
 import os
 
+from shunter.model.job_log import end_of_log
+from shunter.model.journal import LiveLog
+
 OVERFLOW_BYTES = 8 << 20
 
 
@@ -39,13 +42,11 @@ class RunLog:
         os.ftruncate(self._fd, 0)
         return text
 
-    def peek(self, most: int) -> str:
-        """Return the end of the text, `most` bytes of it, and leave it there."""
+    def peek(self, most: int) -> LiveLog:
+        """Return the end of the text, at most `most` bytes of it, and leave it there."""
         size = os.fstat(self._fd).st_size
         raw = os.pread(self._fd, min(size, most), max(0, size - most))
-        if size > most:
-            raw = b"[... %d bytes left out ...]\n%b" % (size - most, raw.partition(b"\n")[2])
-        return raw.replace(b"\0", b"").decode(errors="replace")
+        return end_of_log(raw, printed=size, most=most)
 
     def trim(self) -> None:
         """Cut back a file that has grown beyond all measure; its end goes on growing."""

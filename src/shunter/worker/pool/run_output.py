@@ -10,11 +10,14 @@ import sys
 from contextvars import ContextVar
 from typing import Any, TextIO, cast
 
+from shunter.model.job_log import end_of_log
+from shunter.model.journal import LiveLog
+
 
 class RunOutput:
     """The text of one run. Of a long one, the beginning and the end are kept, `limit` in all."""
 
-    __slots__ = ("_half", "_head", "_left_out", "_size", "_tail")
+    __slots__ = ("_half", "_head", "_left_out", "_size", "_tail", "printed")
 
     def __init__(self, limit: int) -> None:
         self._half = limit // 2
@@ -22,8 +25,16 @@ class RunOutput:
         self._tail: list[str] = []
         self._size = 0
         self._left_out = 0
+        self.printed = 0
+        """How many bytes were written."""
 
     def write(self, text: str) -> None:
+        if text.isascii():
+            self.printed += len(text)
+        else:
+            raw = text.encode(errors="backslashreplace")  # as streams do in other children
+            text = raw.decode()
+            self.printed += len(raw)
         if self._size < self._half:
             self._head.append(text)
         else:
@@ -40,6 +51,13 @@ class RunOutput:
             self._cut()
         note = f"\n[... {self._left_out} characters left out ...]\n" if self._left_out else ""
         return "".join((*self._head, note, *self._tail))
+
+    def peek(self, most: int) -> LiveLog:
+        """Return the end of the text, at most `most` bytes of it, while others may write."""
+        printed = self.printed
+        parts = self._tail if self._left_out else self._head + self._tail
+        raw = "".join(parts)[-most:].encode()
+        return end_of_log(raw, printed=printed, most=most)
 
     def _cut(self) -> None:
         head, tail = "".join(self._head), "".join(self._tail)

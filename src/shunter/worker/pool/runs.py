@@ -2,24 +2,20 @@
 
 Each job that is given gets a key, which is never used again: what a child says about a key that
 is gone concerns nobody. A run leaves by its report, or because it is given back. Decides when
-a run must be stopped and what its outcome is worth then, and whether the app's hooks have to be
-called for it, which is a run of its own that nobody hears of. Pure: `now` is always an argument.
+a run must be stopped and what its outcome is worth then. Pure: `now` is always an argument.
 """
 
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Sequence
 
-from shunter.handler.final_failure import is_final_failure
 from shunter.model.job import ErrorKind, Failure
 from shunter.model.report import Advance, Held, Report
-from shunter.model.retry import Retry
 from shunter.model.worker import Handler
 from shunter.wire.messages import Assignment
 from shunter.worker.asks import RunAsk, RunAsked
 from shunter.worker.pool.escalation import Escalation, Push
 from shunter.worker.pool.first_runs import has_nothing_kept, run_key
-from shunter.worker.pool.hook_calls import CALL_MARK, EndedCall, HookCall, hook_call, is_call
 
 _UNKNOWN = Handler("")
 
@@ -27,10 +23,7 @@ _UNKNOWN = Handler("")
 class Runs:
     """`open` holds, in the order in which they came, the job of each run and when it came."""
 
-    def __init__(
-        self, handlers: Sequence[Handler], *, grace: float, has_hooks: bool = False
-    ) -> None:
-        self._has_hooks = has_hooks
+    def __init__(self, handlers: Sequence[Handler], *, grace: float) -> None:
         self._handlers = {handler.type: handler for handler in handlers}
         self._grace = grace
         self._last_key = 0
@@ -40,8 +33,6 @@ class Runs:
         self.advances: list[Advance] = []
         self.asks: list[RunAsked] = []
         self._failed: list[tuple[Assignment, Failure]] = []
-        self.calls: list[HookCall] = []
-        self.ended_calls: list[EndedCall] = []
 
     def add(self, job: Assignment, *, now: float, begun: Container[str] | None = None) -> int:
         """Take a job on and return the key of its run.
@@ -53,27 +44,14 @@ class Runs:
         self.open[key] = (job, now)
         return key
 
-    def add_calls(self, *, now: float) -> list[int]:
-        """Take on the calls of hooks that are to be made, and return their keys."""
-        calls, self.calls = self.calls, []
-        first = self._last_key + 1
-        self._last_key += len(calls)
-        keys = [CALL_MARK | run_key(number) for number in range(first, first + len(calls))]
-        self.open.update((key, (call, now)) for key, call in zip(keys, calls, strict=True))
-        return keys
-
     def held(self) -> list[Held]:
         """Return the jobs of all open runs."""
-        runs = self.open.items()
-        return [Held(job.job_id, job.attempt) for key, (job, _) in runs if not is_call(key)]
+        return [Held(job.job_id, job.attempt) for job, _ in self.open.values()]
 
     def forget(self, keys: Iterable[int]) -> list[Held]:
-        """Drop runs without a report, and return their jobs; calls of hooks end here too."""
+        """Drop runs without a report, and return their jobs."""
         dropped = []
         for key in keys:
-            if is_call(key):
-                self.end(key, failure=Failure(ErrorKind.LOST, "the worker dropped it"))
-                continue
             job, _ = self.open.pop(key)
             self.stopping.pop(key, None)
             dropped.append(Held(job.job_id, job.attempt))
@@ -123,7 +101,7 @@ class Runs:
         keys = {
             key
             for key, (job, _) in self.open.items()
-            if (job.job_id, job.attempt) in wanted and key not in self.stopping and not is_call(key)
+            if (job.job_id, job.attempt) in wanted and key not in self.stopping
         }
         for key in keys:
             self._stop(key, ErrorKind.CANCELLED, "cancelled on request")
@@ -169,7 +147,7 @@ class Runs:
         begun: float | None = None,
     ) -> None:
         """A run, which began then, has come this far."""
-        if (entry := self.open.get(key)) and not is_call(key):
+        if entry := self.open.get(key):
             job, given_at = entry
             waited = None if begun is None else begun - given_at
             self.advances.append(Advance(job.job_id, job.attempt, done, total, note, waited))
@@ -182,12 +160,10 @@ class Runs:
         failure: Failure | None = None,
         log: str = "",
         lasted: tuple[float, float] | None = None,
-        is_told: bool = False,
     ) -> None:
         """Report how a run ended, unless it is no longer open.
 
         `lasted` is when it began, by the clock by which it was added, and for how long it ran.
-        `is_told` says that its child has called the app's hooks for this failure.
         """
         escalation = self.stopping.pop(key, None)
         entry = self.open.pop(key, None)
@@ -198,15 +174,9 @@ class Runs:
         waited = None if begun is None else max(0.0, begun - given_at)
         if escalation is not None and (failure is not None or not escalation.accepts_result()):
             result, failure = None, escalation.failure(failure)
-        if isinstance(job, HookCall):
-            self.ended_calls.append(EndedCall(job, log, failure))
-            return
         retry = self._handlers.get(job.type, _UNKNOWN).retry if failure else None
         if failure is not None and failure.kind is not ErrorKind.CANCELLED:
             self._failed.append((job, failure))
-            is_cancel = escalation is not None and escalation.kind is ErrorKind.CANCELLED
-            if self._has_hooks and not is_told and not is_cancel:
-                self._call_if_final(job, failure, retry)
         self.reports.append(
             Report(job.job_id, job.attempt, result, failure, log, retry, waited, ran)
         )
@@ -225,17 +195,6 @@ class Runs:
         is_killed = escalation is not None and escalation.ended_by == Push.SIGKILL
         failure = Failure(ErrorKind.LOST, "" if is_killed else cause, traceback)
         self.end(key, failure=failure, log=log, lasted=lasted)
-
-    def _call_if_final(self, job: Assignment, failure: Failure, retry: Retry | None) -> None:
-        if is_final_failure(
-            failure,
-            job.retry,
-            retry,
-            job.failures,
-            is_last_loss=job.is_last_loss,
-            at_most_once=job.at_most_once,
-        ):
-            self.calls.append(hook_call(job, failure))
 
     def _stop(self, key: int, kind: ErrorKind, reason: str) -> None:
         self.stopping[key] = Escalation(kind, reason, grace=self._grace)

@@ -14,18 +14,26 @@ import contextvars
 import socket
 from collections.abc import Coroutine, Mapping
 from functools import partial
+from heapq import nsmallest
+from itertools import takewhile
 from time import monotonic
 from types import CoroutineType, FrameType
 from typing import Any
+
+from msgspec.structs import replace
 
 from shunter.app import App
 from shunter.context import Terminated, enter_context
 from shunter.errors import AppError
 from shunter.handler.arounds import awaited_through, call_through
 from shunter.handler.final_failure import tell_of_failure, tell_of_failure_here
+from shunter.model.final_failure import with_hooks
+from shunter.model.identity import is_reserved
 from shunter.model.job import ErrorKind, Failure
+from shunter.model.journal import LIVE_LOG, EntryKind
 from shunter.model.park import Park, encode_park
 from shunter.wire.messages import Assignment
+from shunter.worker.asks import KeepAsk
 from shunter.worker.failures import failure_of
 from shunter.worker.journal_methods import park_in
 from shunter.worker.pool import frames
@@ -33,7 +41,7 @@ from shunter.worker.pool.child_lane import WORD_MARK, Word
 from shunter.worker.pool.child_queue import KEY, MESSAGE_BYTES, read_beside, read_job
 from shunter.worker.pool.coroutines import driven
 from shunter.worker.pool.executor import Call, Executor
-from shunter.worker.pool.hook_calls import CALL_MARK, HookCall, read_call
+from shunter.worker.pool.hook_runs import HookRun, hook_run
 from shunter.worker.pool.interrupts import Interrupts
 from shunter.worker.pool.leftovers import end_leftovers, leave_twin
 from shunter.worker.pool.loop_watch import BlockingStep, LoopWatch, run_of
@@ -47,6 +55,13 @@ from shunter.worker.run_seal import RunSeal
 
 LOOK_SECONDS = 0.1
 """How often progress is passed on."""
+
+LOG_SECONDS = 1.0
+"""How often logs are, of runs that have gone on for so long."""
+
+MOST_LOGS = 16
+MOST_LOG_BYTES = 64 << 10
+"""How many logs are passed on at a time, and how much: the rest have their turn at the next."""
 
 _WEIGH_EVERY_SECONDS = 0.25
 _READ_AT_ONCE = 128
@@ -69,12 +84,14 @@ class SharedChild:
         interrupts: Interrupts,
         *,
         log_limit: int,
+        live_log_bytes: int,
         max_megabytes: int | None,
     ) -> None:
         self._app, self._executor, self._lane, self._line = app, executor, lane, line
         self._run_state, self._interrupts = run_state, interrupts
-        self._log_limit, self._max_megabytes = log_limit, max_megabytes
-        handlers = app.handlers()
+        self._log_limit, self._live_log_bytes = log_limit, live_log_bytes
+        self._max_megabytes = max_megabytes
+        handlers = with_hooks(app.handlers())
         self._most: Mapping[str, int] = {each.type: each.concurrency for each in handlers}
         self._timed = {each.type for each in handlers if each.timeout is not None}
         self._loop = executor.coroutines.loop
@@ -82,7 +99,7 @@ class SharedChild:
         self._runs: dict[int, SharedRun] = {}
         self._noted: set[SharedRun] = set()
         self._looking: asyncio.TimerHandle | None = None
-        self._weigh_at = 0.0
+        self._weigh_at = self._log_at = 0.0
         self._message = bytearray(MESSAGE_BYTES)
         self._watch = LoopWatch(self._loop, on_blocked=self._say_blocked, on_freed=self._say_freed)
         interrupts.run_of = _key_of
@@ -120,7 +137,7 @@ class SharedChild:
             if key & WORD_MARK:
                 self._hear(key ^ WORD_MARK, Word(message[KEY.size]))
                 continue
-            job = (read_job if key < CALL_MARK else read_call)(view[KEY.size : size])
+            job = read_job(view[KEY.size : size])
             if ancillary:
                 job = read_beside(ancillary[0][2], job)
             if self._most.get(job.type, 1) == 1:
@@ -151,8 +168,10 @@ class SharedChild:
     def _begin(self, key: int, job: Assignment, payload: bytes) -> None:
         begun, seal = monotonic(), RunSeal(self._app, job.job_id, job.type)
         output = RunOutput(self._log_limit)
+        told = hook_run(self._app, seal, payload) if is_reserved(job.type) else None
+        shown = told.failed if isinstance(told, HookRun) else job
         run = SharedRun(
-            key, job, seal, output, self._line, begun=begun, on_progress=self._noted.add
+            key, shown, seal, output, self._line, begun=begun, on_progress=self._noted.add
         )
         if not self._runs:
             self._watch.is_busy.set()
@@ -163,8 +182,8 @@ class SharedChild:
             self._say(frames.started(key, begun))
         variables = contextvars.copy_context()
         variables.run(_enter, run)
-        if isinstance(job, HookCall):
-            self._begin_call(run, job, variables)
+        if told is not None:
+            self._begin_hooks(run, job, told, variables)
             return
         call = variables.run(self._executor.prepared, job, payload, run, seal)
         if isinstance(call, Failure):
@@ -206,36 +225,50 @@ class SharedChild:
 
     async def _fail(self, run: SharedRun, failure: Failure, error: BaseException) -> None:
         """Finish a run that has failed; before, call the app's hooks if that was its last try."""
-        if is_told := self._executor.is_told(failure, run.job, run):
+        if self._executor.is_told(failure, run.job, run):
             hooks, values = self._app.final_failure_hooks, self._executor.values(run)
             await tell_of_failure_here(hooks, error, values)
-        self._finish(run, failure, is_told=is_told)
+            failure = replace(failure, is_told=True)
+        self._finish(run, failure)
 
-    def _begin_call(self, run: SharedRun, call: HookCall, variables: contextvars.Context) -> None:
-        """Call the app's hooks for a run that could not: on the loop, or in a thread as it was."""
-        if self._app.find(call.type).is_async:
-            calling = self._call_in_task(run, call)
+    def _begin_hooks(
+        self,
+        run: SharedRun,
+        job: Assignment,
+        told: HookRun | Failure,
+        variables: contextvars.Context,
+    ) -> None:
+        """Call the app's hooks for a job that failed elsewhere, on the loop or in a thread.
+
+        That is as its handler would have been called.
+        """
+        if isinstance(told, Failure):
+            self._finish(run, told)
+        elif self._app.find(run.job.type).is_async:
+            calling = self._call_in_task(run, job, told)
             run.task = self._loop.create_task(calling, context=variables)
         else:
-            self._start_thread(run, partial(variables.run, self._call_in_thread, run, call))
+            self._start_thread(run, partial(variables.run, self._call_in_thread, run, job, told))
 
-    async def _call_in_task(self, run: SharedRun, call: HookCall) -> None:
+    async def _call_in_task(self, run: SharedRun, job: Assignment, told: HookRun) -> None:
         run.has_begun = True
         hooks, values = self._app.final_failure_hooks, self._executor.values(run)
-        await driven(tell_of_failure_here(hooks, call.error, values), run.take_word)
-        self._finish(run, None)
+        raised = await driven(tell_of_failure_here(hooks, told.error, values), run.take_word)
+        self._finish(run, self._executor.result_of_hooks(job, raised, run.seal))
 
-    def _call_in_thread(self, run: SharedRun, call: HookCall) -> None:
+    def _call_in_thread(self, run: SharedRun, job: Assignment, told: HookRun) -> None:
         assert self._threads is not None
         hooks, values = self._app.final_failure_hooks, self._executor.values(run)
+        raised: BaseException | None = None
         # Terminated may come late, and must not get past here.
         with contextlib.suppress(Terminated):
             try:
-                tell_of_failure(hooks, call.error, values, self._on_loop)
+                raised = tell_of_failure(hooks, told.error, values, self._on_loop)
             finally:
                 self._threads.ended()
+        outcome = self._executor.result_of_hooks(job, raised, run.seal)
         with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits for this
-            self._loop.call_soon_threadsafe(self._finish, run, None)
+            self._loop.call_soon_threadsafe(self._finish, run, outcome)
 
     def _start_thread(self, run: SharedRun, work: partial[None]) -> None:
         if self._threads is None:
@@ -246,7 +279,6 @@ class SharedChild:
         assert self._threads is not None
         function, args, kwargs = call
         outcome: bytes | Failure | Park
-        is_told = False
         # Two levels: Terminated may come in the inner `finally` too, and must not get past here.
         try:
             try:
@@ -265,12 +297,10 @@ class SharedChild:
             outcome = park_in(error) or run.seal.failure(
                 failure_of(error, run.job.retry, function.retry)
             )
-            is_told = not isinstance(outcome, Park) and self._executor.is_told(
-                outcome, run.job, run
-            )
-            if is_told:
+            if isinstance(outcome, Failure) and self._executor.is_told(outcome, run.job, run):
                 hooks, values = self._app.final_failure_hooks, self._executor.values(run)
                 tell_of_failure(hooks, error, values, self._on_loop)
+                outcome = replace(outcome, is_told=True)
         else:
             if not self._executor.is_original:
                 leave_twin()
@@ -278,17 +308,14 @@ class SharedChild:
             if run.has_journal:
                 outcome = self._executor.with_journal(run.journal, outcome)
         with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits for this
-            finish = partial(self._finish, run, outcome, is_told=is_told)
-            self._loop.call_soon_threadsafe(finish)
+            self._loop.call_soon_threadsafe(self._finish, run, outcome)
 
     def _on_loop(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
         """Await something for a thread, on the loop on which setups live."""
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
 
-    def _finish(
-        self, run: SharedRun, outcome: bytes | Failure | Park | None, *, is_told: bool = False
-    ) -> None:
-        """Say how a run has ended; None stands for the end of a call of hooks."""
+    def _finish(self, run: SharedRun, outcome: bytes | Failure | Park) -> None:
+        """Say how a run has ended."""
         run.has_ended = True
         if self._runs.pop(run.key, None) is None:
             return
@@ -301,12 +328,10 @@ class SharedChild:
             log = run.seal.log(log)
         if run.noted is not None:
             self._say(frames.progress(run.key, begun, *run.noted))
-        if outcome is None:
-            self._say(frames.called(run.key, begun, log))
-        elif isinstance(outcome, Park):
+        if isinstance(outcome, Park):
             self._say(frames.parked(run.key, begun, seconds, encode_park(outcome), log))
         elif isinstance(outcome, Failure):
-            self._say(frames.failed(run.key, begun, seconds, outcome, log, is_told=is_told))
+            self._say(frames.failed(run.key, begun, seconds, outcome, log))
         else:
             self._say(frames.result(run.key, begun, seconds, outcome, log))
 
@@ -336,15 +361,32 @@ class SharedChild:
             self._line.send(data)
 
     def _look(self) -> None:
-        """Pass on progress, while there are runs."""
+        """Pass on progress and logs, while there are runs."""
         self._looking = None
         while self._noted:
             run = self._noted.pop()
             if run.noted is not None and not run.has_ended:
                 self._say(frames.progress(run.key, run.begun, *run.noted))
-        self._weigh(monotonic())
+        now = monotonic()
+        if now >= self._log_at:
+            self._log_at = now + LOG_SECONDS
+            self._tell_logs(now)
+        self._weigh(now)
         if self._runs:
             self._looking = self._loop.call_later(LOOK_SECONDS, self._look)
+
+    def _tell_logs(self, now: float) -> None:
+        """Pass on what runs have printed that go on for a while; who waits longest is first."""
+        lasting = takewhile(lambda run: now - run.begun >= LOG_SECONDS, self._runs.values())
+        printing = (run for run in lasting if run.output.printed != run.log_told)
+        left = MOST_LOG_BYTES
+        for run in nsmallest(MOST_LOGS, printing, key=lambda run: run.log_told_at):
+            run.log_told, run.log_told_at = run.output.printed, now
+            body = run.seal.live_log(run.output.peek(self._live_log_bytes))
+            self._say(frames.asked(run.key, 0, KeepAsk(EntryKind.LOG, LIVE_LOG, body)))
+            left -= len(body)
+            if left <= 0:
+                break
 
     def _weigh(self, now: float) -> None:
         if self._max_megabytes is not None and now >= self._weigh_at:

@@ -9,17 +9,17 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable, Container, Iterator, Sequence
-from itertools import filterfalse, islice
+from itertools import islice
 from time import monotonic
 
 from shunter.app import App
+from shunter.model.final_failure import with_hooks
 from shunter.model.report import Held, Report
 from shunter.wire.messages import Assignment
 from shunter.worker.pool.child_lane import Word
 from shunter.worker.pool.child_loads import ChildLoads
 from shunter.worker.pool.escalation import Push, StopStep, is_held_up, step_of
 from shunter.worker.pool.frames import Frame, Mark, read_blocked_at
-from shunter.worker.pool.hook_calls import is_call
 from shunter.worker.pool.job_window import waited_too_long
 from shunter.worker.pool.process_pool import (
     GIVE_BACK_AFTER_SECONDS,
@@ -36,9 +36,7 @@ turn that is under way, and one that takes the report."""
 
 AGES_LOOKED_AT = 8
 _RESULT = int(Mark.RESULT)
-_ENDS = {
-    int(mark) for mark in (Mark.RESULT, Mark.RESULT_WITH_LOG, Mark.FAILED, Mark.PARKED, Mark.CALLED)
-}
+_ENDS = {int(mark) for mark in (Mark.RESULT, Mark.RESULT_WITH_LOG, Mark.FAILED, Mark.PARKED)}
 
 
 def new_pool(
@@ -58,7 +56,7 @@ class SharedPool(ProcessPool):
         self, app_spec: str, app: App, settings: PoolSettings, *, on_output: Callable[[], None]
     ) -> None:
         super().__init__(app_spec, app, settings, on_output=on_output)
-        self._most = {handler.type: handler.concurrency for handler in app.handlers()}
+        self._most = {it.type: it.concurrency for it in with_hooks(app.handlers())}
         self._loads: ChildLoads[Slot] = ChildLoads(self._most)
         self._begun: dict[int, float] = {}  # of runs that have a time-out
         self._said: dict[int, tuple[Word, float | None]] = {}  # and since when it is unheard
@@ -107,8 +105,7 @@ class SharedPool(ProcessPool):
         return self._runs.forget([key for key in keys if key in self._runs.open])
 
     def overdue(self, now: float) -> list[Held]:
-        jobs = filterfalse(is_call, self._loads.waiting())
-        waiting = ((key, self._runs.open[key][1]) for key in jobs)
+        waiting = ((key, self._runs.open[key][1]) for key in self._loads.waiting())
         keys = waited_too_long(waiting, now=now, give_back_after=GIVE_BACK_AFTER_SECONDS)
         return self._runs.forget(self._loads.withdraw(keys)) if keys else []
 
@@ -144,13 +141,6 @@ class SharedPool(ProcessPool):
             self._pump_lane(slot)
             if slot.given >= self._settings.max_jobs_per_child:
                 self._shut(slot)
-
-    def _call_hooks(self) -> None:
-        calls = self._runs.add_calls(now=monotonic())
-        if self._is_stopping:
-            self._runs.forget(calls)
-        self._wait_again(calls)
-        self._pump()
 
     def _pump_lane(self, slot: Slot) -> None:
         assert slot.lane is not None
@@ -248,6 +238,7 @@ class SharedPool(ProcessPool):
                     self._notice_progress(slot)
             if slot.blocked is not None:
                 self._check_blocked(slot, slot.blocked, now)
+        self._notice_logs(now)
         self._runs.expire(begun, now=now)
         self._push(now)
         self._flush_answers()
@@ -328,8 +319,6 @@ class SharedPool(ProcessPool):
         for key in begun:
             if slot.killed_for_key in (0, key):
                 self._lose(slot, key, cause, company=len(begun) - 1)
-            elif is_call(key):
-                unread.add(key)
             else:
                 reason = f"{cause}, with which it shared a process"
                 self._returned.setdefault(reason, []).extend(self._runs.forget([key]))

@@ -34,6 +34,8 @@ class SharedRun(JournalMethods):
         "is_told",
         "job",
         "key",
+        "log_told",
+        "log_told_at",
         "noted",
         "output",
         "seal",
@@ -59,6 +61,7 @@ class SharedRun(JournalMethods):
         self.has_begun = False
         self.is_asked = False
         self.is_told = False
+        self.log_told, self.log_told_at = 0, 0.0
         self.has_ended = False
 
     @property

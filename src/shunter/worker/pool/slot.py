@@ -36,6 +36,7 @@ class ChildSettings(Struct, frozen=True, kw_only=True):
     max_jobs: int
     max_megabytes: int | None
     log_limit: int
+    live_log_bytes: int
     result_limit: int | None
     is_shared: bool = False
 
@@ -189,6 +190,7 @@ def _start(
         max_jobs=settings.max_jobs,
         max_megabytes=settings.max_megabytes,
         log_limit=settings.log_limit,
+        live_log_bytes=settings.live_log_bytes,
         result_limit=settings.result_limit,
         is_shared=settings.is_shared,
     )

@@ -12,8 +12,12 @@ import math
 from collections.abc import Callable, Sequence
 from functools import partial
 
+from msgspec.structs import replace
+
 from shunter.app import App
 from shunter.errors import AppError
+from shunter.model.job_log import LIVE_LOG_BYTES
+from shunter.model.journal import LiveLog
 from shunter.model.report import Advance, Held, Report
 from shunter.net.dialogue import (
     DEFAULT_DISPATCHER,
@@ -38,7 +42,7 @@ from shunter.wire.udp.peers import UdpAddress
 from shunter.worker.host import HostSettings, WorkerHost
 from shunter.worker.pool.process_pool import ProcessPool
 from shunter.worker.pool.shared_pool import new_pool
-from shunter.worker.udp.completions import after_refusal, completion, smaller
+from shunter.worker.udp.completions import after_refusal, completion, smaller, task_logs
 from shunter.worker.udp.seat import AlreadyHere, Begin, RefuseTask, Seat
 from shunter.worker.udp.seating import MOST_SEATS, Seating
 
@@ -106,7 +110,9 @@ class Calculator(WorkerHost):
         environment: Environment = REAL,
         pool: Callable[..., ProcessPool] = new_pool,
     ) -> None:
-        super().__init__(app_spec, app, settings, environment, pool)
+        self._log_bytes = min(LIVE_LOG_BYTES, settings.max_packet_bytes // 2)
+        told = replace(settings.pool, live_log_bytes=self._log_bytes)
+        super().__init__(app_spec, app, replace(settings, pool=told), environment, pool)
         self._tell_undeclared_limits(app, "UDP")
         self._settings, self._now = settings, environment.monotonic
         self._places: list[_Place] = []
@@ -144,7 +150,7 @@ class Calculator(WorkerHost):
 
     def _new_place(self) -> _Place:
         settings, dispatcher = self._settings, self._dispatcher
-        seat = Seat(self._types, heartbeat=settings.heartbeat)
+        seat = Seat(self._types, heartbeat=settings.heartbeat, has_hooks=self._has_hooks)
         place = _Place(seat, has_rights=settings.key is None)
         name = peer_name("calc", self._environment)
         place.dialogue = Dialogue(
@@ -246,6 +252,16 @@ class Calculator(WorkerHost):
         for report in reports:
             self._complete(report)
 
+    def _tell_log(self, run: Held, log: LiveLog) -> None:
+        """Tell as much of a log as a packet holds; what gets lost, the next one has as well."""
+        place = self._under_way.get(run)
+        task = None if place is None or place.seat.has_ended else place.seat.task
+        if place is not None and task is not None and task.attempt is not None:
+            for told in task_logs(task, log):
+                if place.dialogue.has_room_for(told):
+                    place.dialogue.tell(told)
+                    return
+
     def _return_runs(self, runs: Sequence[Held], reason: str) -> None:
         for run in runs:
             if (place := self._under_way.pop(run, None)) is not None:
@@ -255,7 +271,7 @@ class Calculator(WorkerHost):
         place = self._under_way.get(Held(report.job_id, report.attempt))
         if place is not None and (task := place.seat.task) is not None:
             place.seat.ended(now=self._now())
-            self._ask(place, task, completion(task, report))
+            self._ask(place, task, completion(task, report, most_log=self._log_bytes))
 
     def _ask(self, place: _Place, task: PerformTask, completed: CompletedTask | None) -> None:
         """Send a completion; where it is too large, send that, and as much as there is room for."""

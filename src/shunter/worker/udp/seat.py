@@ -16,14 +16,18 @@ from typing import Literal, TypeAlias
 from msgspec import Struct
 
 from shunter.model.document import NIL
-from shunter.model.identity import is_name
+from shunter.model.identity import hook_name, is_name
 from shunter.model.job import DEFAULT_TYPE
 from shunter.model.parents import NOT_SENT
 from shunter.model.report import Held
+from shunter.model.retry import Retry
 from shunter.wire.messages import Assignment
 from shunter.wire.udp.methods import Heartbeat, PerformTask
 
 BUSY_CODE, TYPE_CODE = "busy", "type"
+
+ONCE_MORE = Retry(limit=1)
+"""The policy of a task that is tried again after an error; how often is for dispatchers to know."""
 
 UNCONFIRMED_SECONDS = 0.3
 """Within so long a completion is confirmed, if it is at all before it is sent again."""
@@ -53,8 +57,11 @@ Decision: TypeAlias = Begin | AlreadyHere | RefuseTask
 class Seat:
     """What one calculator is doing, and what it may say of itself."""
 
-    def __init__(self, handlers: tuple[str, ...], *, heartbeat: float) -> None:
+    def __init__(
+        self, handlers: tuple[str, ...], *, heartbeat: float, has_hooks: bool = False
+    ) -> None:
         self._handlers = handlers
+        self._hooks = frozenset(map(hook_name, handlers)) if has_hooks else frozenset()
         self._heartbeat = heartbeat
         self._task: PerformTask | None = None
         self._is_leaving = False
@@ -71,6 +78,11 @@ class Seat:
     def task(self) -> PerformTask | None:
         """The task that is here, under way or ended and not yet confirmed."""
         return self._task
+
+    @property
+    def has_ended(self) -> bool:
+        """True if the task is done, and its completion on its way."""
+        return self._ended_at is not None
 
     @property
     def run(self) -> Held | None:
@@ -105,6 +117,7 @@ class Seat:
             task.timeout,
             None,
             task.scheduled,
+            ONCE_MORE if task.may_retry else None,
             parents=NOT_SENT,  # a task does not say whether it has any
         )
         return Begin(assignment)
@@ -130,7 +143,7 @@ class Seat:
     def _type_of(self, task: PerformTask) -> str | None:
         """Say which handler is meant; a dispatcher of the seed knows nothing of types."""
         wanted = task.type or DEFAULT_TYPE
-        if wanted in self._handlers:
+        if wanted in self._handlers or wanted in self._hooks:
             return wanted
         return self._handlers[0] if task.type is None and len(self._handlers) == 1 else None
 
@@ -153,8 +166,10 @@ class Seat:
     def heartbeat(self, *, now: float) -> Heartbeat:
         """Say how it is, and what it does unless that is what all do who don't say."""
         handlers = None if self._handlers == (DEFAULT_TYPE,) else self._handlers
-        self._told, self._told_at = Heartbeat(status=self.status, handlers=handlers), now
-        return self._told
+        has_hooks = True if self._hooks else None
+        said = Heartbeat(status=self.status, handlers=handlers, has_hooks=has_hooks)
+        self._told, self._told_at = said, now
+        return said
 
 
 def run_name(task: PerformTask) -> Held:

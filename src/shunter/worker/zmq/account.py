@@ -26,6 +26,7 @@ class Account:
         self.tried_at: float | None = None  # when it last learnt of credit after it had none
         self.is_short = False  # it was told less than there is
         self._granted_beat: int | None = None
+        self._greeted_beat: int | None = None
         self._lowered: deque[tuple[int, int]] = deque()
 
     @property
@@ -43,12 +44,20 @@ class Account:
         """It was told of its smaller share by a beat that it has not answered yet."""
         return bool(self._lowered) and self._lowered[-1][1] <= self.share
 
+    @property
+    def is_greeted(self) -> bool:
+        """It was sent a READY that it has not answered: another may have taken its place."""
+        return self._greeted_beat is not None
+
+    def greeted(self, beat: int) -> None:
+        self._greeted_beat = beat
+
     def lost(self) -> None:
         """Begin anew: nothing that was said on an older connection counts."""
         self.is_live = False
         self.told = self.bound = self.held = 0
         self.was_filled = False
-        self._granted_beat = self.tried_at = None
+        self._granted_beat = self._greeted_beat = self.tried_at = None
         self._lowered.clear()
 
     def took(self, jobs: int) -> None:
@@ -75,6 +84,8 @@ class Account:
         """Take an answer; True where there is less now that it may believe."""
         if self._granted_beat is not None and beat >= self._granted_beat:
             self._granted_beat, self.tried_at = None, self.tried_at or now
+        if self._greeted_beat is not None and beat >= self._greeted_beat:
+            self._greeted_beat = None
         believed = None
         while self._lowered and self._lowered[0][0] <= beat:
             believed = self._lowered.popleft()[1]

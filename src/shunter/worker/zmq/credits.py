@@ -105,7 +105,7 @@ class Credits:
     def _allowed(self, account: Account, limit: int) -> int:
         """Return the number that is wanted for a dispatcher, as far as it is safe."""
         others = self._gone + sum(a.committed for a in self.accounts if a is not account)
-        if not account.is_live:
+        if not account.is_live or account.is_greeted:
             # It may be a new one, in whose eyes nothing here is its own; or not be there at all.
             return max(0, limit - others) if len(self.accounts) == 1 else 0
         share = limit - self._gone if self._is_alone(account) else min(account.share, limit)

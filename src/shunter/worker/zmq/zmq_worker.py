@@ -234,6 +234,7 @@ class ZmqWorker(WorkerHost):
     def _say_ready(self, connection: Connection) -> None:
         self._credits.measured(self._origins.counts())
         number = self._next_beat()
+        connection.account.greeted(number)
         hello = Hello(
             self.id,
             self.incarnation,

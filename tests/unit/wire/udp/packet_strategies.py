@@ -16,6 +16,7 @@ from shunter.wire.udp.methods import (
     Packed,
     Params,
     PerformTask,
+    TaskLog,
 )
 
 NUMBERS = st.integers(-(2**63), 2**64 - 1)
@@ -69,6 +70,15 @@ PARAMS: st.SearchStrategy[Params] = st.one_of(
         result=maybe(DOCUMENTS),
         attempt=maybe(ATTEMPTS),
         error=maybe(TEXTS),
+        log=maybe(TEXTS),
+        start=maybe(st.integers(0, 2**53)),
+    ),
+    st.builds(
+        TaskLog,
+        task_id=TASK_IDS,
+        attempt=maybe(ATTEMPTS),
+        log=TEXTS,
+        start=maybe(st.integers(0, 2**53)),
     ),
     st.builds(
         Heartbeat,

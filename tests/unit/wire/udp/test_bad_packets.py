@@ -157,7 +157,12 @@ RIGHT = {  # those of the above that a field happens to allow
     "scheduled": [1.5],
     "task_id": ["\0"],
     "is_final": [True],
+    "is_told": [True],
+    "has_hooks": [True],
+    "may_retry": [True],
+    "retry": [{}],
     "wait": [1.5],
+    "log": ["", "\0"],
 }
 
 
@@ -171,7 +176,8 @@ def wrong_fields() -> Iterator[tuple[str, str, Any]]:
 
 def examples(method: str) -> dict[str, Any]:
     status = {"notify_task": "success", "heartbeat": "ready"}.get(method)
-    return {"task_id": 5} | ({"status": status} if status else {})
+    log = {"log": "half\n"} if method == "task_log" else {}
+    return {"task_id": 5} | ({"status": status} if status else {}) | log
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -20,6 +20,7 @@ from shunter.wire.udp.methods import (
     Params,
     PerformTask,
     Ping,
+    TaskLog,
 )
 from shunter.wire.udp.packets import (
     AnswerError,
@@ -154,7 +155,7 @@ def test_an_error_is_read_as_it_was_written(
 
 
 def test_every_method_has_a_round_trip() -> None:
-    kinds = {AddTask, NotifyTask, PerformTask, CompletedTask, Heartbeat, Ping}
+    kinds = {AddTask, NotifyTask, PerformTask, CompletedTask, TaskLog, Heartbeat, Ping}
     assert set(METHODS.values()) == kinds
 
 

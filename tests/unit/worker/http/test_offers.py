@@ -9,14 +9,16 @@ import pytest
 
 from shunter.errors import AppError
 from shunter.model.job import ErrorKind, Execution, Failure, Job, Status
+from shunter.model.journal import LiveLog
 from shunter.model.parents import Parents
 from shunter.model.report import Report
 from shunter.payload import result_of
-from shunter.wire.documents import HttpReport, job_document, posted_job, report_of
+from shunter.wire.checking import checked
+from shunter.wire.documents import HttpReport, LogRequest, job_document, posted_job, report_of
 from shunter.wire.messages import Assignment
 from shunter.wire.tagging import BadDocument
 from shunter.worker.http.holdings import RunOffer
-from shunter.worker.http.offers import offer_of, result_document
+from shunter.worker.http.offers import log_document, offer_of, result_document
 
 DOCUMENT: dict[str, Any] = {
     "id": "j",
@@ -54,6 +56,27 @@ def test_a_job_as_a_dispatcher_writes_it_is_an_offer() -> None:
 
     assert offer == RunOffer(job_id="a/b", attempt=7, type="add", worker_id="w-1")
     assert assignment == Assignment("a/b", 7, "add", job.payload or b"", 0.25, None)
+
+
+def test_a_report_carries_the_log_and_of_a_long_one_the_end() -> None:
+    def log_in(text: str) -> str:
+        written = result_document(Report("j", 1, result=b"\xc0", log=text), "w-1")
+        return report_of(msgspec.json.decode(written), job_id="j").report.log
+
+    assert log_in("one\ntwo\n") == "one\ntwo\n"
+    assert log_in("") == ""
+    long = log_in("first\n" + "line\n" * 40_000 + "last\n")
+    assert long.startswith("[... ")
+    assert long.endswith("\nlast\n")
+    assert log_in(f"<sealed:{'A' * 200_000}>") == ""
+
+
+def test_what_a_run_has_printed_so_far_is_told_with_its_secret() -> None:
+    offer = RunOffer(job_id="j", attempt=3, type="add", worker_id="w-1", secret="0" * 32)
+
+    told = checked(msgspec.json.decode(log_document(offer, LiveLog(7, "half\n"))), LogRequest)
+
+    assert told == LogRequest(attempt=3, worker_id="w-1", log="half\n", secret="0" * 32, start=7)
 
 
 def test_whoever_asks_for_parents_over_http_is_told_where_there_are_some() -> None:
@@ -155,3 +178,13 @@ def test_a_message_is_never_longer_than_a_dispatcher_takes() -> None:
     document = msgspec.json.decode(result_document(Report("j", 3, error=failure), "w"))
 
     report_of(document, job_id="j")
+
+
+@pytest.mark.parametrize("is_told", [True, False])
+def test_a_failure_says_whether_hooks_were_told_of_it(is_told: bool) -> None:
+    report = Report("j", 1, error=Failure(ErrorKind.EXCEPTION, "no", is_told=is_told))
+
+    read = report_of(msgspec.json.decode(result_document(report, "w")), job_id="j")
+
+    assert read.report.error is not None
+    assert read.report.error.is_told is is_told

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from shunter.model.job import ErrorKind, Failure
 from shunter.model.report import Report
+from shunter.model.retry import Retry
 from shunter.worker.http.verdicts import HttpError, Verdict, fault_in, lessened, verdict_on
 
 DONE = Report("j", 1, result=b"\x01")
@@ -51,6 +53,23 @@ def test_a_result_that_is_not_taken_becomes_a_failure_that_says_so() -> None:
     assert report.error.kind is ErrorKind.REFUSED
     assert "larger than 9 bytes" in report.error.message
     assert lessened(report, HttpError()) == report
+
+
+@pytest.mark.parametrize("report", [DONE, FAILED, BARE])
+def test_a_log_is_left_out_before_anything_else(report: Report) -> None:
+    logged = replace(report, log="what it printed\n")
+
+    assert verdict_on(logged, 422, HttpError("invalid", "no such field", "log")) is Verdict.LESSENED
+    assert lessened(logged, HttpError("invalid", "no such field", "log")) == report
+
+
+def test_retries_that_an_earlier_dispatcher_does_not_know_are_left_out_and_nothing_else() -> None:
+    report = replace(FAILED, retry=Retry(limit=3), log="some words")
+
+    assert lessened(report, HttpError("invalid", "no such field", "retry")) == replace(
+        report, retry=None
+    )
+    assert lessened(report, HttpError("too_large", "")) == replace(report, log="")
 
 
 def test_a_failure_is_lessened_by_its_traceback() -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from shunter.model.job import ErrorKind, Failure
 from shunter.model.report import Held, Report
 from shunter.model.retry import Retry
@@ -11,7 +9,6 @@ from shunter.model.worker import Handler
 from shunter.wire.messages import Assignment
 from shunter.worker.pool.escalation import Push
 from shunter.worker.pool.first_runs import is_first_run
-from shunter.worker.pool.hook_calls import CALL_SECONDS
 from shunter.worker.pool.runs import Runs
 
 RETRY = Retry(limit=2)
@@ -226,50 +223,6 @@ def test_where_a_run_was_when_its_process_died_is_told() -> None:
 
     failure = Failure(ErrorKind.EXCEPTION, "it blocked", "line 3", "SIGKILL")
     assert mine.take_output()[0][0].error == failure
-
-
-def told(failure: Failure, *, has_hooks: bool = True, is_told: bool = False, **fields: Any) -> int:
-    """Return how many calls of hooks the failure of a run leads to."""
-    mine = Runs([Handler("work", retry=RETRY)], grace=1.0, has_hooks=has_hooks)
-    given = Assignment("a", 1, "work", b"\xc0", None, None, **fields)
-    mine.end(mine.add(given, now=0.0), failure=failure, is_told=is_told)
-    assert len(mine.take_output()[0]) == 1
-    return len(mine.calls)
-
-
-def test_hooks_are_called_for_final_failures_that_their_child_could_not_tell() -> None:
-    timeout, lost = Failure(ErrorKind.TIMEOUT, "late"), Failure(ErrorKind.LOST, "gone")
-    again = Retry(limit=2, on_timeout=True)
-
-    assert told(timeout) == 1
-    assert told(timeout, has_hooks=False) == 0
-    assert told(timeout, is_told=True) == 0
-    assert told(timeout, retry=again, failures=1) == 0
-    assert told(timeout, retry=again, failures=2) == 1
-    assert told(timeout, retry=again, at_most_once=True) == 1
-    assert told(lost) == 0
-    assert told(lost, is_last_loss=True) == 1
-    assert told(OOPS, failures=1) == 0
-    assert told(Failure(ErrorKind.CANCELLED, "")) == 0
-    assert told(Failure(ErrorKind.SNOOZED, "")) == 0
-
-
-def test_a_call_of_hooks_is_no_job_has_a_time_out_and_ends_without_a_report() -> None:
-    mine = Runs([Handler("work")], grace=1.0, has_hooks=True)
-    mine.end(mine.add(job("a"), now=0.0), failure=Failure(ErrorKind.TIMEOUT, "late"))
-    mine.take_output()
-
-    (key,) = mine.add_calls(now=1.0)
-    mine.advance(key, 1.0, None)
-    assert mine.add_calls(now=1.0) == []
-    assert (mine.held(), mine.cancel([Held("a", 1)])) == ([], set())
-    mine.expire([(key, 1.0)], now=1.0 + CALL_SECONDS)
-    assert mine.pushes([key], now=12.0) == [(key, Push.REQUEST)]
-    mine.die(key, "killed", "said")
-
-    assert mine.take_output() == ([], [])
-    assert [(ended.call.job_id, ended.log) for ended in mine.ended_calls] == [("a", "said")]
-    assert (mine.open, mine.calls) == ({}, [])
 
 
 def test_only_the_key_of_a_first_run_says_that_nothing_is_kept() -> None:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from shunter.model.job import ErrorKind, Failure
+from shunter.model.journal import LiveLog
 from shunter.model.report import Report
-from shunter.wire.udp.methods import CompletedTask, Packed, PerformTask
+from shunter.model.retry import Retry
+from shunter.wire.udp.methods import CompletedTask, Packed, PerformTask, TaskRetry
 from shunter.wire.udp.packets import PacketReason, request
 from shunter.worker.udp.completions import (
     MESSAGE_CHARACTERS,
@@ -15,6 +18,7 @@ from shunter.worker.udp.completions import (
     failed,
     shown_failure,
     smaller,
+    task_logs,
 )
 
 TASK = PerformTask(task_id=5, attempt=3)
@@ -104,6 +108,40 @@ def test_a_refusal_for_another_reason_is_final() -> None:
     assert after_refusal(TASK, CompletedTask(task_id=5), "stale", "another has it") is None
 
 
+def test_the_end_of_the_log_goes_along_and_gets_shorter_before_anything_else() -> None:
+    log = "first\n" + "line\n" * 100 + "last\n"
+    report = Report("task:5", 3, result=b"\x01", ran=2.5, waited=0.5, log=log)
+
+    completed = completion(TASK, report, most_log=200)
+
+    assert completed.log is not None
+    assert completed.log.endswith("line\nlast\n")
+    assert (completed.start or 0) + len(completed.log) == len(log)
+    assert completion(PerformTask(task_id=5), report, most_log=200).log is None
+    assert completion(TASK, replace(report, log="<sealed:AAAA>"), most_log=200).log is None
+    shorter = smaller(TASK, completed, "too large")
+    assert shorter is not None
+    assert shorter.log is not None
+    assert len(shorter.log) < len(completed.log)
+    assert shorter.log.endswith("last\n")
+    while shorter is not None and shorter.log is not None:
+        assert (shorter.start or 0) + len(shorter.log) == len(log)
+        shorter = smaller(TASK, shorter, "too large")
+    assert shorter == completion(TASK, replace(report, log=""))
+
+
+def test_a_log_is_told_in_ever_smaller_parts_until_one_fits() -> None:
+    told = list(task_logs(TASK, LiveLog(1000, "line\n" * 20 + "last\n")))
+
+    assert len(told) > 3
+    for each in told:
+        assert (each.task_id, each.attempt) == (5, 3)
+        assert (each.start or 0) + len(each.log) == 1105
+        assert "last\n".endswith(each.log[-5:])
+    assert len(list(task_logs(TASK, LiveLog(0, "<sealed:AAAA>")))) == 1
+    assert list(task_logs(TASK, LiveLog(0, ""))) == []
+
+
 def test_how_long_it_took_goes_along_and_is_the_first_to_be_left_out() -> None:
     report = Report("task:5", 3, result=b"\x01", waited=0.1234567, ran=2.5)
 
@@ -114,3 +152,22 @@ def test_how_long_it_took_goes_along_and_is_the_first_to_be_left_out() -> None:
     assert smaller(TASK, completed, "too large") == CompletedTask(
         task_id=5, attempt=3, result=Packed(b"\x01")
     )
+
+
+def test_a_failure_that_hooks_were_told_of_says_so() -> None:
+    told = Failure(ErrorKind.EXCEPTION, "no", is_told=True)
+
+    assert completion(TASK, Report("task:5", 3, error=told)).is_told
+    assert completion(TASK, Report("task:5", 3, error=Failure(told.kind, "no"))).is_told is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "is_told"), [(ErrorKind.EXCEPTION, True), (ErrorKind.TIMEOUT, False)]
+)
+def test_what_a_handler_wants_is_told_with_errors_that_another_try_may_mend(
+    kind: ErrorKind, is_told: bool
+) -> None:
+    policy = Retry(limit=3, delay=0.5, never=(OSError,))
+    completed = completion(TASK, Report("task:5", 3, error=Failure(kind, "no"), retry=policy))
+
+    assert completed.retry == (TaskRetry(limit=3, delay=0.5) if is_told else None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from shunter.model.parents import NOT_SENT
 from shunter.model.report import Held
@@ -195,3 +196,30 @@ def test_a_task_id_that_is_no_name_gets_one_that_is_always_the_same() -> None:
     assert run_name(one).job_id.startswith("task:")
     assert "/" not in run_name(one).job_id
     assert run_name(one) == run_name(one) != run_name(other)
+
+
+def test_a_seat_of_an_app_with_hooks_says_so_and_takes_calls_of_them_for_its_types() -> None:
+    hooked = Seat(("add",), heartbeat=1.0, has_hooks=True)
+    call = replace(TASK, type="final-failure/add")
+
+    assert hooked.heartbeat(now=0.0) == Heartbeat(status="ready", handlers=("add",), has_hooks=True)
+    assert isinstance(hooked.offered(call), Begin)
+    assert declined(made("add").offered(call)) == "type"
+    assert (
+        declined(
+            Seat(("add",), heartbeat=1.0, has_hooks=True).offered(
+                replace(TASK, type="final-failure/fail")
+            )
+        )
+        == "type"
+    )
+
+
+def test_only_a_task_that_may_be_tried_again_is_begun_as_one() -> None:
+    once, again = made().offered(TASK), made().offered(replace(TASK, may_retry=True))
+
+    assert isinstance(once, Begin)
+    assert isinstance(again, Begin)
+    assert once.run.retry is None
+    assert again.run.retry is not None
+    assert again.run.retry.limit > again.run.failures

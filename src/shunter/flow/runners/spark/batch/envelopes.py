@@ -31,8 +31,26 @@ FIRST_EVENTS, MOST_EVENTS = 256, 4_096
 ROW_BYTES = 1 << 18
 BATCH_BYTES = 1 << 20
 
-Tallies = dict[str, dict[str, tuple[int, int, int]]]
-"""By worker and stage: events taken, given, and failed."""
+
+class StageTally(NamedTuple):
+    """Events that a stage has taken, given, and failed at; `error` is what one failed of."""
+
+    taken: int = 0
+    given: int = 0
+    failed: int = 0
+    error: str = ""
+
+    def plus(self, other: StageTally) -> StageTally:
+        return StageTally(
+            self.taken + other.taken,
+            self.given + other.given,
+            self.failed + other.failed,
+            other.error or self.error,
+        )
+
+
+Tallies = dict[str, dict[str, StageTally]]
+"""By worker and stage."""
 
 States = dict[str, str]
 """By worker: what it says of the file that it has written its state to."""

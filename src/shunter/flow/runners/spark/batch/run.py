@@ -18,7 +18,12 @@ from shunter.flow.runners.assembly import Assembly
 from shunter.flow.runners.port import TasksDone
 from shunter.flow.runners.spark.batch.bounded_rows import bounded_rows
 from shunter.flow.runners.spark.batch.chains import Chain, is_one_file
-from shunter.flow.runners.spark.batch.envelopes import CurrentEpoch, EnvelopeInbox, Tallies
+from shunter.flow.runners.spark.batch.envelopes import (
+    CurrentEpoch,
+    EnvelopeInbox,
+    StageTally,
+    Tallies,
+)
 from shunter.flow.runners.spark.batch.task_sinks import (
     manifests_in,
     widened_parts,
@@ -92,7 +97,7 @@ class BatchRun:
                         frame = self._plan.columns(stage)
                         parts[sink.name], taken, rows = written_columns(frame, sink.name, output)
                     self._plan.tell(stage, taken, rows)
-                    told[f"{sink.name} on Spark"] = {sink.name: (rows, 0, 0)}
+                    told[f"{sink.name} on Spark"] = {sink.name: StageTally(rows)}
                 for chain in compiled.written:
                     assert chain.sink is not None
                     with self._named(*chain.stages):
@@ -173,7 +178,9 @@ class SinkFeed:
     def close(self) -> None:
         for worker in self._assembly.workers:
             tally = worker.tallies[self.chain.stages[0].name]
-            self.tallies[worker.id] = {self.chain.stages[0].name: (tally.taken, tally.given, 0)}
+            self.tallies[worker.id] = {
+                self.chain.stages[0].name: StageTally(tally.taken, tally.given)
+            }
         self._assembly.close()
 
     def abandon(self) -> None:
@@ -188,10 +195,18 @@ def reports_of(flow: FlowGraph, tallies: Tallies) -> list[StageReport]:
 
 
 def _report(stage: Stage, tallies: Tallies) -> StageReport:
-    told = [stages[stage.name] for stages in tallies.values() if stage.name in stages]
-    taken, given, failed = map(sum, zip(*told, strict=True)) if told else (0, 0, 0)
+    done = StageTally()
+    for stages in tallies.values():
+        done = done.plus(stages.get(stage.name, StageTally()))
     return StageReport(
-        stage.name, str(stage.kind), taken=taken, given=given, failed=failed, waiting=0, capacity=0
+        stage.name,
+        str(stage.kind),
+        taken=done.taken,
+        given=done.given,
+        failed=done.failed,
+        waiting=0,
+        capacity=0,
+        last_error=done.error,
     )
 
 

@@ -30,6 +30,7 @@ from shunter.flow.runners.spark.batch.envelopes import (
     EnvelopeOutbox,
     EnvelopeRow,
     Rows,
+    StageTally,
     StampedSource,
     States,
     Tallies,
@@ -293,13 +294,17 @@ class ChainWorker:
         """What this worker and those before it have done, which goes on with the end."""
         worker = self._assembly.workers[0]
         own = {
-            name: (tally.taken, tally.given, worker.failed(name))
+            name: StageTally(tally.taken, tally.given, worker.failed(name), worker.last_error(name))
             for name, tally in worker.tallies.items()
         }
         names = {edge.downstream.name for edge in self._plan.stages[-1].outputs}
-        own |= {name: (0, 0, failed) for name in names if (failed := worker.failed(name))}
+        own |= {
+            name: StageTally(failed=failed, error=worker.last_error(name))
+            for name in names
+            if (failed := worker.failed(name))
+        }
         if self._frame is not None and self._frame.results_of:
-            own[self._frame.results_of] = (self._frame.taken, self._frame.given, 0)
+            own[self._frame.results_of] = StageTally(self._frame.taken, self._frame.given)
         known = {} if self._inbox is None else self._inbox.tallies
         return {**known, f"{worker.id}:{self._sender}": own}
 

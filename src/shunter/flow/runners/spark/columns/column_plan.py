@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property, reduce
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from shunter.errors import FlowError
@@ -10,7 +11,7 @@ from shunter.flow.graph.flow_graph import FlowGraph
 from shunter.flow.graph.frames import FrameFunction
 from shunter.flow.graph.stages import Stage, StageKind, key_name
 from shunter.flow.runners.spark.batch.compiled_flow import CompiledFlow
-from shunter.flow.runners.spark.batch.envelopes import Tallies
+from shunter.flow.runners.spark.batch.envelopes import StageTally, Tallies
 from shunter.flow.runners.spark.columns.column_rows import ColumnSink
 from shunter.flow.runners.spark.columns.column_types import (
     DATETIME,
@@ -88,7 +89,7 @@ class ColumnPlan:
         found = {**told, **(self._told.all if self._has_tasks else {})}
         for stage, counted in self._results.items():
             if not _sum(found, stage.name, _OUT):
-                found[f"{stage.name} on Spark"] = {stage.name: (*counted, 0)}
+                found[f"{stage.name} on Spark"] = {stage.name: StageTally(*counted)}
         for native in reversed(self._natives.values()):
             self._fill(found, native)
         return found
@@ -99,17 +100,17 @@ class ColumnPlan:
         if stage.kind is StageKind.FRAME:
             given = [_sum(found, f"{stage.name}/out", _OUT)]
             given += [_sum(found, edge.downstream.name, _IN) for edge in stage.outputs]
-            found[f"{stage.name} on Spark"] = {stage.name: (0, max(given), 0)}
+            found[f"{stage.name} on Spark"] = {stage.name: StageTally(given=max(given))}
         for edge in stage.inputs if native.is_direct else ():
             source = edge.upstream
             if source.kind is StageKind.SOURCE and not _sum(found, source.name, _OUT):
                 rows = _sum(found, stage.name, _IN)
                 if isinstance(source.what, ParquetRows) and (files := source.what.alike()):
                     rows = files.rows
-                found[f"{source.name} on Spark"] = {source.name: (0, rows, 0)}
+                found[f"{source.name} on Spark"] = {source.name: StageTally(given=rows)}
         if stage.kind is StageKind.FRAME:
             taken = sum(_sum(found, edge.upstream.name, _OUT) for edge in stage.inputs)
-            found[f"{stage.name} before Spark"] = {stage.name: (taken, 0, 0)}
+            found[f"{stage.name} before Spark"] = {stage.name: StageTally(taken)}
 
     def forget(self) -> None:
         """Let go of what was kept."""
@@ -261,12 +262,12 @@ class ColumnPlan:
         return self._kept[-1]
 
 
-_IN, _OUT = 0, 1
-"""Where in a tally are the events taken, and those given."""
+_IN: attrgetter[int] = attrgetter("taken")
+_OUT: attrgetter[int] = attrgetter("given")
 
 
-def _sum(tallies: Tallies, name: str, what: int) -> int:
-    return sum(stages[name][what] for stages in tallies.values() if name in stages)
+def _sum(tallies: Tallies, name: str, what: attrgetter[int]) -> int:
+    return sum(what(stages[name]) for stages in tallies.values() if name in stages)
 
 
 _DATETIMES = {DATETIME: "timestamp"}

@@ -28,6 +28,7 @@ import msgspec
 
 from shunter.errors import FlowError
 from shunter.flow.location import Location
+from shunter.flow.runners.spark.batch.envelopes import StageTally
 from shunter.flow.runners.spark.stream.identity import Identity
 from shunter.flow.runners.spark.stream.states import StateFile, state_faults
 
@@ -35,8 +36,8 @@ LOCK_SECONDS = 30.0
 KEPT = 2
 """How many commits stay: the last, and one before it."""
 
-Counts = dict[str, tuple[int, int, int]]
-"""By stage: events taken, given and failed since the stream began."""
+Counts = dict[str, StageTally]
+"""By stage: what it has done since the stream began."""
 
 
 class Commit(msgspec.Struct, frozen=True, kw_only=True):

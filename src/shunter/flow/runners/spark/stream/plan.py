@@ -36,8 +36,10 @@ from shunter.flow.runners.spark.session.kinds import is_local, pyspark
 from shunter.flow.runners.spark.shipping.shipped_code import shipped
 from shunter.flow.runners.spark.stream.fitness import check_streamable, unfit
 from shunter.flow.runners.spark.stream.packed_reader import RAW_EDGE, PackedReader
+from shunter.flow.runners.spark.stream.source_lag import lags_in
 from shunter.flow.runners.spark.stream.task_files import WriteEvents
 from shunter.flow.runners.spark.stream.tasks import FramePacking, MicroBatch, MicroBatchTask
+from shunter.flow.runtime.report import SourceLag
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -63,6 +65,7 @@ class StreamPlan(CompiledFlow):
         super().__init__(flow, session, nodes)
         self._marks = folder / "readers"
         self._tasks = {each: self._raw_task(each) for each in self._chains if not each.is_sink}
+        self._read_by: list[str] = []
         self._raw: DataFrame
         self._batch: MicroBatch
 
@@ -83,10 +86,18 @@ class StreamPlan(CompiledFlow):
         """Return all sources as one stream; `name` is for them alone."""
         shutil.rmtree(self._marks, ignore_errors=True)
         self._marks.mkdir()
-        parts = [
-            part for chain in self._source_chains for part in self._parts(chain, max_events, name)
-        ]
+        parts = []
+        self._read_by = []
+        for chain in self._source_chains:
+            for part in self._parts(chain, max_events, name):
+                parts.append(part)
+                stage = chain.stages[0].name if _is_frame(chain) else ""
+                self._read_by += [stage] * _stream_count(part)
         return reduce(lambda one, other: one.union(other), parts)
+
+    def lags(self, progress: str) -> dict[str, SourceLag]:
+        """Return how far sources of Spark's own are behind, given its progress as JSON."""
+        return lags_in(progress, self._read_by)
 
     @property
     def readers(self) -> list[str] | None:
@@ -250,6 +261,12 @@ class StreamPlan(CompiledFlow):
     @property
     def _source_chains(self) -> list[Chain]:
         return [chain for chain in self._chains if chain.is_source]
+
+
+def _stream_count(frame: DataFrame) -> int:
+    """Return how many streams of Spark's a DataFrame reads."""
+    leaves = frame._jdf.queryExecution().analyzed().collectLeaves()
+    return sum(bool(leaves.apply(at).isStreaming()) for at in range(leaves.size()))
 
 
 def _is_frame(chain: Chain) -> bool:

@@ -17,6 +17,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,7 +29,7 @@ from shunter.flow.graph.stages import StageKind
 from shunter.flow.location import Location
 from shunter.flow.runners.port import MAX_EVENTS, BatchDone, OnKept, Stopped
 from shunter.flow.runners.spark.batch.chains import pinned
-from shunter.flow.runners.spark.batch.envelopes import States, Tallies
+from shunter.flow.runners.spark.batch.envelopes import StageTally, States, Tallies
 from shunter.flow.runners.spark.batch.run import reports_of
 from shunter.flow.runners.spark.session.connect import needs_classic
 from shunter.flow.runners.spark.session.faults import plain_faults
@@ -56,7 +57,7 @@ from shunter.flow.runners.spark.stream.states import LiveFiles, StateFile, State
 from shunter.flow.runners.spark.stream.task_files import StreamFilesFeed, is_written_by_tasks
 from shunter.flow.runners.spark.stream.tasks import MicroBatch
 from shunter.flow.runtime.bad_events import failing_run
-from shunter.flow.runtime.report import StageReport
+from shunter.flow.runtime.report import SourceLag, StageReport
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -72,6 +73,9 @@ LOOK_SECONDS = 0.2
 OWNER_SECONDS = 1.0
 ASK_SECONDS = 10.0
 """How often it is looked whether another driver has taken over: on a disk, and at a store."""
+
+LAG_SECONDS = 1.0
+"""How often Spark is asked how far its own sources are behind."""
 
 Progress = Callable[[Sequence[StageReport]], None]
 
@@ -145,6 +149,8 @@ class StreamRun:
         self._offsets: dict[str, str] = {}
         self._live = LiveFiles({})
         self._safe: list[StateFile] = []
+        self._lags: dict[str, SourceLag] = {}
+        self._telling = threading.Lock()
 
     def run(self, *, every: float | None, max_events: int) -> list[StageReport]:
         """Go on where the last driver has ended, until the sources end."""
@@ -240,12 +246,15 @@ class StreamRun:
 
     def _watch(self, query: StreamingQuery) -> None:
         """Wait until the query has ended; end it where it should stop, or is no longer ours."""
-        looked = time.monotonic()
+        looked = asked = time.monotonic()
         jobs = tagged_jobs(self._session, self._name)
         memory = MemoryWatch(jobs)
         while not self._is_over.wait(LOOK_SECONDS) and query.isActive:
             if self._should_stop():
                 raise Stopped
+            if self._plan.readers is None and time.monotonic() - asked > LAG_SECONDS:
+                self._hear_lags(query)
+                asked = time.monotonic()
             if (fault := memory.fault(time.monotonic())) is not None:
                 self._is_stopping.set()
                 jobs.cancel()
@@ -255,6 +264,22 @@ class StreamRun:
             ):
                 self._ledger.check_owner()
                 looked = time.monotonic()
+
+    def _hear_lags(self, query: StreamingQuery) -> None:
+        """Tell how far sources of Spark's own are behind, whenever that has changed.
+
+        Spark says it when a batch is over, and now and then while there is nothing to read.
+        """
+        if (progress := query.lastProgress) is None:
+            return
+        before, self._lags = self._lags, self._plan.lags(progress.json)
+        if self._lags != before:
+            self._tell()
+
+    def _tell(self) -> None:
+        """Tell what stages have done; batches and the watch over them are two threads."""
+        with self._telling:
+            self._progress(self._reports())
 
     def _guarded(self, raw: DataFrame, number: int) -> None:
         """Do a batch; keep what goes wrong, for Spark would hand on only its text."""
@@ -325,7 +350,7 @@ class StreamRun:
         self._publish()
         took = time.monotonic() - began
         self._on_kept(BatchDone(batch.number, took, self._read - read))
-        self._progress(self._reports())
+        self._tell()
         if batch.is_last:
             self._is_over.set()
 
@@ -376,13 +401,14 @@ class StreamRun:
         """How many events sources have given, in all batches that count."""
         counts = {} if self._last is None else self._last.counts
         return sum(
-            counts[stage.name][1]
+            counts[stage.name].given
             for stage in self._flow.stages
             if stage.kind is StageKind.SOURCE and stage.name in counts
         )
 
     def _reports(self) -> list[StageReport]:
-        return reports_of(self._flow, {} if self._last is None else {"all": self._last.counts})
+        reports = reports_of(self._flow, {} if self._last is None else {"all": self._last.counts})
+        return [replace(it, source_lag=self._lags.get(it.name)) for it in reports]
 
 
 def _added(counts: Counts, tallies: Tallies) -> Counts:
@@ -390,8 +416,7 @@ def _added(counts: Counts, tallies: Tallies) -> Counts:
     total = dict(counts)
     for stages in tallies.values():
         for name, more in stages.items():
-            before = total.get(name, (0, 0, 0))
-            total[name] = tuple(map(sum, zip(before, more, strict=True)))  # type: ignore[assignment]
+            total[name] = total.get(name, StageTally()).plus(more)
     return total
 
 

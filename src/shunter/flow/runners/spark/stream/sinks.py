@@ -16,6 +16,7 @@ from shunter.flow.runners.spark.batch.envelopes import (
     CurrentEpoch,
     EnvelopeInbox,
     EnvelopeRow,
+    StageTally,
     States,
     Tallies,
 )
@@ -89,7 +90,7 @@ class StreamSinkFeed:
             self._finish(worker)
             self.tallies |= inbox.tallies
             self.states |= inbox.states
-            self.tallies[worker.id] = {self.name: (tally.taken - before, 0, 0)}
+            self.tallies[worker.id] = {self.name: StageTally(tally.taken - before)}
         return self._positions
 
     def publish(self) -> None:

@@ -22,6 +22,7 @@ from shunter.flow.runners.spark.batch.envelopes import (
     EnvelopeInbox,
     EnvelopeRow,
     Rows,
+    StageTally,
     States,
     Tallies,
     rows_in,
@@ -81,7 +82,7 @@ class WriteEvents:
             except BaseException:
                 writer.abandon()
                 raise
-            tallies: Tallies = {f"{self.name}@{number}": {self.name: (taken, 0, 0)}}
+            tallies: Tallies = {f"{self.name}@{number}": {self.name: StageTally(taken)}}
             manifest = manifest_row(0, number, SinkManifest(parts, tallies))
             rows.append(manifest._replace(edge=self.edge, kind=MANIFEST))
             yield rows.batch()
