@@ -62,8 +62,8 @@ def _register(dispatcher: Dispatcher, port: int, count: int) -> None:
     for number, host in enumerate(hosts(count)):
         if number % 100 == 0:
             say("registering workers", number, count)
-        wish = {"hostname": host, "port": port, "handlers": ["echo"], "maxJobs": 2}
-        connection.request("PUT", "/dispatcher/workers/", json.dumps(wish), headers)
+        registration = {"hostname": host, "port": port, "handlers": ["echo"], "maxJobs": 2}
+        connection.request("PUT", "/dispatcher/workers/", json.dumps(registration), headers)
         answer = connection.getresponse()
         said = answer.read()
         assert answer.status == 201, said

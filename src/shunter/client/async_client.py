@@ -220,8 +220,8 @@ class AsyncClient:
     async def submit(self, job: JobType, /, *args: Any, **kwargs: Any) -> AsyncJob[Any]:
         """Submit one job; when this returns, it is stored."""
         template = self.template(job, NIL)
-        wish = self._wish(template, self.codec_for(job), payload_of(*args, **kwargs))
-        (handle,) = await self._send_calls([wish], job)
+        submission = self._submission(template, self.codec_for(job), payload_of(*args, **kwargs))
+        (handle,) = await self._send_calls([submission], job)
         return handle
 
     @overload
@@ -244,16 +244,18 @@ class AsyncClient:
     ) -> AsyncIterator[list[AsyncJob[Any]]]:
         """Submit a job for each call, yielding handles as they are stored, some at a time."""
         template, codec = self.template(job, NIL), self.codec_for(job)
-        all_wishes = (self._wish(template, codec, payload_of_call(call)) for call in calls)
-        waiting = batches(all_wishes, lambda wish: len(wish.payload), most=BATCH_JOBS)
+        submissions = (self._submission(template, codec, payload_of_call(call)) for call in calls)
+        waiting = batches(submissions, lambda submission: len(submission.payload), most=BATCH_JOBS)
         while some := list(itertools.islice(waiting, BATCHES_UNDER_WAY)):
-            handles = await asyncio.gather(*(self._send_calls(wishes, job) for wishes in some))
+            handles = await asyncio.gather(
+                *(self._send_calls(submissions, job) for submissions in some)
+            )
             yield list(itertools.chain.from_iterable(handles))
 
     async def submit_raw(self, job_type: str, payload: bytes, *, job_id: str = "") -> AsyncJob[Any]:
         """Submit a payload that is a msgpack document already, perhaps under an id of yours."""
-        wish = self._wish(self.template(job_type, NIL), self._codec, payload, job_id)
-        (handle,) = await self._send([wish], self._codec)
+        submission = self._submission(self.template(job_type, NIL), self._codec, payload, job_id)
+        (handle,) = await self._send([submission], self._codec)
         return handle
 
     def workflow(self, name: str, *, run: str = "") -> AsyncWorkflow[AsyncJob[Any]]:
@@ -262,7 +264,7 @@ class AsyncClient:
         `run` names the run; without one, a new name is made.
         """
         run = run or self.new_id()
-        plan = AsyncWorkflow(name, run, wish=self.node_wish, handle=self.node_handle)
+        plan = AsyncWorkflow(name, run, submission=self.node_submission, handle=self.node_handle)
         plan.commit = self.commit_run
         return plan
 
@@ -279,14 +281,14 @@ class AsyncClient:
         await self.commit_run(plan)
         return last
 
-    def node_wish(self, job: JobType, payload: bytes, options: dict[str, Any]) -> Submission:
+    def node_submission(self, job: JobType, payload: bytes, options: dict[str, Any]) -> Submission:
         """Return a job of a run as it is to be submitted."""
         view = self.with_options(**options) if options else self
-        return view._wish(view.template(job, NIL), view.codec_for(job), payload)
+        return view._submission(view.template(job, NIL), view.codec_for(job), payload)
 
-    def node_handle(self, wish: Submission, job: JobType) -> AsyncJob[Any]:
+    def node_handle(self, submission: Submission, job: JobType) -> AsyncJob[Any]:
         """Return the handle of a job that is about to be submitted."""
-        handle: AsyncJob[Any] = AsyncJob(self, wish.id, wish.type, self.codec_for(job))
+        handle: AsyncJob[Any] = AsyncJob(self, submission.id, submission.type, self.codec_for(job))
         handle.is_planned = True
         return handle
 
@@ -294,7 +296,7 @@ class AsyncClient:
         """Submit the jobs of a run as a whole; raise JobRefused if they are not accepted."""
         for handle in plan.jobs:
             self._awaited.add(handle)
-        await self._send(as_whole(plan.wishes), None)
+        await self._send(as_whole(plan.submissions), None)
         for handle in plan.jobs:
             handle.is_planned = False
 
@@ -302,13 +304,13 @@ class AsyncClient:
         """Return jobs with all their bytes, as they are stored."""
         return await self._jobs_in_full(job_ids)
 
-    def rerun_wish(self, job: Job) -> Submission:
+    def rerun_submission(self, job: Job) -> Submission:
         """Return what to submit so that an ended job is done again under a new id."""
-        return self._rerun_wish(job, None, "")
+        return self._rerun_submission(job, None, "")
 
-    async def send_graph(self, wishes: Sequence[Submission]) -> list[AsyncJob[Any]]:
+    async def send_graph(self, submissions: Sequence[Submission]) -> list[AsyncJob[Any]]:
         """Submit jobs that wait for each other."""
-        return await self._send(as_whole(wishes), self._codec)
+        return await self._send(as_whole(submissions), self._codec)
 
     async def rerun(
         self,
@@ -350,17 +352,19 @@ class AsyncClient:
         for start in range(0, len(ids), RERUN_AT_ONCE):
             some = ids[start : start + RERUN_AT_ONCE]
             found = {job.id: job for job in await self._jobs_in_full(list(dict.fromkeys(some)))}
-            wishes = []
+            submissions = []
             for job_id, new_id in zip(some, names[start:], strict=False):
                 if job_id not in found:
                     raise JobNotFound(job_id)
-                wish = self._rerun_wish(found[job_id], payload, new_id)
-                wishes.append(replace(wish, journal=journal))
-            for batch in batches(wishes, lambda wish: len(wish.payload), most=BATCH_JOBS):
+                submission = self._rerun_submission(found[job_id], payload, new_id)
+                submissions.append(replace(submission, journal=journal))
+            for batch in batches(
+                submissions, lambda submission: len(submission.payload), most=BATCH_JOBS
+            ):
                 handles += await self._send(batch, self._codec)
         return handles
 
-    def _rerun_wish(self, job: Job, payload: bytes | None, new_id: str) -> Submission:
+    def _rerun_submission(self, job: Job, payload: bytes | None, new_id: str) -> Submission:
         """Return what to submit; what is encrypted is so for one job, and is sealed anew."""
         new_id = new_id or self.new_id()
         if payload is None:
@@ -371,10 +375,10 @@ class AsyncClient:
             for name, value in self._options.fields().items()
             if value is not None and name != "reply"
         }
-        wish = resubmission(job, new_id=new_id, payload=payload, reply=self._options.reply)
-        return replace(wish, **options)
+        submission = resubmission(job, new_id=new_id, payload=payload, reply=self._options.reply)
+        return replace(submission, **options)
 
-    def _wish(
+    def _submission(
         self, template: Submission, codec: Codec | None, payload: bytes, job_id: str = ""
     ) -> Submission:
         """Return what to submit: a job like the template, with a name and a sealed payload."""
@@ -393,21 +397,27 @@ class AsyncClient:
             template = replace(template, traceparent=current_traceparent())
         return replace(template, id=job_id, payload=payload)
 
-    async def _send_calls(self, wishes: Sequence[Submission], job: JobType) -> list[AsyncJob[Any]]:
+    async def _send_calls(
+        self, submissions: Sequence[Submission], job: JobType
+    ) -> list[AsyncJob[Any]]:
         """Submit calls of a job; results are read as its function is annotated to return them."""
-        handles = await self._send(wishes, self.codec_for(job))
+        handles = await self._send(submissions, self.codec_for(job))
         if isinstance(job, JobFunction):
             for handle in handles:
                 handle.read_result = job.read_result
         return handles
 
-    async def _send(self, wishes: Sequence[Submission], codec: Codec | None) -> list[AsyncJob[Any]]:
+    async def _send(
+        self, submissions: Sequence[Submission], codec: Codec | None
+    ) -> list[AsyncJob[Any]]:
         """Submit, and return the handles: results may arrive before the receipt does.
 
         Where a unique key belongs to an earlier job, the handle is that job's.
         """
-        handles = [self._handle(wish.id, wish.type, codec) for wish in wishes]
-        answer = await self._session.ask(Kind.SUBMIT, lambda n: Submit(n, tuple(wishes)))
+        handles = [
+            self._handle(submission.id, submission.type, codec) for submission in submissions
+        ]
+        answer = await self._session.ask(Kind.SUBMIT, lambda n: Submit(n, tuple(submissions)))
         assert isinstance(answer, Accepted)
         self._session.unserved = answer.unserved
         self._session.similar = {
@@ -419,7 +429,7 @@ class AsyncClient:
             handle.hint = self._hint(handle.type)
         receipts = list(answer.receipts)
         if codec is not None and any(receipt.reason for receipt in receipts):
-            receipts = await self._judged_again(wishes, receipts, codec)
+            receipts = await self._judged_again(submissions, receipts, codec)
         for receipt in sorted(receipts, key=lambda it: it.field == "graph"):
             raise_refusal(receipt)
         return [
@@ -430,17 +440,17 @@ class AsyncClient:
         ]
 
     async def _judged_again(
-        self, wishes: Sequence[Submission], receipts: Sequence[Receipt], codec: Codec
+        self, submissions: Sequence[Submission], receipts: Sequence[Receipt], codec: Codec
     ) -> list[Receipt]:
         """Accept what was refused only because the same arguments are other bytes when sealed."""
         holders = [UniqueKeyTaken.holder_in(receipt.reason) for receipt in receipts]
         found = await self._jobs_in_full(list(dict.fromkeys(filter(None, holders))))
         by_id = {job.id: job for job in found}
         judged = []
-        for wish, receipt, holder_id in zip(wishes, receipts, holders, strict=True):
+        for submission, receipt, holder_id in zip(submissions, receipts, holders, strict=True):
             holder = by_id.get(holder_id or "")
             is_same = holder is not None and is_same_call(
-                codec, wish.payload, holder, job_id=wish.id, type=wish.type
+                codec, submission.payload, holder, job_id=submission.id, type=submission.type
             )
             judged.append(Receipt(holder_id) if holder_id and is_same else receipt)
         return judged

@@ -26,9 +26,9 @@ class RunsClient(Protocol):
 
     async def in_full(self, job_ids: list[str]) -> list[Job]: ...
 
-    def rerun_wish(self, job: Job) -> Submission: ...
+    def rerun_submission(self, job: Job) -> Submission: ...
 
-    async def send_graph(self, wishes: Sequence[Submission]) -> list[AsyncJob[Any]]: ...
+    async def send_graph(self, submissions: Sequence[Submission]) -> list[AsyncJob[Any]]: ...
 
 
 class AsyncWorkflowRuns:
@@ -73,8 +73,8 @@ class AsyncWorkflowRuns:
         """Do an ended run again, or all from one of its jobs on, as new jobs of the same run."""
         view = await self.show(run_id)
         in_full = {job.id: job for job in await self._client.in_full(view.chosen(first))}
-        wishes = view.rerun(first, lambda job: self._client.rerun_wish(in_full[job.id]))
-        return await self._client.send_graph(wishes)
+        submissions = view.rerun(first, lambda job: self._client.rerun_submission(in_full[job.id]))
+        return await self._client.send_graph(submissions)
 
     async def _page(self, run_id: str, before: str | None) -> JobsListed:
         answer = await self._ask(

@@ -241,8 +241,8 @@ class Client:
         plan = Workflow(
             name,
             run or client.new_id(),
-            wish=client.node_wish,
-            handle=lambda wish, job: SubmittedJob(self, client.node_handle(wish, job)),
+            submission=client.node_submission,
+            handle=lambda submission, job: SubmittedJob(self, client.node_handle(submission, job)),
         )
         plan.commit = self._commit_run
         return plan
@@ -262,9 +262,12 @@ class Client:
 
     def _commit_run(self, plan: RunPlan[SubmittedJob[Any]]) -> None:
         inner: RunPlan[AsyncJob[Any]] = RunPlan(
-            plan.workflow, plan.id, wish=self._async.node_wish, handle=self._async.node_handle
+            plan.workflow,
+            plan.id,
+            submission=self._async.node_submission,
+            handle=self._async.node_handle,
         )
-        inner.wishes, inner.jobs = plan.wishes, [job._job for job in plan.jobs]
+        inner.submissions, inner.jobs = plan.submissions, [job._job for job in plan.jobs]
         self._do(self._async.commit_run(inner))
 
     def rerun(

@@ -41,7 +41,7 @@ class Block:
 class RunPlan(Generic[H]):
     """The jobs of one run: `id` is the run's, `jobs` are handles in the order of the calls.
 
-    `wish` makes a submission of a job, its payload and options; `handle` a handle of that.
+    `submission` makes a submission of a job, its payload and options; `handle` a handle of that.
     """
 
     def __init__(
@@ -49,13 +49,13 @@ class RunPlan(Generic[H]):
         workflow: str,
         run_id: str,
         *,
-        wish: MakeWish,
+        submission: MakeWish,
         handle: Callable[[Submission, JobType], H],
     ) -> None:
         self.workflow, self.id = workflow, run_id
         self.jobs: list[H] = []
-        self.wishes: list[Submission] = []
-        self._wish, self._handle = wish, handle
+        self.submissions: list[Submission] = []
+        self._submission, self._handle = submission, handle
         self._options: dict[str, Any] = {}
         self.block = Block()
 
@@ -91,10 +91,12 @@ class RunPlan(Generic[H]):
             )
             raise AppError(f"run {self.id}: this job would never be sent: {remedy}")
         parents = ids_of(after)
-        wish = self._wish(job, payload_of(*args, **kwargs), self._options)
-        wish = replace(wish, workflow=self.workflow, run=self.id, after=parents or None, when=when)
-        handle = self._handle(wish, job)
-        self.wishes.append(wish)
+        submission = self._submission(job, payload_of(*args, **kwargs), self._options)
+        submission = replace(
+            submission, workflow=self.workflow, run=self.id, after=parents or None, when=when
+        )
+        handle = self._handle(submission, job)
+        self.submissions.append(submission)
         self.jobs.append(handle)
         return handle
 
@@ -126,10 +128,10 @@ def _parts_of(call: Call) -> tuple[Any, ...]:
     return tuple(call)
 
 
-def as_whole(wishes: Sequence[Submission]) -> Sequence[Submission]:
+def as_whole(submissions: Sequence[Submission]) -> Sequence[Submission]:
     """Return submissions of which all are stored or none, also if none waits for another."""
-    first, *rest = wishes
-    return wishes if first.after is not None else (replace(first, after=()), *rest)
+    first, *rest = submissions
+    return submissions if first.after is not None else (replace(first, after=()), *rest)
 
 
 class AsyncWorkflow(RunPlan[H]):
@@ -143,7 +145,7 @@ class AsyncWorkflow(RunPlan[H]):
 
     async def __aexit__(self, kind: object, *_: object) -> None:
         self.block.is_open, self.block.is_over = False, True
-        if kind is None and self.wishes:
+        if kind is None and self.submissions:
             await self.commit(self)
 
 
@@ -158,5 +160,5 @@ class Workflow(RunPlan[H]):
 
     def __exit__(self, kind: object, *_: object) -> None:
         self.block.is_open, self.block.is_over = False, True
-        if kind is None and self.wishes:
+        if kind is None and self.submissions:
             self.commit(self)

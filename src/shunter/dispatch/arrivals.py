@@ -313,5 +313,7 @@ class Arrivals:
         ids.update(job.id for job in self.unplaced)
         ids.update(called.job_id for called in self.callback_attempts if called.is_disputed)
         for submitted in self.submitted:
-            ids.update(wish.rerun_of for wish in submitted.submissions if wish.rerun_of)
+            ids.update(
+                submission.rerun_of for submission in submitted.submissions if submission.rerun_of
+            )
         return ids

@@ -6,6 +6,7 @@ refusal names the job, the field, what was found and what to send instead.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Container, Iterable, Sequence
 
 from msgspec.structs import replace
@@ -31,9 +32,7 @@ MOMENT_SECONDS = 1e-6
 
 def is_graph(submissions: Sequence[Submission]) -> bool:
     """True if any of these names parents, a condition on them, or jobs that wait for it."""
-    return any(
-        wish.after is not None or wish.when is not None or wish.awaited_by for wish in submissions
-    )
+    return any(it.after is not None or it.when is not None or it.awaited_by for it in submissions)
 
 
 def graph_of(
@@ -41,10 +40,10 @@ def graph_of(
 ) -> JobGraph:
     """Turn submissions into a graph, or raise JobRefused."""
     _check_size(submissions)
-    by_id = {wish.id: wish for wish in submissions}
+    by_id = {submission.id: submission for submission in submissions}
     if len(by_id) < len(submissions):
-        seen: set[str] = set()
-        twice = next(wish.id for wish in submissions if wish.id in seen or seen.add(wish.id))  # type: ignore[func-returns-value]
+        counts = Counter(it.id for it in submissions)
+        twice = next(name for name, count in counts.items() if count > 1)
         raise JobRefused(twice, "id", "found twice in one submission; give each job its own")
     edges, is_in_order = _edges(submissions, by_id)
     if not is_in_order and (cycle := _cycle(by_id)):
@@ -55,16 +54,16 @@ def graph_of(
         )
     parents = {edge.parent for edge in edges}
     last, jobs = len(submissions) - 1, []
-    for at, wish in enumerate(submissions):
-        job, has_dependents = admit(wish), wish.id in parents
+    for at, submission in enumerate(submissions):
+        job, has_dependents = admit(submission), submission.id in parents
         # A moment apart, so that the queue keeps them in this order, wherever a store puts them.
         created = job.created - MOMENT_SECONDS * (last - at)
-        if wish.after:
+        if submission.after:
             job = replace(
                 job,
                 created=created,
                 status=Status.WAITING,
-                when=When.ALL_OK if wish.when is None else When(wish.when),
+                when=When.ALL_OK if submission.when is None else When(submission.when),
                 wait_until=None,
                 place_by=None,
                 dependents=has_dependents,
@@ -83,9 +82,9 @@ def _check_size(submissions: Sequence[Submission]) -> None:
             f"{len(submissions):,} jobs; at most {MAX_NODES:,} are accepted at once; submit it in "
             "several graphs: `after` may name jobs that were accepted before",
         )
-    edges = sum(len(wish.after or ()) + len(wish.awaited_by or ()) for wish in submissions)
+    edges = sum(len(it.after or ()) + len(it.awaited_by or ()) for it in submissions)
     if edges > MAX_EDGES:
-        widest = max(submissions, key=lambda wish: len(wish.after or ()))
+        widest = max(submissions, key=lambda it: len(it.after or ()))
         raise JobRefused(
             widest.id,
             "after",
@@ -102,10 +101,14 @@ def _edges(submissions: Sequence[Submission], by_id: Container[str]) -> tuple[li
     edges: list[JobEdge] = []
     seen: set[str] = set()
     is_in_order = True
-    for wish in submissions:
-        child, after = wish.id, wish.after or ()
-        if wish.when is not None or wish.unique_key is not None or wish.unique is not None:
-            _check_terms(wish)
+    for submission in submissions:
+        child, after = submission.id, submission.after or ()
+        if (
+            submission.when is not None
+            or submission.unique_key is not None
+            or submission.unique is not None
+        ):
+            _check_terms(submission)
         for at, parent in enumerate(after if len(after) < 2 else dict.fromkeys(after)):
             if parent not in seen:
                 if parent in by_id:
@@ -115,36 +118,40 @@ def _edges(submissions: Sequence[Submission], by_id: Container[str]) -> tuple[li
                         child, "after", f"found {parent[:64]!r}; send ids: {NAME_RULE}"
                     )
             edges.append(JobEdge(child, parent, PENDING, at))
-        if wish.awaited_by:
-            edges += _edges_to_earlier(wish)
+        if submission.awaited_by:
+            edges += _edges_to_earlier(submission)
         seen.add(child)
     return edges, is_in_order
 
 
-def _check_terms(wish: Submission) -> None:
+def _check_terms(submission: Submission) -> None:
     """Refuse what a job of a graph can't have."""
-    if wish.when is not None:
-        if wish.when not in set(When):
-            suggestion = did_you_mean(wish.when, set(When))
-            fault = f"found {wish.when[:64]!r}; send {', '.join(When)}{suggestion}"
-            raise JobRefused(wish.id, "when", fault)
-        if not wish.after:
-            raise JobRefused(wish.id, "when", "found without after; name the jobs it waits for")
-    if wish.unique_key is not None or wish.unique is not None:
-        field = "unique" if wish.unique_key is None else "unique_key"
+    if submission.when is not None:
+        if submission.when not in set(When):
+            suggestion = did_you_mean(submission.when, set(When))
+            fault = f"found {submission.when[:64]!r}; send {', '.join(When)}{suggestion}"
+            raise JobRefused(submission.id, "when", fault)
+        if not submission.after:
+            raise JobRefused(
+                submission.id, "when", "found without after; name the jobs it waits for"
+            )
+    if submission.unique_key is not None or submission.unique is not None:
+        field = "unique" if submission.unique_key is None else "unique_key"
         fault = "found in a job of a graph, which is stored as a whole; leave it out"
-        raise JobRefused(wish.id, field, fault)
+        raise JobRefused(submission.id, field, fault)
 
 
-def _edges_to_earlier(wish: Submission) -> Iterable[JobEdge]:
+def _edges_to_earlier(submission: Submission) -> Iterable[JobEdge]:
     """Yield the edges of jobs that are stored and are to wait for this rerun, too."""
-    if wish.rerun_of is None:
+    if submission.rerun_of is None:
         fault = "found without rerun_of; let those jobs name this one in after"
-        raise JobRefused(wish.id, "awaited_by", fault)
-    for child in dict.fromkeys(wish.awaited_by or ()):
+        raise JobRefused(submission.id, "awaited_by", fault)
+    for child in dict.fromkeys(submission.awaited_by or ()):
         if not is_name(child):
-            raise JobRefused(wish.id, "awaited_by", f"found {child[:64]!r}; send ids: {NAME_RULE}")
-        yield JobEdge(child, wish.id)
+            raise JobRefused(
+                submission.id, "awaited_by", f"found {child[:64]!r}; send ids: {NAME_RULE}"
+            )
+        yield JobEdge(child, submission.id)
 
 
 def _cycle(by_id: dict[str, Submission]) -> list[str]:
@@ -153,7 +160,10 @@ def _cycle(by_id: dict[str, Submission]) -> list[str]:
     Jobs that wait for nobody here are taken away, again and again; who is left is in a ring, or
     behind one.
     """
-    inside = {name: {it for it in wish.after or () if it in by_id} for name, wish in by_id.items()}
+    inside = {
+        name: {it for it in submission.after or () if it in by_id}
+        for name, submission in by_id.items()
+    }
     children: dict[str, list[str]] = {}
     for name, parents in inside.items():
         for parent in parents:

@@ -78,16 +78,20 @@ def plan_park(job: Job, report: Report, admit: Admit, there: Set[str], plan: Pla
 def _children(job: Job, park: Park, admit: Admit, there: Set[str], now: float) -> JobGraph:
     submitter = Submitter(namespace=job.namespace)
     made = []
-    for wish in park.children:
-        if wish.id not in there:
-            run = None if wish.run == job.run else wish.run  # its own, however it is called
-            inherited = replace(wish, workflow=job.workflow, run=run, reply=False)
+    for submission in park.children:
+        if submission.id not in there:
+            run = (
+                None if submission.run == job.run else submission.run
+            )  # its own, however it is called
+            inherited = replace(submission, workflow=job.workflow, run=run, reply=False)
             try:
                 child = admit(inherited, submitter, now)
-                made.append(replace(child, run=wish.run, dependents=True))
+                made.append(replace(child, run=submission.run, dependents=True))
             except JobRefused as refusal:
                 raise JobError(job.id, f"step {park.name!r}: {refusal}") from None
-    edges = tuple(JobEdge(job.id, wish.id, at=at) for at, wish in enumerate(park.children))
+    edges = tuple(
+        JobEdge(job.id, submission.id, at=at) for at, submission in enumerate(park.children)
+    )
     return JobGraph(jobs=tuple(made), edges=edges)
 
 

@@ -19,7 +19,7 @@ MAX_MARKS = 1_000
 
 
 class Park(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """A run's wish to be parked. `seen` is how many signals it knew, `seconds` how long at most.
+    """A run that asks to be parked. `seen`: how many signals it knew, `seconds`: how long at most.
 
     `marks` are waits that are over, to be kept with this one; `children` the jobs to wait for.
     """

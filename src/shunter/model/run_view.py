@@ -149,16 +149,17 @@ class RunView:
                     "rerun_of",
                     f"it is {self.jobs[name].status.word}; wait until it has ended, or cancel it",
                 )
-        wishes = {name: resubmitted(self.jobs[name]) for name in names if name not in parked}
+        submissions = {name: resubmitted(self.jobs[name]) for name in names if name not in parked}
         return [
             replace(
-                wish,
+                submission,
                 after=tuple(
-                    wishes[it].id if it in wishes else it for it in self.parents.get(name, ())
+                    submissions[it].id if it in submissions else it
+                    for it in self.parents.get(name, ())
                 )
                 or None,
                 when=self.jobs[name].when if self.parents.get(name) else None,
                 awaited_by=tuple(it for it in self.children.get(name, ()) if it in parked) or None,
             )
-            for name, wish in wishes.items()
+            for name, submission in submissions.items()
         ]

@@ -150,13 +150,13 @@ class PageActions:
     async def _rerun(self, given: Given) -> Response:
         _check_name(given.target)
         written = given.fields.get("payload")
-        wish = {} if written is None else {"payload": parsed(written.encode())}
-        new_id = await self._rerun_one(given, given.target, wish)
+        change = {} if written is None else {"payload": parsed(written.encode())}
+        new_id = await self._rerun_one(given, given.target, change)
         return given.done("rerun", to=f"/jobs/{new_id}")
 
-    async def _rerun_one(self, given: Given, job_id: str, wish: dict[str, Any]) -> str:
+    async def _rerun_one(self, given: Given, job_id: str, change: dict[str, Any]) -> str:
         job = await self._ports.orders.job(job_id, given.asked.scope)
-        submission = rerun_of(wish, job, new_id=self._ports.new_id())
+        submission = rerun_of(change, job, new_id=self._ports.new_id())
         await self._note(given, "rerun job", job_id)
         stored = await self._ports.orders.submit(submission, given.asked.scope)
         return stored.job.id

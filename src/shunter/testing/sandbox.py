@@ -243,21 +243,21 @@ class Sandbox:
         self, job: str | JobFunction[..., Any], /, *args: Any, **kwargs: Any
     ) -> SandboxJob[Any]:
         """Submit a job; nothing runs before `run()`, `advance()` or `result()`."""
-        wish, job_id = self.template(job, payload_of(*args, **kwargs)), self.new_id()
-        if self.codec is not None and wish.unique is not None:
-            check_unique(wish.unique, job_id)
-        payload = sealed_payload(self.codec, wish.payload, job_id, wish.type)
-        wish = replace(wish, id=job_id, payload=payload)
+        submission, job_id = self.template(job, payload_of(*args, **kwargs)), self.new_id()
+        if self.codec is not None and submission.unique is not None:
+            check_unique(submission.unique, job_id)
+        payload = sealed_payload(self.codec, submission.payload, job_id, submission.type)
+        submission = replace(submission, id=job_id, payload=payload)
         read = job.read_result if isinstance(job, JobFunction) else decode
-        return SandboxJob(self, self._submitted(wish), read)
+        return SandboxJob(self, self._submitted(submission), read)
 
-    def _submitted(self, wish: Submission) -> str:
+    def _submitted(self, submission: Submission) -> str:
         """Return the id of the job that came of it."""
         receipts: list[Receipt] = []
-        self.dispatcher.submit([wish], receipts.extend)
+        self.dispatcher.submit([submission], receipts.extend)
         finish(self.dispatcher.turn())
         (receipt,) = receipts
-        if receipt.reason and (holder := self._same_job(wish, receipt)) is not None:
+        if receipt.reason and (holder := self._same_job(submission, receipt)) is not None:
             return holder
         if receipt.reason:
             raise_refusal(receipt)
@@ -268,8 +268,8 @@ class Sandbox:
         plan: Workflow[SandboxJob[Any]] = Workflow(
             name,
             run or self.new_id(),
-            wish=self._node_wish,
-            handle=lambda wish, job: SandboxJob(self, wish.id),
+            submission=self._node_submission,
+            handle=lambda submission, job: SandboxJob(self, submission.id),
         )
         plan.commit = self._commit_run
         return plan
@@ -287,17 +287,17 @@ class Sandbox:
         self._commit_run(plan)
         return last
 
-    def _node_wish(
+    def _node_submission(
         self, job: str | JobFunction[..., Any], payload: bytes, options: dict[str, Any]
     ) -> Submission:
         view = self.with_options(**options) if options else self
-        wish, job_id = view.template(job, payload), self.new_id()
-        payload = sealed_payload(self.codec, wish.payload, job_id, wish.type)
-        return replace(wish, id=job_id, payload=payload)
+        submission, job_id = view.template(job, payload), self.new_id()
+        payload = sealed_payload(self.codec, submission.payload, job_id, submission.type)
+        return replace(submission, id=job_id, payload=payload)
 
     def _commit_run(self, plan: RunPlan[SandboxJob[Any]]) -> None:
         receipts: list[Receipt] = []
-        self.dispatcher.submit(plan.wishes, receipts.extend, is_whole=True)
+        self.dispatcher.submit(plan.submissions, receipts.extend, is_whole=True)
         finish(self.dispatcher.turn())
         for receipt in sorted(receipts, key=lambda it: it.field == "graph"):
             raise_refusal(receipt)
@@ -317,16 +317,18 @@ class Sandbox:
         else:
             payload = payload_of(*(args or ()), **(kwargs or {}))
         payload = sealed_payload(self.codec, payload, new_id, job.type)
-        wish = resubmission(job, new_id=new_id, payload=payload)
-        return SandboxJob(self, self._submitted(wish))
+        submission = resubmission(job, new_id=new_id, payload=payload)
+        return SandboxJob(self, self._submitted(submission))
 
-    def _same_job(self, wish: Submission, refused: Receipt) -> str | None:
+    def _same_job(self, submission: Submission, refused: Receipt) -> str | None:
         """Return the job that was meant where the same arguments were only sealed anew."""
         holder = UniqueKeyTaken.holder_in(refused.reason)
         if self.codec is None or holder is None:
             return None
         job = self.job(holder)
-        is_same = is_same_call(self.codec, wish.payload, job, job_id=wish.id, type=wish.type)
+        is_same = is_same_call(
+            self.codec, submission.payload, job, job_id=submission.id, type=submission.type
+        )
         return holder if is_same else None
 
     def pause(self, job: str | JobFunction[..., Any]) -> None:

@@ -214,19 +214,19 @@ class RetryPolicy(Document, frozen=True, kw_only=True):
     on_timeout: Flag = False
 
 
-class ExecutionWish(Document, frozen=True, kw_only=True):
+class ExecutionRequest(Document, frozen=True, kw_only=True):
     """How the job is to be run."""
 
     timeout: Milliseconds | None = None
 
 
-class CallbackWish(Document, frozen=True, kw_only=True):
+class CallbackRequest(Document, frozen=True, kw_only=True):
     """Whom to call when the job has ended."""
 
     url: Url
 
 
-class UniqueWish(Document, frozen=True, kw_only=True):
+class UniqueRequest(Document, frozen=True, kw_only=True):
     """One job at a time has this key: how long it keeps it, and what a second one means."""
 
     key: Text
@@ -242,16 +242,16 @@ class JobRequest(Document, frozen=True, kw_only=True):
     payload: Value = None
     id: NewName | None = None
     priority: Priority | None = None
-    execution: ExecutionWish | None = None
+    execution: ExecutionRequest | None = None
     retry: RetryPolicy | None = None
     not_before: Moment | None = None
     place_within: PlacementSpan | None = None
     unique_key: Text | None = None
-    unique: UniqueWish | None = None
+    unique: UniqueRequest | None = None
     workflow: Text | None = None
     run: RunName | None = None
     effects: EffectsName | None = None
-    callback: CallbackWish | None = None
+    callback: CallbackRequest | None = None
     traceparent: Traceparent | None = None
     keys: Keys | None = None
     after: Names | None = None
@@ -267,7 +267,7 @@ class RerunRequest(Document, frozen=True, kw_only=True):
 
     id: Name | None = None
     payload: Value | UnsetType = UNSET
-    callback: CallbackWish | None = None
+    callback: CallbackRequest | None = None
     from_step: StepName | None = None
 
 
@@ -278,7 +278,7 @@ class SignalRequest(Document, frozen=True, kw_only=True):
     id: StepName | None = None
 
 
-class FailureWish(Document, frozen=True, kw_only=True):
+class FailureRequest(Document, frozen=True, kw_only=True):
     """What went wrong in a run; `is_final` says that another try is of no use.
 
     `is_told` says that the worker has called its app's `on_final_failure`. With the kind snoozed
@@ -293,7 +293,7 @@ class FailureWish(Document, frozen=True, kw_only=True):
     is_told: Flag = False
 
 
-class ResultWish(Document, frozen=True, kw_only=True):
+class ResultRequest(Document, frozen=True, kw_only=True):
     """How a run ended. `result` belongs to a completed one, `error` to a failed one.
 
     `secret` is what came with the job for this run. `waited` is how long the worker had the job
@@ -307,7 +307,7 @@ class ResultWish(Document, frozen=True, kw_only=True):
     worker_id: Name
     secret: RunSecret = ""
     result: Value = None
-    error: FailureWish | Message | None = None
+    error: FailureRequest | Message | None = None
     waited: Span | None = None
     ran: Span | None = None
     log: RunLogText = ""
@@ -327,7 +327,7 @@ class LogRequest(Document, frozen=True, kw_only=True):
     start: Printed = 0
 
 
-class JobsWish(Document, frozen=True, kw_only=True):
+class JobsQuery(Document, frozen=True, kw_only=True):
     """Which jobs to list, newest first; `before` is the id of the last one already seen."""
 
     status: StatusName | None = None
@@ -492,34 +492,34 @@ def submission_of(document: Any, *, new_id: str) -> Submission:
     return submission_from(checked(document, JobRequest), new_id=new_id)
 
 
-def submission_from(wish: JobRequest, *, new_id: str) -> Submission:
+def submission_from(request: JobRequest, *, new_id: str) -> Submission:
     """Return what a client wants done, under `new_id` where it names none."""
-    timeout = wish.execution.timeout if wish.execution else None
+    timeout = request.execution.timeout if request.execution else None
     return Submission(
-        id=wish.id or new_id,
-        type=wish.type,
-        payload=document_of(wish.payload, "payload"),
-        priority=wish.priority,
+        id=request.id or new_id,
+        type=request.type,
+        payload=document_of(request.payload, "payload"),
+        priority=request.priority,
         timeout=None if timeout is None else timeout / 1000,
-        retry=None if wish.retry is None else Retry(**asdict(wish.retry)),
-        not_before=wish.not_before,
-        place_within=wish.place_within,
-        unique_key=wish.unique_key,
-        unique=None if wish.unique is None else _unique(wish.unique),
-        workflow=wish.workflow,
-        run=wish.run,
-        effects=wish.effects,
-        callback=None if wish.callback is None else Callback(wish.callback.url),
-        traceparent=wish.traceparent,
+        retry=None if request.retry is None else Retry(**asdict(request.retry)),
+        not_before=request.not_before,
+        place_within=request.place_within,
+        unique_key=request.unique_key,
+        unique=None if request.unique is None else _unique(request.unique),
+        workflow=request.workflow,
+        run=request.run,
+        effects=request.effects,
+        callback=None if request.callback is None else Callback(request.callback.url),
+        traceparent=request.traceparent,
         reply=False,
-        keys=wish.keys,
-        after=wish.after,
-        when=wish.when,
+        keys=request.keys,
+        after=request.after,
+        when=request.when,
     )
 
 
-def _unique(wish: UniqueWish) -> Unique:
-    return Unique(wish.key, wish.within, wish.during or "", wish.then)
+def _unique(request: UniqueRequest) -> Unique:
+    return Unique(request.key, request.within, request.during or "", request.then)
 
 
 def rerun_from(document: Any) -> str | None:
@@ -529,15 +529,15 @@ def rerun_from(document: Any) -> str | None:
 
 def signal_of(document: Any) -> tuple[str, bytes]:
     """Read a signal: its id, if it has one, and its value as msgpack."""
-    wish = checked(document, SignalRequest)
-    return wish.id or "", document_of(wish.value, "value")
+    request = checked(document, SignalRequest)
+    return request.id or "", document_of(request.value, "value")
 
 
 def rerun_of(document: Any, job: Job, *, new_id: str) -> Submission:
     """Read how a job is to be done again, under `new_id` where no id is named."""
-    wish = checked(document, RerunRequest)
-    if wish.payload is not UNSET:
-        payload = document_of(wish.payload, "payload")
+    request = checked(document, RerunRequest)
+    if request.payload is not UNSET:
+        payload = document_of(request.payload, "payload")
     elif job.payload is None or sealed_data_at(job.payload) is not None:
         raise BadDocument(
             "payload",
@@ -546,10 +546,10 @@ def rerun_of(document: Any, job: Job, *, new_id: str) -> Submission:
         )
     else:
         payload = job.payload
-    submission = resubmission(job, new_id=wish.id or new_id, payload=payload)
-    if wish.callback is None:
+    submission = resubmission(job, new_id=request.id or new_id, payload=payload)
+    if request.callback is None:
         return submission
-    return replace(submission, callback=Callback(wish.callback.url))
+    return replace(submission, callback=Callback(request.callback.url))
 
 
 class HttpReport(Struct, frozen=True):
@@ -562,21 +562,23 @@ class HttpReport(Struct, frozen=True):
 
 def report_of(document: Any, *, job_id: str) -> HttpReport:
     """Read how a run ended."""
-    wish = checked(document, ResultWish)
-    return HttpReport(wish.worker_id, _report(wish, job_id), bytes.fromhex(wish.secret))
+    request = checked(document, ResultRequest)
+    return HttpReport(request.worker_id, _report(request, job_id), bytes.fromhex(request.secret))
 
 
-def _report(wish: ResultWish, job_id: str) -> Report:
-    report = Report(job_id, wish.attempt, log=wish.log, waited=wish.waited, ran=wish.ran)
-    if status_named(wish.status) is Status.COMPLETED:
-        if wish.error is not None:
+def _report(request: ResultRequest, job_id: str) -> Report:
+    report = Report(
+        job_id, request.attempt, log=request.log, waited=request.waited, ran=request.ran
+    )
+    if status_named(request.status) is Status.COMPLETED:
+        if request.error is not None:
             raise BadDocument("error", "found beside status c; leave it out, or send status f")
-        return replace(report, result=document_of(wish.result, "result"))
-    if wish.result is not None:
+        return replace(report, result=document_of(request.result, "result"))
+    if request.result is not None:
         raise BadDocument("result", "found beside status f; leave it out, or send status c")
-    error = wish.error or "its worker gave no reason"
+    error = request.error or "its worker gave no reason"
     if isinstance(error, str):
-        error = FailureWish(message=error)
+        error = FailureRequest(message=error)
     if error.kind is ErrorKind.SNOOZED and error.wait is None:
         raise BadDocument("error.wait", "missing beside the kind snoozed; send seconds")
     failure = Failure(
@@ -587,7 +589,7 @@ def _report(wish: ResultWish, job_id: str) -> Report:
         wait=error.wait,
         is_told=error.is_told,
     )
-    retry = None if wish.retry is None else Retry(**asdict(wish.retry))
+    retry = None if request.retry is None else Retry(**asdict(request.retry))
     return replace(report, error=failure, retry=retry)
 
 

@@ -32,8 +32,8 @@ from shunter.model.timing import (
 )
 from shunter.wire.checking import Document, Name, RunName, Text, checked
 from shunter.wire.documents import (
-    CallbackWish,
-    ExecutionWish,
+    CallbackRequest,
+    ExecutionRequest,
     Limit,
     Moment,
     PlacementSpan,
@@ -85,12 +85,12 @@ class ScheduleRequest(Document, frozen=True, kw_only=True):
     jitter: Jitter = 0.0
     paused: Pause | None = None
     priority: Priority | None = None
-    execution: ExecutionWish | None = None
+    execution: ExecutionRequest | None = None
     retry: RetryPolicy | None = None
     place_within: PlacementSpan | None = None
     workflow: Text | None = None
     run: RunName | None = None
-    callback: CallbackWish | None = None
+    callback: CallbackRequest | None = None
 
 
 class ScheduleQuery(Document, frozen=True, kw_only=True):
@@ -145,12 +145,12 @@ class ScheduleDocument(Document, frozen=True, kw_only=True):
     error: str | None
     declared_by: str | None
     priority: int | None
-    execution: ExecutionWish
+    execution: ExecutionRequest
     retry: RetryPolicy | None
     place_within: float | None
     workflow: str | None
     run: str | None
-    callback: CallbackWish | None
+    callback: CallbackRequest | None
     created: float
     updated: float
 
@@ -170,28 +170,28 @@ class MadeJobs(Document, frozen=True, kw_only=True):
 
 def draft_of(document: Any, name: str) -> ScheduleDraft:
     """Read what a client wants to be, or raise BadDocument."""
-    wish = checked(document, ScheduleRequest)
-    timeout = wish.execution.timeout if wish.execution else None
+    request = checked(document, ScheduleRequest)
+    timeout = request.execution.timeout if request.execution else None
     job = Submission(
         id=name,
-        type=wish.type,
-        payload=document_of(wish.payload, "payload"),
-        priority=wish.priority,
+        type=request.type,
+        payload=document_of(request.payload, "payload"),
+        priority=request.priority,
         timeout=None if timeout is None else timeout / 1000,
-        retry=None if wish.retry is None else Retry(**asdict(wish.retry)),
-        place_within=wish.place_within,
-        workflow=wish.workflow,
-        run=wish.run,
-        callback=None if wish.callback is None else Callback(wish.callback.url),
+        retry=None if request.retry is None else Retry(**asdict(request.retry)),
+        place_within=request.place_within,
+        workflow=request.workflow,
+        run=request.run,
+        callback=None if request.callback is None else Callback(request.callback.url),
         reply=False,
     )
     terms = ScheduleTerms(
-        timing=timing_of(wish.cron, wish.tz, wish.every),
-        overlap=wish.overlap,
-        catch_up=wish.catch_up,
-        jitter=wish.jitter,
+        timing=timing_of(request.cron, request.tz, request.every),
+        overlap=request.overlap,
+        catch_up=request.catch_up,
+        jitter=request.jitter,
     )
-    return ScheduleDraft(terms=terms, job=job, is_paused=wish.paused)
+    return ScheduleDraft(terms=terms, job=job, is_paused=request.paused)
 
 
 def timing_of(cron: str | None, tz: str, every: float | None) -> Timing:
@@ -226,12 +226,12 @@ def schedule_document(schedule: Schedule, *, in_full: bool = True) -> ScheduleDo
         error=schedule.error or None,
         declared_by=schedule.declared_by or None,
         priority=job.priority,
-        execution=ExecutionWish(timeout=None if job.timeout is None else job.timeout * 1000),
+        execution=ExecutionRequest(timeout=None if job.timeout is None else job.timeout * 1000),
         retry=None if job.retry is None else RetryPolicy(**asdict(job.retry)),
         place_within=job.place_within,
         workflow=job.workflow,
         run=job.run,
-        callback=None if callback is None else CallbackWish(url=callback),
+        callback=None if callback is None else CallbackRequest(url=callback),
         created=schedule.created,
         updated=schedule.updated,
     )

@@ -147,17 +147,17 @@ class WorkerList(Document, frozen=True, kw_only=True):
     workers: tuple[WorkerDocument, ...]
 
 
-def declared_handlers(wish: WorkerRequest) -> tuple[Handler, ...]:
+def declared_handlers(request: WorkerRequest) -> tuple[Handler, ...]:
     """Return what a worker does, with the schedules that it declares, or raise BadDocument."""
-    declared = {it.handler: it for it in wish.schedules}
+    declared = {it.handler: it for it in request.schedules}
     for name in declared:
-        if name not in wish.handlers:
+        if name not in request.handlers:
             raise BadDocument("schedules", f"{name} is none of the handlers; leave it out")
     return tuple(
         Handler(name, schedule=_declared_schedule(declared[name]))
         if name in declared
         else Handler(name)
-        for name in dict.fromkeys(wish.handlers)
+        for name in dict.fromkeys(request.handlers)
     )
 
 
@@ -178,20 +178,20 @@ def handler_schedule(handler: str, schedule: DeclaredSchedule) -> HandlerSchedul
     )
 
 
-def _declared_schedule(wish: HandlerSchedule) -> DeclaredSchedule:
+def _declared_schedule(declared: HandlerSchedule) -> DeclaredSchedule:
     terms = ScheduleTerms(
-        timing=timing_of(wish.cron, wish.tz, wish.every),
-        overlap=wish.overlap,
-        catch_up=wish.catch_up,
-        jitter=wish.jitter,
+        timing=timing_of(declared.cron, declared.tz, declared.every),
+        overlap=declared.overlap,
+        catch_up=declared.catch_up,
+        jitter=declared.jitter,
     )
     for field, reason in terms_faults(terms):
-        raise BadDocument("schedules", f"{wish.handler}: {field}: {reason}")
-    payload = document_of(wish.payload, "schedules")
+        raise BadDocument("schedules", f"{declared.handler}: {field}: {reason}")
+    payload = document_of(declared.payload, "schedules")
     if len(payload) > MAX_DECLARED_BYTES:
-        fact = f"{wish.handler}: payload: {len(payload):,} bytes"
+        fact = f"{declared.handler}: payload: {len(payload):,} bytes"
         raise BadDocument("schedules", f"{fact}; send at most {MAX_DECLARED_BYTES:,}")
-    return DeclaredSchedule(terms, payload, wish.started)
+    return DeclaredSchedule(terms, payload, declared.started)
 
 
 def registered_worker(worker: Worker, notes: Sequence[str]) -> RegisteredWorker:

@@ -122,12 +122,12 @@ class CancelledRun(Document, frozen=True, kw_only=True):
 def graph_of_document(document: Any, new_id: Callable[[], str]) -> list[Submission]:
     """Read a graph, with ids for all of its jobs and for the run."""
     try:
-        wish = checked(document, WorkflowRequest)
+        request = checked(document, WorkflowRequest)
     except BadDocument as fault:
         raise _fault_of_a_job(document) or fault from None
-    run = wish.run or new_id()
+    run = request.run or new_id()
     jobs = []
-    for at, job in enumerate(wish.jobs):
+    for at, job in enumerate(request.jobs):
         if job.workflow is not None or job.run is not None:
             misplaced = BadDocument("run", "found in a job; send it beside jobs, for all")
             raise _in_job(misplaced, at, job.id)
@@ -135,7 +135,7 @@ def graph_of_document(document: Any, new_id: Callable[[], str]) -> list[Submissi
             made = submission_from(job, new_id=new_id())
         except BadDocument as fault:
             raise _in_job(fault, at, job.id) from None
-        jobs.append(replace(made, workflow=wish.workflow, run=run))
+        jobs.append(replace(made, workflow=request.workflow, run=run))
     return jobs
 
 

@@ -36,8 +36,8 @@ from shunter.wire.checking import Document, NotJson, parsed, rules_of
 from shunter.wire.documents import (
     HttpReport,
     JobRequest,
-    JobsWish,
-    ResultWish,
+    JobsQuery,
+    ResultRequest,
     job_document,
     report_of,
     status_named,
@@ -330,7 +330,7 @@ def test_a_graph_with_a_bad_job_says_which_one_it_is(job: Any, field: str, messa
     assert refused.value.message.startswith(message)
 
 
-@pytest.mark.parametrize("expected", [JobRequest, ResultWish, JobsWish])
+@pytest.mark.parametrize("expected", [JobRequest, ResultRequest, JobsQuery])
 def test_every_field_says_what_to_send(expected: type[Document]) -> None:
     fields = set(rules_of(expected))
 

@@ -102,14 +102,14 @@ def _bends(edge: Edge, boxes: dict[Stage, Box]) -> list[Box]:
 def _stack(column: list[Box]) -> None:
     """Put boxes beside those that feed them, in their order, and below each other."""
 
-    def wish(box: Box) -> float:
+    def wanted_y(box: Box) -> float:
         placed = [before.middle for before in box.upstream if before.column < box.column]
         return sum(placed) / len(placed) - box.height / 2 if placed else MARGIN
 
     free = MARGIN
-    column.sort(key=wish)
+    column.sort(key=wanted_y)
     for box in column:
-        box.y = max(wish(box), free)
+        box.y = max(wanted_y(box), free)
         free = box.y + box.height + ROW_GAP
 
 

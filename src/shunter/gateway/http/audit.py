@@ -28,9 +28,9 @@ class HttpAudit:
 
     async def browse(self, request: Request) -> Response:
         """GET: a page, newest first."""
-        wish = query_of(request, AuditQuery)
-        found = await audited(self._store, before=wish.before, limit=wish.limit + 1)
-        entries = found[: wish.limit]
+        query = query_of(request, AuditQuery)
+        found = await audited(self._store, before=query.before, limit=query.limit + 1)
+        entries = found[: query.limit]
         following = entries[-1].id if len(found) > len(entries) else None
         lines = tuple(msgspec.convert(it, AuditLine, from_attributes=True) for it in entries)
         return JsonAnswer(AuditPage(entries=lines, next=following))

@@ -39,16 +39,16 @@ class JobOrders:
         self._dispatcher = dispatcher
         self._reading = Reading(dispatcher.store)
 
-    async def submit(self, wish: Submission, scope: JobScope) -> Stored:
+    async def submit(self, submission: Submission, scope: JobScope) -> Stored:
         """Have a job stored, or find the equal one that is."""
-        self.check_size("payload", wish.payload)
+        self.check_size("payload", submission.payload)
         if self._dispatcher.is_full:
             raise unavailable("too many jobs are waiting to be stored; send it again in a second")
         submitter = Submitter(namespace=scope.namespace, sees_all=scope.sees_all)
         stored: list[Stored] = []
         (receipt,) = await self.answered(
-            lambda answer: self._dispatcher.submit([wish], answer, stored.extend, submitter),
-            f"job {wish.id} may or may not be stored; send it again under that id",
+            lambda answer: self._dispatcher.submit([submission], answer, stored.extend, submitter),
+            f"job {submission.id} may or may not be stored; send it again under that id",
         )
         if receipt.reason:
             is_taken = receipt.field in ("id", "unique_key", "rerun_of")

@@ -44,7 +44,7 @@ from shunter.why.reading import why
 from shunter.wire.checking import parsed
 from shunter.wire.documents import (
     JobPage,
-    JobsWish,
+    JobsQuery,
     job_document,
     report_of,
     rerun_from,
@@ -79,18 +79,18 @@ class JobRoutes:
         """POST: accept a job; it is committed before the answer."""
         body = await read_body(request, self._max_body_bytes)
         new_id = self._new_id()
-        wish = await aside(len(body), lambda: submission_of(parsed(body), new_id=new_id))
+        submission = await aside(len(body), lambda: submission_of(parsed(body), new_id=new_id))
         header = request.headers.get("traceparent", "")
-        if wish.traceparent is None and is_traceparent(header):
-            wish = replace(wish, traceparent=header)
-        return await self._submitted(wish, job_scope(request))
+        if submission.traceparent is None and is_traceparent(header):
+            submission = replace(submission, traceparent=header)
+        return await self._submitted(submission, job_scope(request))
 
     async def rerun(self, request: Request) -> Response:
         """POST: do an ended job again, as a new one; it is committed before the answer."""
         body = await read_body(request, self._max_body_bytes)
         scope, new_id = job_scope(request), self._new_id()
         job = await self._orders.job(_job_id(request), scope)
-        wish = await aside(len(body), lambda: rerun_of(parsed(body), job, new_id=new_id))
+        submission = await aside(len(body), lambda: rerun_of(parsed(body), job, new_id=new_id))
         if (step := rerun_from(parsed(body))) is not None:
             store = self._dispatcher.store
             try:
@@ -99,12 +99,12 @@ class JobRoutes:
                 raise HttpRefusal(
                     HTTPStatus.UNPROCESSABLE_ENTITY, str(error), field="from_step"
                 ) from None
-            wish = replace(wish, journal=journal)
+            submission = replace(submission, journal=journal)
         await self._audit.note(request, "rerun job", job.id)
-        return await self._submitted(wish, scope)
+        return await self._submitted(submission, scope)
 
-    async def _submitted(self, wish: Submission, scope: JobScope) -> Response:
-        found = await self._orders.submit(wish, scope)
+    async def _submitted(self, submission: Submission, scope: JobScope) -> Response:
+        found = await self._orders.submit(submission, scope)
         return await self.written(
             found.job,
             HTTPStatus.CREATED if found.is_new else HTTPStatus.OK,
@@ -113,18 +113,18 @@ class JobRoutes:
 
     async def browse(self, request: Request) -> Response:
         """GET of all: some jobs, newest first."""
-        wish, scope = query_of(request, JobsWish), job_scope(request)
+        asked, scope = query_of(request, JobsQuery), job_scope(request)
         query = JobQuery(
-            status=None if wish.status is None else status_named(wish.status),
-            type=wish.type,
-            worker_id=wish.worker_id,
-            namespace=scope.listed(wish.namespace),
-            before=wish.before,
-            limit=wish.limit + 1,
+            status=None if asked.status is None else status_named(asked.status),
+            type=asked.type,
+            worker_id=asked.worker_id,
+            namespace=scope.listed(asked.namespace),
+            before=asked.before,
+            limit=asked.limit + 1,
         )
-        is_seen = scope.covers(wish.namespace)
+        is_seen = scope.covers(asked.namespace)
         found = await self._dispatcher.store.find(query) if is_seen else []
-        jobs = found[: wish.limit]
+        jobs = found[: asked.limit]
         following = jobs[-1].id if len(found) > len(jobs) else None
         documents = tuple(job_document(job, in_full=False) for job in jobs)
         return JsonAnswer(JobPage(jobs=documents, next=following))

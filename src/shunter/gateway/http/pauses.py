@@ -29,13 +29,13 @@ class PauseRoutes:
 
     async def pause(self, request: Request) -> Response:
         """PUT: nothing of it starts here when this is answered, and elsewhere 2 s later."""
-        wish = checked(parsed(await read_body(request, MAX_BODY_BYTES)), PauseRequest)
+        order = checked(parsed(await read_body(request, MAX_BODY_BYTES)), PauseRequest)
         _check_key(request)
-        await self._audit.note(request, f"pause {wish.target}", wish.name)
+        await self._audit.note(request, f"pause {order.target}", order.name)
         key = key_of(request)
         try:
             made = await pause(
-                self._dispatcher, wish.target, wish.name, by="" if key is None else key.name
+                self._dispatcher, order.target, order.name, by="" if key is None else key.name
             )
         except PauseRefused as error:
             raise HttpRefusal(HTTPStatus.CONFLICT, str(error), field="name") from None

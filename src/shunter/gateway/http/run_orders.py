@@ -62,20 +62,20 @@ class RunOrders:
         """Do an ended run again, or all from one job on, as new jobs of the same run."""
         in_full = await self._in_full(_chosen(view, first))
         try:
-            wishes = view.rerun(first, lambda job: self._resubmitted(in_full[job.id]))
+            submissions = view.rerun(first, lambda job: self._resubmitted(in_full[job.id]))
         except JobRefused as error:
             raise HttpRefusal(HTTPStatus.CONFLICT, str(error), field="first") from None
-        return await self.submit(wishes, scope)
+        return await self.submit(submissions, scope)
 
-    async def submit(self, wishes: Sequence[Submission], scope: JobScope) -> list[Receipt]:
+    async def submit(self, submissions: Sequence[Submission], scope: JobScope) -> list[Receipt]:
         """Have a graph stored as a whole, or refuse it."""
         if self._dispatcher.is_full:
             raise unavailable("too many jobs are waiting to be stored; send it again in a second")
         submitter = Submitter(namespace=scope.namespace, sees_all=scope.sees_all)
-        run_id = wishes[0].run or ""
+        run_id = submissions[0].run or ""
         receipts = await self._orders.answered(
             lambda answer: self._dispatcher.submit(
-                wishes, answer, submitter=submitter, is_whole=True
+                submissions, answer, submitter=submitter, is_whole=True
             ),
             f"run {run_id} may or may not be stored; look at it, or send it again under its ids",
         )

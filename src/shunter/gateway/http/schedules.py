@@ -54,9 +54,9 @@ class ScheduleRoutes:
 
     async def browse(self, request: Request) -> Response:
         """GET of all: some of them, by falling names."""
-        wish = query_of(request, SchedulesQuery)
+        asked = query_of(request, SchedulesQuery)
         page = await self._book.listed(
-            job_scope(request), namespace=wish.namespace, before=wish.before, limit=wish.limit
+            job_scope(request), namespace=asked.namespace, before=asked.before, limit=asked.limit
         )
         documents = tuple(schedule_document(it, in_full=False) for it in page.schedules)
         return JsonAnswer(ScheduleList(schedules=documents, next=page.next))
@@ -101,12 +101,12 @@ class ScheduleRoutes:
 
     async def trigger(self, request: Request) -> Response:
         """POST: make a job now."""
-        wish, name = query_of(request, TriggerQuery), _name(request)
+        asked, name = query_of(request, TriggerQuery), _name(request)
         self._check_room()
         await self._note(request, "trigger schedule")
         with _refusals():
             made = await self._book.trigger(
-                job_scope(request), name, wish.namespace, job_id=wish.job_id or ""
+                job_scope(request), name, asked.namespace, job_id=asked.job_id or ""
             )
         return JsonAnswer(MadeJobs(job_ids=(made,)), HTTPStatus.CREATED)
 
@@ -114,12 +114,12 @@ class ScheduleRoutes:
         """POST: make the jobs of ticks that are past."""
         namespace, name = query_of(request, ScheduleQuery).namespace, _name(request)
         body = await read_body(request, self._max_body_bytes)
-        wish = checked(parsed(body), BackfillRequest)
+        backfill = checked(parsed(body), BackfillRequest)
         self._check_room()
         await self._note(request, "backfill schedule")
         with _refusals():
             made = await self._book.backfill(
-                job_scope(request), name, namespace, begin=wish.begin, end=wish.end
+                job_scope(request), name, namespace, begin=backfill.begin, end=backfill.end
             )
         return JsonAnswer(MadeJobs(job_ids=tuple(made)), HTTPStatus.CREATED)
 

@@ -52,8 +52,8 @@ class SignalRoutes:
         """POST: keep a signal; it is committed before the answer."""
         job_id, name, scope = request.path_params["id"], request.path_params["name"], None
         body = await read_body(request, MAX_BODY_BYTES)
-        wish_id, value = signal_of(parsed(body or b"{}"))
-        sent = Signal(job_id, name, wish_id or self._new_id(), value)
+        own_id, value = signal_of(parsed(body or b"{}"))
+        sent = Signal(job_id, name, own_id or self._new_id(), value)
         if fault := signal_fault(sent):
             field, message = fault
             raise HttpRefusal(HTTPStatus.UNPROCESSABLE_ENTITY, message, field=field)

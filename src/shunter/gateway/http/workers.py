@@ -56,33 +56,35 @@ class WorkerRoutes:
 
     async def register(self, request: Request) -> Response:
         """PUT: a worker comes. It may have jobs at once, and is asked for its health at once."""
-        wish = checked(parsed(await read_body(request, self._max_body_bytes)), WorkerRequest)
-        if not self._http_workers.hosts.has(wish.hostname):
-            fault = self._http_workers.hosts.unlisted(wish.hostname)
+        registration = checked(
+            parsed(await read_body(request, self._max_body_bytes)), WorkerRequest
+        )
+        if not self._http_workers.hosts.has(registration.hostname):
+            fault = self._http_workers.hosts.unlisted(registration.hostname)
             raise HttpRefusal(HTTPStatus.UNPROCESSABLE_ENTITY, fault, field="hostname")
         key, now = key_of(request), self._dispatcher.now()
         if key is not None:
-            _check_types(key, wish.handlers)
-        handlers = declared_handlers(wish)
+            _check_types(key, registration.handlers)
+        handlers = declared_handlers(registration)
 
         def come(known: Worker | None) -> Worker:
             if key is not None and health.is_anothers(known, key.name, self._access.ring):
-                raise _taken(wish.hostname, wish.port)
+                raise _taken(registration.hostname, registration.port)
             return health.registered(
                 known,
-                hostname=wish.hostname,
-                port=wish.port,
-                handlers=tuple(dict.fromkeys(wish.handlers)),
-                max_jobs=wish.maxJobs,
+                hostname=registration.hostname,
+                port=registration.port,
+                handlers=tuple(dict.fromkeys(registration.handlers)),
+                max_jobs=registration.maxJobs,
                 now=now,
                 key="" if key is None else key.name,
-                scheme=wish.scheme,
-                secret=wish.secret or "",
-                version=wish.version or "",
-                has_hooks=wish.hasHooks,
+                scheme=registration.scheme,
+                secret=registration.secret or "",
+                version=registration.version or "",
+                has_hooks=registration.hasHooks,
             )
 
-        worker_id = health.worker_id_at(wish.hostname, wish.port)
+        worker_id = health.worker_id_at(registration.hostname, registration.port)
         here = self._dispatcher.view.connected
         if here >= MAX_WORKERS and not await self._store.workers([worker_id]):
             raise unavailable(f"{here:,} workers are here, as many as may be; come again later")
@@ -90,7 +92,9 @@ class WorkerRoutes:
         self._http_workers.check(worker)
         await self._http_workers.survey()
         headers = {"Location": COLLECTION + quote(worker_id)}
-        notes = await self._declarations.declare(worker_id, handlers) if wish.schedules else ()
+        notes = (
+            await self._declarations.declare(worker_id, handlers) if registration.schedules else ()
+        )
         return JsonAnswer(registered_worker(worker, notes), HTTPStatus.CREATED, headers)
 
     async def browse(self, request: Request) -> Response:

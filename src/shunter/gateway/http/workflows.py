@@ -56,36 +56,36 @@ class WorkflowRoutes:
     async def submit(self, request: Request) -> Response:
         """POST: accept a graph as a whole; it is committed before the answer."""
         body = await read_body(request, self._max_body_bytes)
-        wishes = await aside(len(body), lambda: graph_of_document(parsed(body), self._new_id))
-        receipts = await self._orders.submit(wishes, job_scope(request))
-        return await self._stored(wishes[0].run or "", receipts)
+        submissions = await aside(len(body), lambda: graph_of_document(parsed(body), self._new_id))
+        receipts = await self._orders.submit(submissions, job_scope(request))
+        return await self._stored(submissions[0].run or "", receipts)
 
     async def browse(self, request: Request) -> Response:
         """GET: a page of runs."""
-        wish = query_of(request, RunsQuery)
+        asked = query_of(request, RunsQuery)
         wanted = RunSearch(
             namespace=job_scope(request).listed(),
-            workflow=wish.workflow,
-            after=wish.before,
-            limit=wish.limit,
+            workflow=asked.workflow,
+            after=asked.before,
+            limit=asked.limit,
         )
         seen = await self._store.runs(wanted)
         return JsonAnswer(runs_document(seen.runs, seen.next))
 
     async def show(self, request: Request) -> Response:
         """GET of one run: a page of its jobs."""
-        run_id, scope, wish = (
+        run_id, scope, asked = (
             request.path_params["id"],
             job_scope(request),
             query_of(request, RunQuery),
         )
         query = JobQuery(
-            run=run_id, namespace=scope.listed(), before=wish.before, limit=wish.limit + 1
+            run=run_id, namespace=scope.listed(), before=asked.before, limit=asked.limit + 1
         )
         found = await self._store.find(query)
-        if not found and wish.before is None:
+        if not found and asked.before is None:
             raise no_run(run_id)
-        page = await with_edges(self._store, found[: wish.limit])
+        page = await with_edges(self._store, found[: asked.limit])
         is_more = len(found) > len(page.jobs)
         following = page.jobs[-1].id if is_more and page.jobs else None
         return JsonAnswer(run_document(run_id, page.jobs, page.edges, following))

@@ -288,12 +288,12 @@ class Frontend:
                 )
                 self._take_order(order)
             elif kind is Kind.PAUSE:
-                wish, key = decode(body, PauseOrder), self._keys.of(identity)
+                wanted, key = decode(body, PauseOrder), self._keys.of(identity)
                 release = self._hold(len(body))
-                action = f"{'pause' if wish.is_on else 'resume'} {wish.target}"
-                change = partial(self._pause, identity, key, wish, release)
+                action = f"{'pause' if wanted.is_on else 'resume'} {wanted.target}"
+                change = partial(self._pause, identity, key, wanted, release)
                 order = _AuditedOrder(
-                    identity, wish.request, key, action, (wish.name,), None, release, change
+                    identity, wanted.request, key, action, (wanted.name,), None, release, change
                 )
                 self._take_order(order)
             elif kind in self._questions:
@@ -321,7 +321,7 @@ class Frontend:
     ) -> None:
         """Take jobs in; those that an operator has done again are written down first."""
         act = partial(self._unless_store_fails, self._submit, identity, scope, submit, release)
-        rerun = [wish.rerun_of for wish in submit.jobs if wish.rerun_of]
+        rerun = [it.rerun_of for it in submit.jobs if it.rerun_of]
         order = _AuditedOrder(identity, submit.request, key, "rerun job", rerun, act, release)
         self._take_order(order)
 

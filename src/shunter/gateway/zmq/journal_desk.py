@@ -29,15 +29,15 @@ class JournalDesk:
         self._dispatcher, self._run_secrets, self._send = dispatcher, run_secrets, send
         self._recalls: asyncio.Queue[tuple[str, Recall]] = asyncio.Queue(MOST_WAITING)
 
-    def keep(self, worker_id: str, wish: Keeps) -> None:
+    def keep(self, worker_id: str, request: Keeps) -> None:
         """Have kept what is proven and possible; the rest is answered as refused."""
-        believed, refused = self._run_secrets.sifted(wish.keeps, wish.secrets)
+        believed, refused = self._run_secrets.sifted(request.keeps, request.secrets)
         for error in refused:
             self._dispatcher.refuse(worker_id, error)
         proven = {(keep.job_id, keep.attempt) for keep in believed}
         good: list[Keep] = []
         places: list[int | None] = []
-        for keep in wish.keeps:
+        for keep in request.keeps:
             if fault := keep_fault(keep):
                 self._dispatcher.refuse(worker_id, JobError(keep.job_id, f"keep: {fault}"))
             if fault or (keep.job_id, keep.attempt) not in proven:
@@ -48,7 +48,7 @@ class JournalDesk:
 
         def answer(is_kept: Sequence[bool]) -> None:
             told = tuple(place is not None and is_kept[place] for place in places)
-            self._send(worker_id, Kind.KEEP, Kept(wish.request, told))
+            self._send(worker_id, Kind.KEEP, Kept(request.request, told))
 
         if good:
             self._dispatcher.keep(entries_of(good, now=self._dispatcher.now()), answer)

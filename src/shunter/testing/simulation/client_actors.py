@@ -139,7 +139,7 @@ class ClientActor(_Submitter):
     async def _submit_graph(self) -> None:
         """Submit all jobs at once, until there is a receipt."""
         await self._until(self._jobs[0])
-        wishes = [
+        submissions = [
             replace(
                 self._client.template(plan.type, msgspec.msgpack.encode(plan.task)),
                 id=plan.id,
@@ -151,7 +151,7 @@ class ClientActor(_Submitter):
         ]
         while True:
             try:
-                await self._client.send_graph(wishes)
+                await self._client.send_graph(submissions)
             except ShunterError as error:
                 self._tell(f"has no receipt for its graph yet: {error}")
                 await asyncio.sleep(ASK_AGAIN_SECONDS)
