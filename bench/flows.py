@@ -24,7 +24,7 @@ import psutil
 
 from bench import peers
 from bench.stage import REPOSITORY, Stage, conclude, listen, percentile, say, sizes
-from shunter.flow.loading import load
+from shunter.flow.loader import load
 from shunter.flow.runners.engines.deployer import FlowRun
 from shunter.flow.runners.engines.local_engines import LocalEngines
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import flow_cases
 from shunter.flow.flow import Flow
-from shunter.flow.loading import load
+from shunter.flow.loader import load
 from shunter.flow.runners.registry import run_flow
 from shunter.flow.runtime.report import StageReport
 

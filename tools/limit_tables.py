@@ -11,7 +11,7 @@ from shunter.gateway.zmq import frontend, large_messages, questions
 from shunter.model import job_limits, limits
 from shunter.model.document import DOCUMENT_BYTES
 from shunter.model.identity import NAME_RULE
-from shunter.model.queueing import PRIORITY_LIMIT
+from shunter.model.queue_order import PRIORITY_LIMIT
 from shunter.model.worker import MAX_WORKERS
 from shunter.net import connections, descriptors, transport, unsent_bytes
 from shunter.settings import Settings

@@ -11,8 +11,8 @@ import pytest
 from pymongo import MongoClient
 from pymongo.errors import PyMongoError
 
-from shunter.testing.launching import launch
 from shunter.testing.mongod import find_mongod
+from shunter.testing.servers import launch
 from system.yard import Yard, free_port, until
 
 

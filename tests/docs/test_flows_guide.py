@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from docs.pages import Block, blocks_in, expectations, printed_by
-from shunter.flow.loading import load
+from shunter.flow.loader import load
 from shunter.flow.pictures.drawing import as_svg
 
 PROJECT = Path(__file__).parents[2]

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from shunter.model.allowed_hosts import allowed_hosts
-from shunter.net.calling import KEPT_BYTES, Answer, Caller, CallFailed, CallForbidden
+from shunter.net.http_calls import KEPT_BYTES, Answer, Caller, CallFailed, CallForbidden
 from system.receiver import Receiver
 from system.yard import free_port
 

@@ -46,7 +46,7 @@ LAYERS = {
     "flow.pictures": ("errors", "flow.graph", "flow.pictures"),
     "flow.runners": (
         "errors", "flow.graph", "flow.runtime", "flow.sources", "flow.sinks", "flow.runners",
-        "flow.arrow", "flow.location", "flow.manifest", "flow.loading", "private_folder",
+        "flow.arrow", "flow.location", "flow.manifest", "flow.loader", "private_folder",
         "net.connections", "net.unsent_bytes", "key_file", "model.key", "net.curve",
     ),
     "flow.runners.local": (
@@ -54,7 +54,7 @@ LAYERS = {
         "flow.runners.assembly", "flow.runners.checkpoint_stores", "flow.runners.port",
         "flow.runners.shared_outputs", "flow.arrow", "flow.location", "flow.manifest",
     ),
-    "flow.loading": ("errors", "flow.graph"),
+    "flow.loader": ("errors", "flow.graph"),
     "reporting": ("errors", "codec", "flow", "rerun", "reporting"),
     "dispatch": ("errors", "model", "store.port", "store.search", "dispatch"),
     "why": ("errors", "model", "store.port", "store.search", "store.memory", "dispatch", "why"),

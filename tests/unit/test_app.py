@@ -11,7 +11,7 @@ import pytest
 from shunter.app import App, Context, JobFunction, payload_of
 from shunter.errors import AppError
 from shunter.model.job_limits import JobLimits, Limit, Rate
-from shunter.model.queueing import PRIORITY_LIMIT
+from shunter.model.queue_order import PRIORITY_LIMIT
 from shunter.model.retry import Retry
 from shunter.model.timing import Cron, Every
 from shunter.model.worker import Handler

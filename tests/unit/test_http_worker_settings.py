@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from shunter.cli.working import http_host_settings, worker_flags
+from shunter.cli.worker_process import http_host_settings, worker_flags
 from shunter.errors import SettingsError
 from shunter.key_file import KeyFile, write_key_file
 from shunter.model.key import Role

@@ -33,7 +33,7 @@ IMPURE = IO | {
 PURE_DISPATCH = (
     "activity", "alarm_clock", "arrivals", "callback_places", "callbacks", "dependents", "effects",
     "graph_intake", "intake", "limit_book", "membership", "placement", "plan", "planner", "roster",
-    "rules", "settlement", "sharing", "state", "timetable", "turn", "verdict", "view",
+    "rules", "settlement", "shared_workers", "state", "timetable", "turn", "verdict", "view",
 )  # fmt: skip
 
 PURE_PAGE = ("changes", "figures", "filters", "flow_drawing", "limit_form", "overview", "plots",
@@ -67,7 +67,7 @@ FORBIDDEN = {
     "gateway.http.reports": IMPURE,
     "reporting.document": IMPURE,
     "reporting.wording": IMPURE,
-    "rerun.naming": IMPURE,
+    "rerun.staging_names": IMPURE,
     "worker.zmq.account": IMPURE,
     "worker.zmq.credits": IMPURE,
     "worker.http.holdings": IMPURE,
@@ -88,8 +88,8 @@ FORBIDDEN = {
     "worker.zmq.shares": IMPURE,
     "worker.zmq.shown_secrets": IMPURE,
     "worker.udp.completions": IMPURE,
-    "worker.udp.seat": IMPURE,
-    "worker.udp.seating": IMPURE,
+    "worker.udp.calculator_session": IMPURE,
+    "worker.udp.session_count": IMPURE,
     "shown_text": IMPURE,
     "codec": IMPURE,
     "store.memory": IO | {"shunter.settings"},

@@ -14,9 +14,9 @@ HEAVY = ("aiohttp", "gridfs", "matplotlib", "pyarrow", "pymongo", "pyspark")
     ("module", "unneeded"),
     [
         ("shunter.cli.main", (*HEAVY, "starlette", "uvicorn", "zmq")),
-        ("shunter.cli.inspecting", (*HEAVY, "starlette", "uvicorn")),
-        ("shunter.cli.working", (*HEAVY, "starlette", "uvicorn")),
-        ("shunter.cli.serving", HEAVY),
+        ("shunter.cli.job_listings", (*HEAVY, "starlette", "uvicorn")),
+        ("shunter.cli.worker_process", (*HEAVY, "starlette", "uvicorn")),
+        ("shunter.cli.dispatcher_process", HEAVY),
     ],
 )
 def test_a_command_does_without(module: str, unneeded: tuple[str, ...]) -> None:

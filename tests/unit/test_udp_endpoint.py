@@ -15,7 +15,7 @@ from shunter.net.udp_endpoint import Batch, Seal, UdpEndpoint
 from shunter.wire.udp.address_validation import FACTOR, AddressValidation
 from shunter.wire.udp.keys import Secret, UdpKey
 from shunter.wire.udp.methods import AddTask
-from shunter.wire.udp.pacing import MAX_RESENDS_AT_ONCE, RESENDS_PER_SECOND
+from shunter.wire.udp.pace import MAX_RESENDS_AT_ONCE, RESENDS_PER_SECOND
 from shunter.wire.udp.packets import Command, Confirmation, request
 from shunter.wire.udp.peers import Peer, UdpAddress
 from shunter.wire.udp.seals import DispatcherSealer, PeerSealer, Sealer

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from shunter.app import load_app
-from shunter.cli.inspecting import ANSWER_SECONDS
+from shunter.cli.job_listings import ANSWER_SECONDS
 from shunter.cli.processes import run_loop, run_until_signalled, set_up_logging
 from shunter.cli.terminal import Terminal, json_line
-from shunter.cli.working import pool_settings
+from shunter.cli.worker_process import pool_settings
 from shunter.client import UdpClient
 from shunter.client.udp_client import task_value
 from shunter.codec import Codec

@@ -113,8 +113,8 @@ def run(
     as_json: JsonOption = False,
 ) -> None:
     """Run a flow to its end, and say what each stage has done."""
-    from shunter.cli.flow_running import TypedOptions, run_and_print
-    from shunter.flow.loading import load
+    from shunter.cli.flow_run import TypedOptions, run_and_print
+    from shunter.flow.loader import load
 
     options = TypedOptions(
         on=on,
@@ -184,8 +184,8 @@ def submit(
 ) -> None:
     """Submit a flow run as a job, for a worker with --flows, and watch it if you like."""
     from shunter.app import load_app, payload_of
-    from shunter.cli import flow_submitting
-    from shunter.cli.submitting import options_from
+    from shunter.cli import flow_submission
+    from shunter.cli.job_submission import options_from
 
     loaded = load_settings(config_file, os.environ, {"client.dispatchers": dispatchers})
     if on is not On.SPARK and (master or stream):
@@ -200,7 +200,7 @@ def submit(
         stream=stream,
     )
     raise typer.Exit(
-        flow_submitting.submit(
+        flow_submission.submit(
             loaded.settings,
             payload,
             options_from(priority=priority, timeout=timeout, retries=retries),
@@ -216,7 +216,7 @@ def submit(
 def check(flow: FlowArgument) -> None:
     """Load a flow and say whether it can run."""
     from shunter.flow.graph.stages import StageKind
-    from shunter.flow.loading import load
+    from shunter.flow.loader import load
 
     loaded = load(flow)
     loaded.check()
@@ -247,7 +247,7 @@ def diff(
     Exit codes: 0 the same flow, 1 it differs and can go on, 2 it would be refused.
     """
     from shunter.cli.flow_difference import show_difference
-    from shunter.flow.loading import load
+    from shunter.flow.loader import load
 
     code = show_difference(load(flow), checkpoints, nodes=nodes, as_json=as_json)
     raise typer.Exit(code)
@@ -259,7 +259,7 @@ def graph(
     shape: Annotated[Shape, typer.Option("--as", help="How to draw it.")] = Shape.TEXT,
 ) -> None:
     """Draw a flow."""
-    from shunter.flow.loading import load
+    from shunter.flow.loader import load
     from shunter.flow.pictures.drawing import as_mermaid, as_svg, as_text
 
     drawn = {Shape.TEXT: as_text, Shape.MERMAID: as_mermaid, Shape.SVG: as_svg}[shape]
@@ -298,7 +298,7 @@ def engine(
     """Run an engine, which takes part in flows. With `auth.key_file` it demands that very key."""
     from shunter.cli.engine_keys import watched_keys
     from shunter.cli.processes import set_up_logging
-    from shunter.flow.loading import load, load_within
+    from shunter.flow.loader import load, load_within
     from shunter.flow.runners.engines.engine import Engine
     from shunter.flow.runners.engines.network import engine_endpoint, is_private
     from shunter.worker.procfs import die_with_parent

@@ -44,7 +44,7 @@ def show(
 ) -> None:
     """Show the limits of all types, and who holds what."""
     if context.invoked_subcommand is None:
-        from shunter.cli.inspecting import client_of
+        from shunter.cli.job_listings import client_of
 
         loaded = load_settings(config_file, os.environ, {"client.dispatchers": dispatchers})
         with client_of(loaded.settings) as client:
@@ -75,7 +75,7 @@ def change(
 
     What is not named stays as it is; 0 takes a limit away.
     """
-    from shunter.cli.inspecting import client_of
+    from shunter.cli.job_listings import client_of
     from shunter.cli.unserved import note_if_unserved
 
     wanted: dict[str, Any] = {

@@ -122,11 +122,11 @@ def up(
     config_file: ConfigOption = None,
 ) -> None:
     """Run a dispatcher and workers here, with the embedded store."""
-    from shunter.cli import serving
+    from shunter.cli import dispatcher_process
 
     flags = {"worker.max_jobs": max_jobs, "store.url": store}
     loaded = load_settings(config_file, os.environ, flags)
-    raise typer.Exit(serving.up(loaded, app_spec=app_spec, workers=workers))
+    raise typer.Exit(dispatcher_process.up(loaded, app_spec=app_spec, workers=workers))
 
 
 @app.command()
@@ -139,7 +139,7 @@ def dispatcher(
     http_port: Annotated[int | None, typer.Option(help="Where HTTP listens.")] = None,
 ) -> None:
     """Run a dispatcher."""
-    from shunter.cli import serving
+    from shunter.cli import dispatcher_process
 
     flags = {
         "store.url": store,
@@ -149,7 +149,7 @@ def dispatcher(
         "http.port": http_port,
     }
     loaded = load_settings(config_file, os.environ, flags)
-    raise typer.Exit(serving.dispatcher(loaded.settings))
+    raise typer.Exit(dispatcher_process.dispatcher(loaded.settings))
 
 
 @app.command()
@@ -176,14 +176,14 @@ def worker(
     config_file: ConfigOption = None,
 ) -> None:
     """Run a worker that does the jobs of an app, or runs flows."""
-    from shunter.cli import working
+    from shunter.cli import worker_process
 
     app_spec = flows.app_or_flows(app_spec, flows_folder)
-    flags = working.worker_flags(dispatchers, max_jobs, http=http, listen=listen)
+    flags = worker_process.worker_flags(dispatchers, max_jobs, http=http, listen=listen)
     loaded = load_settings(config_file, os.environ, flags)
     flows.allow_masters(loaded.settings.worker.spark_masters)
     raise typer.Exit(
-        working.worker(loaded.settings, app_spec, http=http, types=types, parent=parent)
+        worker_process.worker(loaded.settings, app_spec, http=http, types=types, parent=parent)
     )
 
 
@@ -258,13 +258,13 @@ def submit(
     as_json: JsonOption = False,
 ) -> None:
     """Submit a job, and wait for it if you like."""
-    from shunter.cli import by_udp, submitting
+    from shunter.cli import by_udp, job_submission
 
     is_udp = via is Protocol.UDP
     flags = by_udp.address_flags(dispatchers) if is_udp else {"client.dispatchers": dispatchers}
     loaded = load_settings(config_file, os.environ, flags)
-    document = submitting.payload_from(arguments or [], payload)
-    options = submitting.options_from(
+    document = job_submission.payload_from(arguments or [], payload)
+    options = job_submission.options_from(
         priority=priority,
         timeout=timeout,
         retries=retries,
@@ -274,7 +274,7 @@ def submit(
         unique=(unique_within, unique_during, unique_then),
         effects="at_most_once" if at_most_once else None,
         callback=callback,
-        keys=submitting.keys_from(keys),
+        keys=job_submission.keys_from(keys),
     )
     must_wait = wait or wait_timeout is not None
     codec = codec_of(app_spec)
@@ -292,7 +292,7 @@ def submit(
             )
         )
     raise typer.Exit(
-        submitting.submit(
+        job_submission.submit(
             loaded.settings,
             job_type,
             document,
@@ -321,11 +321,11 @@ def jobs(
     as_json: JsonOption = False,
 ) -> None:
     """List jobs, newest first, and count them."""
-    from shunter.cli import inspecting
+    from shunter.cli import job_listings
 
     loaded = load_settings(config_file, os.environ, {"client.dispatchers": dispatchers})
     raise typer.Exit(
-        inspecting.jobs(
+        job_listings.jobs(
             loaded.settings,
             status=status,
             job_type=job_type,
@@ -355,15 +355,15 @@ def job(
     With --follow, print its log as it grows until the job has ended; then exit with 0 if it has
     completed, and with 1 if it failed or was cancelled.
     """
-    from shunter.cli import inspecting
+    from shunter.cli import job_listings
 
     loaded = load_settings(config_file, os.environ, {"client.dispatchers": dispatchers})
     codec = codec_of(app_spec)
     if is_followed and as_json:
         raise SettingsError("the command line", "--follow", "--json beside it", "one of the two")
     if is_followed:
-        raise typer.Exit(inspecting.follow(loaded.settings, job_id, codec=codec))
-    raise typer.Exit(inspecting.job(loaded.settings, job_id, as_json=as_json, codec=codec))
+        raise typer.Exit(job_listings.follow(loaded.settings, job_id, codec=codec))
+    raise typer.Exit(job_listings.job(loaded.settings, job_id, as_json=as_json, codec=codec))
 
 
 @app.command()
@@ -378,10 +378,10 @@ def why(
     Exits with 0 if it runs, is about to or has ended, with 4 if it waits for what passes by itself,
     and with 5 if it waits until somebody does something.
     """
-    from shunter.cli import explaining
+    from shunter.cli import explanation
 
     loaded = load_settings(config_file, os.environ, {"client.dispatchers": dispatchers})
-    raise typer.Exit(explaining.why(loaded.settings, job_id, as_json=as_json))
+    raise typer.Exit(explanation.why(loaded.settings, job_id, as_json=as_json))
 
 
 @app.command()
@@ -392,10 +392,10 @@ def cancel(
     as_json: JsonOption = False,
 ) -> None:
     """Stop jobs: waiting ones at once, running ones by request, SIGTERM, SIGKILL."""
-    from shunter.cli import inspecting
+    from shunter.cli import job_listings
 
     loaded = load_settings(config_file, os.environ, {"client.dispatchers": dispatchers})
-    raise typer.Exit(inspecting.cancel(loaded.settings, job_ids, as_json=as_json))
+    raise typer.Exit(job_listings.cancel(loaded.settings, job_ids, as_json=as_json))
 
 
 app.command()(workflows.workflow)
@@ -414,10 +414,10 @@ def workers(
     as_json: JsonOption = False,
 ) -> None:
     """List workers, what they do and what they hold."""
-    from shunter.cli import inspecting
+    from shunter.cli import job_listings
 
     loaded = load_settings(config_file, os.environ, {"client.dispatchers": dispatchers})
-    raise typer.Exit(inspecting.workers(loaded.settings, as_json=as_json))
+    raise typer.Exit(job_listings.workers(loaded.settings, as_json=as_json))
 
 
 app.add_typer(flows.app)
@@ -449,10 +449,10 @@ def report(
     ] = False,
 ) -> None:
     """Write a page about finished jobs: throughput, times, failures, workers' use."""
-    from shunter.cli import reporting
+    from shunter.cli import history_report
 
     loaded = load_settings(config_file, os.environ, {"store.url": store})
-    reporting.report(
+    history_report.report(
         loaded.settings,
         since=since,
         output=output,

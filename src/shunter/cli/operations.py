@@ -57,18 +57,18 @@ def rerun(
     as_json: JsonOption = False,
 ) -> None:
     """Do ended jobs again, each as a new job: those named, or those that a filter finds."""
-    from shunter.cli import rerunning
+    from shunter.cli import reruns
 
     loaded = load_settings(config_file, os.environ, {"client.dispatchers": dispatchers})
-    wanted = rerunning.RerunFilter(
+    wanted = reruns.RerunFilter(
         type=job_type, status=status, namespace=namespace, error=error, since=since, until=until
     )
     raise typer.Exit(
-        rerunning.rerun(
+        reruns.rerun(
             loaded.settings,
             job_ids or [],
             wanted,
-            rerunning.new_arguments(args, kwargs),
+            reruns.new_arguments(args, kwargs),
             from_step=from_step,
             yes=yes,
             as_json=as_json,
@@ -91,12 +91,12 @@ def signal(
     config_file: ConfigOption = None,
 ) -> None:
     """Send a job a signal: its handler goes on, or will when it waits for it."""
-    from shunter.cli import signalling
+    from shunter.cli import signals
 
     loaded = load_settings(config_file, os.environ, {"client.dispatchers": dispatchers})
     codec = codec_of(app_spec)
     raise typer.Exit(
-        signalling.signal(loaded.settings, job_id, name, value, signal_id=signal_id, codec=codec)
+        signals.signal(loaded.settings, job_id, name, value, signal_id=signal_id, codec=codec)
     )
 
 
@@ -108,12 +108,12 @@ def pause(
     config_file: ConfigOption = None,
 ) -> None:
     """Start no more jobs of a type, on no dispatcher; those that run go on."""
-    from shunter.cli import holding_back
+    from shunter.cli import pause_orders
 
     loaded = load_settings(config_file, os.environ, {"client.dispatchers": dispatchers})
     must_wait = wait or wait_timeout is not None
     raise typer.Exit(
-        holding_back.pause(loaded.settings, job_type, wait=must_wait, wait_timeout=wait_timeout)
+        pause_orders.pause(loaded.settings, job_type, wait=must_wait, wait_timeout=wait_timeout)
     )
 
 
@@ -123,10 +123,10 @@ def resume(
     config_file: ConfigOption = None,
 ) -> None:
     """Start jobs of a paused type again."""
-    from shunter.cli import holding_back
+    from shunter.cli import pause_orders
 
     loaded = load_settings(config_file, os.environ, {"client.dispatchers": dispatchers})
-    raise typer.Exit(holding_back.resume(loaded.settings, job_type))
+    raise typer.Exit(pause_orders.resume(loaded.settings, job_type))
 
 
 def drain(
@@ -143,11 +143,11 @@ def drain(
     config_file: ConfigOption = None,
 ) -> None:
     """Give nothing new to a worker, or to all workers of a version; they finish what they have."""
-    from shunter.cli import holding_back
+    from shunter.cli import pause_orders
 
     loaded = load_settings(config_file, os.environ, {"client.dispatchers": dispatchers})
     raise typer.Exit(
-        holding_back.drain(
+        pause_orders.drain(
             loaded.settings,
             worker_id,
             version,
@@ -164,7 +164,7 @@ def pauses(
     as_json: JsonOption = False,
 ) -> None:
     """List what is held back: paused types, drained workers and versions."""
-    from shunter.cli import holding_back
+    from shunter.cli import pause_orders
 
     loaded = load_settings(config_file, os.environ, {"client.dispatchers": dispatchers})
-    raise typer.Exit(holding_back.pauses(loaded.settings, as_json=as_json))
+    raise typer.Exit(pause_orders.pauses(loaded.settings, as_json=as_json))

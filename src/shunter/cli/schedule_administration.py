@@ -12,7 +12,7 @@ from rich import box
 from rich.table import Table
 
 from shunter.app import load_app
-from shunter.cli.inspecting import client_of
+from shunter.cli.job_listings import client_of
 from shunter.cli.terminal import Terminal, json_line
 from shunter.cli.unserved import note_if_unserved
 from shunter.client.schedules import PutOptions

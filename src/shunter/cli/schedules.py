@@ -98,8 +98,8 @@ def put(
     as_json: JsonOption = False,
 ) -> None:
     """Make a schedule, or change the one of that name."""
+    from shunter.cli.job_submission import options_from, payload_from
     from shunter.cli.schedule_administration import timing_from
-    from shunter.cli.submitting import options_from, payload_from
     from shunter.client.schedules import PutOptions
 
     options = PutOptions(

@@ -56,7 +56,7 @@ def workflow(
     as_json: JsonOption = False,
 ) -> None:
     """List runs of workflows, or show one as a tree; draw it, cancel it, or do it again."""
-    from shunter.cli.inspecting import client_of
+    from shunter.cli.job_listings import client_of
     from shunter.cli.terminal import Terminal, json_line
 
     console = Terminal()

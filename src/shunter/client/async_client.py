@@ -20,6 +20,7 @@ from shunter.app import JobFunction, payload_of
 from shunter.client.addresses import checked_addresses
 from shunter.client.handle import AsyncJob, raise_refusal
 from shunter.client.input_checks import (
+    check_size,
     checked_drain,
     checked_ids,
     checked_names,
@@ -29,18 +30,18 @@ from shunter.client.input_checks import (
 from shunter.client.job_journals import JobJournals, signal_body
 from shunter.client.job_logs import JobLogs
 from shunter.client.limits import AsyncLimits
-from shunter.client.opening import (
+from shunter.client.options import JobOptions
+from shunter.client.pending_outcomes import PendingOutcomes
+from shunter.client.questions import ask_why
+from shunter.client.runs import AsyncWorkflowRuns
+from shunter.client.schedules import AsyncSchedules
+from shunter.client.sealed_values import (
     check_unique,
     is_same_call,
     opened_job,
     opened_payload,
     sealed_payload,
 )
-from shunter.client.options import JobOptions
-from shunter.client.pending_outcomes import PendingOutcomes
-from shunter.client.questions import ask_why
-from shunter.client.runs import AsyncWorkflowRuns
-from shunter.client.schedules import AsyncSchedules
 from shunter.client.session import DispatcherSession, OpenSession, Session
 from shunter.client.submit_options import SubmitOptions
 from shunter.client.workflow import AsyncWorkflow, Call, RunPlan, add_batch, as_whole
@@ -48,7 +49,6 @@ from shunter.codec import Codec
 from shunter.context import current_context
 from shunter.errors import (
     JobNotFound,
-    JobRefused,
     PauseRefused,
     ResultTimeout,
     UniqueKeyTaken,
@@ -66,7 +66,7 @@ from shunter.model.worker import Worker
 from shunter.net.environment import REAL, Environment
 from shunter.payload import payload_of_call, payload_of_parts
 from shunter.tracing import current_traceparent, is_tracing
-from shunter.wire.batching import batches
+from shunter.wire.batches import batches
 from shunter.wire.messages import (
     Accepted,
     BareRequest,
@@ -245,11 +245,9 @@ class AsyncClient:
         """Submit a job for each call, yielding handles as they are stored, some at a time."""
         template, codec = self.template(job, NIL), self.codec_for(job)
         submissions = (self._submission(template, codec, payload_of_call(call)) for call in calls)
-        waiting = batches(submissions, lambda submission: len(submission.payload), most=BATCH_JOBS)
+        waiting = batches(submissions, lambda it: len(it.payload), most=BATCH_JOBS)
         while some := list(itertools.islice(waiting, BATCHES_UNDER_WAY)):
-            handles = await asyncio.gather(
-                *(self._send_calls(submissions, job) for submissions in some)
-            )
+            handles = await asyncio.gather(*(self._send_calls(batch, job) for batch in some))
             yield list(itertools.chain.from_iterable(handles))
 
     async def submit_raw(self, job_type: str, payload: bytes, *, job_id: str = "") -> AsyncJob[Any]:
@@ -358,9 +356,7 @@ class AsyncClient:
                     raise JobNotFound(job_id)
                 submission = self._rerun_submission(found[job_id], payload, new_id)
                 submissions.append(replace(submission, journal=journal))
-            for batch in batches(
-                submissions, lambda submission: len(submission.payload), most=BATCH_JOBS
-            ):
+            for batch in batches(submissions, lambda it: len(it.payload), most=BATCH_JOBS):
                 handles += await self._send(batch, self._codec)
         return handles
 
@@ -386,13 +382,7 @@ class AsyncClient:
         if codec is not None and template.unique is not None:
             check_unique(template.unique, job_id)
         payload = sealed_payload(codec, payload, job_id, template.type)
-        if len(payload) > self._max_payload_bytes + 16:
-            raise JobRefused(
-                job_id,
-                "payload",
-                f"{len(payload):,} bytes; at most {self._max_payload_bytes:,} are accepted; "
-                "store the data elsewhere and send its address",
-            )
+        check_size(payload, self._max_payload_bytes, job_id)
         if template.traceparent is None and is_tracing():
             template = replace(template, traceparent=current_traceparent())
         return replace(template, id=job_id, payload=payload)
@@ -414,9 +404,7 @@ class AsyncClient:
 
         Where a unique key belongs to an earlier job, the handle is that job's.
         """
-        handles = [
-            self._handle(submission.id, submission.type, codec) for submission in submissions
-        ]
+        handles = [self._handle(it.id, it.type, codec) for it in submissions]
         answer = await self._session.ask(Kind.SUBMIT, lambda n: Submit(n, tuple(submissions)))
         assert isinstance(answer, Accepted)
         self._session.unserved = answer.unserved

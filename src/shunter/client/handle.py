@@ -8,7 +8,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
 
-from shunter.client.opening import opened_outcome
+from shunter.client.sealed_values import opened_outcome
 from shunter.codec import Codec
 from shunter.errors import (
     AppError,

@@ -18,6 +18,9 @@ from shunter.model.pause import PauseTarget
 from shunter.model.spelling import did_you_mean
 from shunter.wire.messages import JobsAsked
 
+SEAL_BYTES = 16
+"""By so much a payload may be above what clients send: what a seal adds."""
+
 QUERIES = tuple(field for field in JobsAsked.__struct_fields__ if field not in ("request", "parts"))
 
 
@@ -91,3 +94,14 @@ def checked_drain(worker_id: str, version: str) -> tuple[PauseTarget, str]:
     if version:
         return PauseTarget.VERSION, version
     return PauseTarget.WORKER, worker_id
+
+
+def check_size(payload: bytes, most: int, job_id: str) -> None:
+    """Raise JobRefused if a payload is larger than a client sends; a codec may add a little."""
+    if len(payload) > most + SEAL_BYTES:
+        raise JobRefused(
+            job_id,
+            "payload",
+            f"{len(payload):,} bytes; at most {most:,} are accepted; "
+            "store the data elsewhere and send its address",
+        )

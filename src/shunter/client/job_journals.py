@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 from shunter.client.handle import raise_refusal
-from shunter.client.opening import opened_chunk, opened_entry, sealed_entry, sealed_signal
 from shunter.client.schedules import Ask
+from shunter.client.sealed_values import opened_chunk, opened_entry, sealed_entry, sealed_signal
 from shunter.codec import Codec
 from shunter.errors import AppError, JobNotFound, JobRefused, ResultTimeout, StreamRestarted
 from shunter.model.job_stream import FIRST_PAUSE, Chunk, Restart, StreamReader, next_pause

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 
 from msgspec.structs import replace
 
-from shunter.client.opening import opened_text
+from shunter.client.sealed_values import opened_text
 from shunter.codec import Codec, SealedField
 from shunter.errors import ResultTimeout
 from shunter.model.job import Job, Status

@@ -17,7 +17,7 @@ import msgspec
 from msgspec.structs import replace
 
 from shunter.app import JobFunction, payload_of
-from shunter.client.opening import opened_outcome, sealed_payload
+from shunter.client.sealed_values import opened_outcome, sealed_payload
 from shunter.client.tasks import NoticeVerdict, TaskName, Tasks, outcome_of
 from shunter.codec import Codec
 from shunter.errors import (

@@ -25,7 +25,7 @@ from shunter.model.job import Job, Status
 from shunter.model.journal import COPIED
 from shunter.model.lane_claim import LanePlace
 from shunter.model.lifecycle import WorkerSlot
-from shunter.model.queueing import is_ready
+from shunter.model.queue_order import is_ready
 from shunter.model.resubmission import check_rerun, with_callback
 from shunter.model.submission import Receipt, Submission
 from shunter.store.port import CLAIM_BYTES, Claim
@@ -51,7 +51,7 @@ class Placement:
         self._counters = state.counters
 
     def start_claimed(self, plan: Plan) -> None:
-        """Seat the jobs that were claimed, once their cooldown is over."""
+        """Place the jobs that were claimed, once their cooldown is over."""
         patience = COOLED_PATIENCE_SECONDS if self._rules.cooldown else PATIENCE_SECONDS
         for job in list(self._state.claimed.values()):
             assert job.dispatcher is not None
@@ -179,22 +179,22 @@ class Placement:
                 self._state.limits.queued(job)
             return job
         is_later = self._rules.cooldown or self._state.clogged
-        seat = None if is_later else roster.freest(job.type)
+        capacity = None if is_later else roster.freest(job.type)
         place: LanePlace | None = NO_PLACE
-        if seat is not None and job.lane is not None:
+        if capacity is not None and job.lane is not None:
             running = len(self._state.running)
             place = self._state.limits.take_place(job, running=running, now=now)
-        if seat is None or place is None:
+        if capacity is None or place is None:
             self._state.waiting.add(job.type)
             self._state.limits.queued(job)
             return job
         mine = lifecycle.claimed(job, dispatcher_id=self._id, now=now)
         if job.lane is not None:
             plan.otherwise[job.id] = job
-        if seat.is_shared:
+        if capacity.is_shared:
             return mine if job.lane is None else lifecycle.occupying(mine, place)
-        roster.hold(seat.worker_id, job.id)
-        return lifecycle.started(mine, self._slot(seat.worker_id, job.id), now=now, held=place)
+        roster.hold(capacity.worker_id, job.id)
+        return lifecycle.started(mine, self._slot(capacity.worker_id, job.id), now=now, held=place)
 
     def claims(self, now: float) -> Iterable[Claim]:
         """Ask for waiting jobs, to be started at once unless something lies between."""
@@ -207,9 +207,9 @@ class Placement:
         for opening, types, limit in wanted:
             slots: tuple[WorkerSlot, ...] = ()
             if not self._rules.cooldown and not opening.is_shared:
-                seats = self._state.roster.reserve(opening.types, limit)
-                slot_on = {worker_id: self._slot(worker_id) for worker_id in set(seats)}
-                slots = tuple(slot_on[worker_id] for worker_id in seats)
+                capacities = self._state.roster.reserve(opening.types, limit)
+                slot_on = {worker_id: self._slot(worker_id) for worker_id in set(capacities)}
+                slots = tuple(slot_on[worker_id] for worker_id in capacities)
                 limit = len(slots)
             book = self._state.limits
             if (limits := book.of(types[0])) is not None:

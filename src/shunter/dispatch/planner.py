@@ -20,10 +20,10 @@ from shunter.dispatch.arrivals import (
 from shunter.dispatch.effects import NoteRefusal
 from shunter.dispatch.journals import plan_keeps, plan_signals
 from shunter.dispatch.membership import Membership
-from shunter.dispatch.parking import plan_park, plan_stored
+from shunter.dispatch.parks import plan_park, plan_stored
 from shunter.dispatch.placement import Placement
 from shunter.dispatch.plan import Change, Plan
-from shunter.dispatch.sharing import take_survey
+from shunter.dispatch.shared_workers import take_survey
 from shunter.dispatch.state import DispatcherState
 from shunter.dispatch.verdict import ended, is_run_of, is_sensible, with_progress
 from shunter.errors import JobError, JobNotFound, JobRefused

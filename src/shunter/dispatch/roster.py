@@ -91,21 +91,21 @@ class WorkerCapacity:
 
 
 class _Group:
-    """Seats of one set of types, with a heap that finds the freest.
+    """Workers of one set of types, with a heap that finds the freest.
 
     Room changes far more often than anybody asks for the freest, so entries are pushed when it is
-    asked for. One is stale when the seat's room has changed since.
+    asked for. One is stale when the capacity's room has changed since.
     """
 
     def __init__(self) -> None:
-        self.seats: dict[str, WorkerCapacity] = {}
+        self.capacities: dict[str, WorkerCapacity] = {}
         self.free = 0
         self._heap: list[tuple[int, int, str]] = []
         self._turn = 0
-        self._moved: dict[str, None] = {}  # seats whose room has changed, the latest last
+        self._moved: dict[str, None] = {}  # workers whose room has changed, the latest last
 
     def moved(self, worker_id: str) -> None:
-        """Note that a seat's room has changed."""
+        """Note that the room of a worker has changed."""
         self._moved.pop(worker_id, None)
         self._moved[worker_id] = None
 
@@ -114,28 +114,28 @@ class _Group:
             self._push_moved()
         while self._heap:
             free, _, worker_id = self._heap[0]
-            seat = self.seats.get(worker_id)
-            if seat is not None and seat.free == -free:
-                return seat
+            capacity = self.capacities.get(worker_id)
+            if capacity is not None and capacity.free == -free:
+                return capacity
             heapq.heappop(self._heap)
         return None
 
     def _push_moved(self) -> None:
         for worker_id in self._moved:
-            seat = self.seats.get(worker_id)
-            if seat is not None and seat.free:
+            capacity = self.capacities.get(worker_id)
+            if capacity is not None and capacity.free:
                 self._turn += 1
-                heapq.heappush(self._heap, (-seat.free, self._turn, worker_id))
+                heapq.heappush(self._heap, (-capacity.free, self._turn, worker_id))
         self._moved.clear()
-        if len(self._heap) > 64 + 8 * len(self.seats):
+        if len(self._heap) > 64 + 8 * len(self.capacities):
             self._rebuild()
 
     def _rebuild(self) -> None:
         newest = {worker_id: (free, turn) for free, turn, worker_id in sorted(self._heap)}
         self._heap = [
-            (-seat.free, newest.get(worker_id, (0, self._turn))[1], worker_id)
-            for worker_id, seat in self.seats.items()
-            if seat.free
+            (-capacity.free, newest.get(worker_id, (0, self._turn))[1], worker_id)
+            for worker_id, capacity in self.capacities.items()
+            if capacity.free
         ]
         heapq.heapify(self._heap)
 
@@ -148,19 +148,19 @@ class Roster:
     """
 
     def __init__(self, first_place: int = 0) -> None:
-        self._seats: dict[str, WorkerCapacity] = {}
+        self._capacities: dict[str, WorkerCapacity] = {}
         self._groups: dict[GroupKey, _Group] = {}
         self._handlers: dict[str, Handler | None] = {}  # by type, as far as it was asked for
         self._first_place = first_place
 
     def __contains__(self, worker_id: str) -> bool:
-        return worker_id in self._seats
+        return worker_id in self._capacities
 
     def __len__(self) -> int:
-        return len(self._seats)
+        return len(self._capacities)
 
-    def seat(self, worker_id: str) -> WorkerCapacity | None:
-        return self._seats.get(worker_id)
+    def capacity_of(self, worker_id: str) -> WorkerCapacity | None:
+        return self._capacities.get(worker_id)
 
     def enlist(
         self,
@@ -170,87 +170,89 @@ class Roster:
         *,
         is_shared: bool = False,
     ) -> WorkerCapacity:
-        """Give a worker a seat, or a new one in place of its old; what it held it still holds."""
-        before = self._seats.get(worker_id)
+        """Let a worker in, or in anew; what it held it still holds."""
+        before = self._capacities.get(worker_id)
         held = self.remove(worker_id)
-        seat = WorkerCapacity(worker_id, handlers, window, is_shared=is_shared)
-        seat.held = held
+        capacity = WorkerCapacity(worker_id, handlers, window, is_shared=is_shared)
+        capacity.held = held
         if before is not None:
-            seat.numbers, seat.blocked = before.numbers, before.blocked
-            seat.foreign = before.foreign
-        self._seats[worker_id] = seat
-        group = self._groups.setdefault(seat.kind, _Group())
-        group.seats[worker_id] = seat
+            capacity.numbers, capacity.blocked = before.numbers, before.blocked
+            capacity.foreign = before.foreign
+        self._capacities[worker_id] = capacity
+        group = self._groups.setdefault(capacity.kind, _Group())
+        group.capacities[worker_id] = capacity
         self._handlers.clear()
-        self._count(seat)
-        return seat
+        self._count(capacity)
+        return capacity
 
     def remove(self, worker_id: str) -> set[str]:
-        """Take a worker's seat away and return what it held."""
-        seat = self._seats.pop(worker_id, None)
-        if seat is None:
+        """Let a worker go and return what it held."""
+        capacity = self._capacities.pop(worker_id, None)
+        if capacity is None:
             return set()
         self._handlers.clear()
-        group = self._groups[seat.kind]
-        group.free -= seat.free
-        del group.seats[worker_id]
-        if not group.seats:
-            del self._groups[seat.kind]
-        return seat.held
+        group = self._groups[capacity.kind]
+        group.free -= capacity.free
+        del group.capacities[worker_id]
+        if not group.capacities:
+            del self._groups[capacity.kind]
+        return capacity.held
 
     def adjust(
         self, worker_id: str, *, window: int | None = None, is_open: bool | None = None
     ) -> None:
         """Change how much a worker may be given, or whether it may be given anything."""
-        seat = self._seats.get(worker_id)
-        if seat is None:
+        capacity = self._capacities.get(worker_id)
+        if capacity is None:
             return
-        window = seat.window if window is None else window
-        is_open = seat.is_open if is_open is None else is_open
-        if (window, is_open) != (seat.window, seat.is_open):
-            seat.window, seat.is_open = window, is_open
-            self._count(seat)
+        window = capacity.window if window is None else window
+        is_open = capacity.is_open if is_open is None else is_open
+        if (window, is_open) != (capacity.window, capacity.is_open):
+            capacity.window, capacity.is_open = window, is_open
+            self._count(capacity)
 
     def drain(self, worker_id: str, *, is_drained: bool) -> bool:
         """Give a worker nothing new, or jobs again; return whether that is a change."""
-        seat = self._seats.get(worker_id)
-        if seat is None or seat.is_drained is is_drained:
+        capacity = self._capacities.get(worker_id)
+        if capacity is None or capacity.is_drained is is_drained:
             return False
-        seat.is_drained = is_drained
-        self._count(seat)
+        capacity.is_drained = is_drained
+        self._count(capacity)
         return True
 
     def hold(self, worker_id: str, job_id: str, *, is_foreign: bool = False) -> None:
         """Note that the worker has this job; a foreign one takes nothing from its window."""
-        seat = self._seats.get(worker_id)
-        if seat is None or (job_id in seat.held and (job_id in seat.foreign) is is_foreign):
+        capacity = self._capacities.get(worker_id)
+        if capacity is None or (
+            job_id in capacity.held and (job_id in capacity.foreign) is is_foreign
+        ):
             return
-        seat.held.add(job_id)
-        (seat.foreign.add if is_foreign else seat.foreign.discard)(job_id)
-        self._count(seat)
+        capacity.held.add(job_id)
+        (capacity.foreign.add if is_foreign else capacity.foreign.discard)(job_id)
+        self._count(capacity)
 
     def drop(self, worker_id: str, job_id: str) -> None:
         """Note that the worker no longer has this job."""
-        seat = self._seats.get(worker_id)
-        if seat is None or job_id not in seat.held:
+        capacity = self._capacities.get(worker_id)
+        if capacity is None or job_id not in capacity.held:
             return
-        seat.held.discard(job_id)
-        seat.foreign.discard(job_id)
-        seat.numbers.pop(job_id, None)
-        self._count(seat)
+        capacity.held.discard(job_id)
+        capacity.foreign.discard(job_id)
+        capacity.numbers.pop(job_id, None)
+        self._count(capacity)
 
     def freest(self, job_type: str) -> WorkerCapacity | None:
         """Return the freest worker that does this type, or None where no place is free."""
         best: WorkerCapacity | None = None
         for kind, group in self._groups.items():
             if job_type in kind.types:
-                seat = group.freest()
-                if seat is not None and (best is None or seat.free > best.free):
-                    best = seat
+                capacity = group.freest()
+                if capacity is not None and (best is None or capacity.free > best.free):
+                    best = capacity
         return best
 
     def place(self, job_type: str, job_id: str) -> str | None:
-        """Seat the job with the freest worker that does its type, or return None."""
+        """Place the job with the freest worker that does its type, or return None."""
         best = self.freest(job_type)
         if best is None:
             return None
@@ -263,26 +265,26 @@ class Roster:
 
     def number(self, worker_id: str, job_id: str) -> int:
         """Return which place of a shared worker the job was given."""
-        return self._seats[worker_id].numbers[job_id]
+        return self._capacities[worker_id].numbers[job_id]
 
     def refuse(self, worker_id: str, job_id: str) -> None:
         """Note that another dispatcher had taken the place before us."""
-        if seat := self._seats.get(worker_id):
-            seat.held.discard(job_id)
-            seat.foreign.discard(job_id)
-            if (number := seat.numbers.pop(job_id, None)) is not None:
-                seat.blocked.add(number)
-            self._count(seat)
+        if capacity := self._capacities.get(worker_id):
+            capacity.held.discard(job_id)
+            capacity.foreign.discard(job_id)
+            if (number := capacity.numbers.pop(job_id, None)) is not None:
+                capacity.blocked.add(number)
+            self._count(capacity)
 
     def block(self, worker_id: str, places: Iterable[int]) -> None:
         """Note which places of a shared worker are taken, by whomever."""
-        if seat := self._seats.get(worker_id):
-            seat.blocked = set(places).difference(seat.numbers.values())
-            self._count(seat)
+        if capacity := self._capacities.get(worker_id):
+            capacity.blocked = set(places).difference(capacity.numbers.values())
+            self._count(capacity)
 
-    def _free_number(self, seat: WorkerCapacity) -> int:
-        taken = seat.taken
-        numbers = ((self._first_place + step) % seat.window for step in range(seat.window))
+    def _free_number(self, capacity: WorkerCapacity) -> int:
+        taken = capacity.taken
+        numbers = ((self._first_place + step) % capacity.window for step in range(capacity.window))
         return next(number for number in numbers if number not in taken)
 
     def reserve(self, types: Types, count: int) -> list[str]:
@@ -293,21 +295,21 @@ class Roster:
         group = self._groups.get(GroupKey(types, is_shared=False))
         reserved: list[str] = []
         while group is not None and len(reserved) < count:
-            seat = group.freest()
-            if seat is None:
+            capacity = group.freest()
+            if capacity is None:
                 break
-            places = 1 if len(group.seats) > 1 else min(seat.free, count - len(reserved))
-            seat.reserved += places
-            self._count(seat)
-            reserved += [seat.worker_id] * places
+            places = 1 if len(group.capacities) > 1 else min(capacity.free, count - len(reserved))
+            capacity.reserved += places
+            self._count(capacity)
+            reserved += [capacity.worker_id] * places
         return reserved
 
     def release(self, worker_ids: Iterable[str]) -> None:
         """Give back places that were set aside."""
         for worker_id, count in Counter(worker_ids).items():
-            if seat := self._seats.get(worker_id):
-                seat.reserved = max(0, seat.reserved - count)
-                self._count(seat)
+            if capacity := self._capacities.get(worker_id):
+                capacity.reserved = max(0, capacity.reserved - count)
+                self._count(capacity)
 
     def openings(self) -> list[Opening]:
         """Return where there is room, one entry for each group of workers."""
@@ -332,27 +334,27 @@ class Roster:
     def _declared(self, job_type: str) -> Handler | None:
         for kind, group in self._groups.items():
             if job_type in kind.types:
-                seat = next(iter(group.seats.values()))
-                return next(h for h in seat.handlers if h.type == job_type)
+                capacity = next(iter(group.capacities.values()))
+                return next(h for h in capacity.handlers if h.type == job_type)
         return None
 
     def declaring(self, job_type: str) -> tuple[str, Handler] | None:
         """Return a worker of our own that does this type, and what it has declared for it."""
         for kind, group in self._groups.items():
             if job_type in kind.types and not kind.is_shared:
-                seat = next(iter(group.seats.values()))
-                return seat.worker_id, next(h for h in seat.handlers if h.type == job_type)
+                capacity = next(iter(group.capacities.values()))
+                return capacity.worker_id, next(h for h in capacity.handlers if h.type == job_type)
         return None
 
     def held(self, worker_id: str) -> Set[str]:
-        seat = self._seats.get(worker_id)
-        return seat.held if seat else frozenset()
+        capacity = self._capacities.get(worker_id)
+        return capacity.held if capacity else frozenset()
 
-    def _count(self, seat: WorkerCapacity) -> None:
-        """Count a seat's room anew, after something about it has changed."""
-        free = seat.counted()
-        if free != seat.free:
-            group = self._groups[seat.kind]
-            group.free += free - seat.free
-            group.moved(seat.worker_id)
-            seat.free = free
+    def _count(self, capacity: WorkerCapacity) -> None:
+        """Count the room of a worker anew, after something about it has changed."""
+        free = capacity.counted()
+        if free != capacity.free:
+            group = self._groups[capacity.kind]
+            group.free += free - capacity.free
+            group.moved(capacity.worker_id)
+            capacity.free = free

@@ -27,7 +27,7 @@ from shunter.dispatch.effects import (
     StopRuns,
 )
 from shunter.dispatch.journals import journal_answers
-from shunter.dispatch.parking import stored_parks
+from shunter.dispatch.parks import stored_parks
 from shunter.dispatch.plan import Change, GraphInsertion, Insertion, Plan
 from shunter.dispatch.state import DispatcherState
 from shunter.errors import JobRefused, UniqueKeyTaken

@@ -168,8 +168,8 @@ class DispatcherState:
 
     def expect_waiting(self, worker: Worker) -> None:
         """Note that jobs may be waiting for a worker on the roster, of all types that it does."""
-        if (seat := self.roster.seat(worker.id)) is not None:
-            self.waiting |= seat.types
+        if (capacity := self.roster.capacity_of(worker.id)) is not None:
+            self.waiting |= capacity.types
 
     def is_stoppable(self, worker_id: str | None) -> bool:
         """True if a worker can be asked to stop a job."""

@@ -24,7 +24,7 @@ from shunter.model.final_failure import WAITS_SECONDS, hooked_types, last_witnes
 from shunter.model.job import Job, Status
 from shunter.model.limits_record import limits_record, record_of
 from shunter.model.presence import Company, HostClock, Presence, Skews
-from shunter.model.queueing import AT_ONCE
+from shunter.model.queue_order import AT_ONCE
 from shunter.model.record import RecordKind
 from shunter.model.report import Held
 from shunter.model.worker import Worker

@@ -15,7 +15,7 @@ from shunter.dispatch.arrivals import Arrivals, StoredJobs, WorkerLeft
 from shunter.dispatch.dependents import EdgePage
 from shunter.dispatch.effects import Effect
 from shunter.dispatch.membership import lapsed, missing_from, strangers_in
-from shunter.dispatch.parking import children_in
+from shunter.dispatch.parks import children_in
 from shunter.dispatch.plan import Plan
 from shunter.dispatch.planner import Planner
 from shunter.dispatch.settlement import Settlement

@@ -27,7 +27,7 @@ class Flow(FlowGraph):
 
         The name may be left out if there is only one.
         """
-        from shunter.flow.loading import load
+        from shunter.flow.loader import load
 
         found = load(spec)
         assert isinstance(found, cls), "users have no other graphs"

@@ -26,7 +26,7 @@ from shunter.errors import FlowError
 from shunter.flow.graph.flow_graph import FlowGraph
 from shunter.flow.graph.source_line import is_ours
 from shunter.flow.job_progress import FlowProgress, FlowProgressReporter
-from shunter.flow.loading import load
+from shunter.flow.loader import load
 from shunter.flow.runners.port import RunOptions
 from shunter.flow.runners.registry import runner
 from shunter.flow.runners.spark.session.kinds import is_embedded

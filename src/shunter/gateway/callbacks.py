@@ -21,12 +21,12 @@ from shunter.gateway.udp.clients import UdpClients
 from shunter.model.allowed_hosts import SETTING
 from shunter.model.job import Job
 from shunter.model.redaction import without_callback_of
-from shunter.net.calling import Answer, CallFailed, CallForbidden
 from shunter.net.environment import REAL, Environment
+from shunter.net.http_calls import Answer, CallFailed, CallForbidden
 from shunter.net.tls import CallerFiles
 from shunter.net.web.bodies import aside
 from shunter.wire.documents import job_document
-from shunter.wire.udp.naming import SCHEME
+from shunter.wire.udp.job_names import SCHEME
 
 FINISH_SECONDS = 2.0
 """How long calls under way may go on when the dispatcher stops; others make them again later."""

@@ -15,7 +15,7 @@ from shunter.dispatch.activity_writer import ActivityWriter
 from shunter.dispatch.alarm_clock import AlarmClock
 from shunter.dispatch.declarations import Declarations
 from shunter.dispatch.dispatcher import Dispatcher, heed_cancellation
-from shunter.dispatch.pausing import forget_drained, heed_pauses
+from shunter.dispatch.pauses import forget_drained, heed_pauses
 from shunter.dispatch.tick_sweep import TickSweep
 from shunter.errors import JobError, SettingsError, StoreError
 from shunter.gateway.callbacks import CallbackCaller

@@ -18,7 +18,7 @@ from shunter.model.retry import Retry
 from shunter.net.exposure import check_exposure
 from shunter.net.tls import CallerFiles, ServerFiles
 from shunter.settings import AuthSettings, HttpSettings, Settings
-from shunter.wire.udp import naming
+from shunter.wire.udp import job_names
 
 
 def udp_rules_of(settings: Settings) -> UdpRules:
@@ -125,7 +125,7 @@ def rules_of(settings: Settings) -> Rules:
             max_tries=calls.max_tries,
             timeout=calls.timeout_seconds,
             at_once=calls.at_once,
-            at_once_by_scheme={naming.SCHEME: naming.NOTICES_AT_ONCE},
+            at_once_by_scheme={job_names.SCHEME: job_names.NOTICES_AT_ONCE},
             waits=Retry(
                 delay=calls.first_delay_seconds,
                 factor=CALLBACK_FACTOR,

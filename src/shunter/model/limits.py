@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 
 from shunter.model.job import Effects
-from shunter.model.queueing import PRIORITY_LIMIT
+from shunter.model.queue_order import PRIORITY_LIMIT
 from shunter.model.retry import Retry
 from shunter.model.unique import During, Then, Unique
 

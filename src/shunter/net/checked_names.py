@@ -1,4 +1,4 @@
-"""Names of hosts, resolved only to addresses that may be called; for `calling.py`."""
+"""Names of hosts, resolved only to addresses that may be called; for `http_calls.py`."""
 
 from __future__ import annotations
 

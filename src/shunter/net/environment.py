@@ -22,11 +22,11 @@ from typing import TYPE_CHECKING
 import zmq
 
 from shunter.model.key import CurvePair
-from shunter.net.calling import Caller
 from shunter.net.connections import MAX_CONNECTIONS, return_large_blocks
 from shunter.net.curve import Admits, CurveGate, CurveListener
 from shunter.net.datagrams import PACKETS_AT_ONCE, Batch, DatagramSocket
 from shunter.net.descriptors import connections_each, raised_limit
+from shunter.net.http_calls import Caller
 from shunter.net.tls import CallerFiles, ServerFiles, caller_tls, server_tls
 from shunter.net.transport import LoopSocket, Receive, ZmqContext, bound_router, connected_dealer
 from shunter.wire.udp.peers import UdpAddress

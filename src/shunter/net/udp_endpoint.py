@@ -29,7 +29,7 @@ from shunter.wire.udp.packets import (
 )
 from shunter.wire.udp.peers import Peer, UdpAddress, address_of
 from shunter.wire.udp.seals import Misaddressed, OpenedEnvelope, Sealer
-from shunter.wire.udp.signing import EnvelopeFault
+from shunter.wire.udp.signatures import EnvelopeFault
 from shunter.wire.udp.transmissions import (
     RESENT_SECONDS,
     GaveUp,

@@ -16,7 +16,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from shunter.dispatch.limit_changes import change_limits
-from shunter.dispatch.pausing import pause, resume
+from shunter.dispatch.pauses import pause, resume
 from shunter.errors import LimitsRefused, PauseRefused, ScheduleError
 from shunter.gateway.http.page_port import PagePorts
 from shunter.model.identity import is_name
@@ -24,15 +24,15 @@ from shunter.model.key import Action
 from shunter.model.limits_record import LimitsChange
 from shunter.model.pause import PauseTarget, key_fault
 from shunter.net.web.refusals import HttpRefusal, not_found, refusal_of, unavailable
-from shunter.page import rendering
+from shunter.page import markup
 from shunter.page.filters import JobFilter, filter_of
 from shunter.page.limit_form import limits_change
 from shunter.page.schedule_form import schedule_draft
 from shunter.page.system_look import SystemLook
 from shunter.page.view import PageRequest
-from shunter.wire.checking import parsed
+from shunter.wire.checked_documents import parsed
 from shunter.wire.documents import rerun_of
-from shunter.wire.tagging import BadDocument
+from shunter.wire.tagged_values import BadDocument
 
 MOST_AT_ONCE = 1000
 """How many jobs one order may change."""
@@ -210,7 +210,7 @@ class PageActions:
             "is_more": is_more,
             "filter": chosen,
         }
-        return Response(rendering.page("confirm", values), media_type="text/html")
+        return Response(markup.page("confirm", values), media_type="text/html")
 
     async def _cancel_found(self, given: Given) -> Response:
         ids, _ = await self._found(given, filter_of(given.fields))

@@ -17,7 +17,7 @@ from shunter.page.timeline import ROW, WIDTH, attempts, bars
 from shunter.page.value_tree import value_tree
 from shunter.page.view import Data, PageRequest, View
 from shunter.shown_text import shown_json
-from shunter.wire.tagging import tagged_document
+from shunter.wire.tagged_values import tagged_document
 
 MOST_LOG_CHARACTERS = 64_000
 MOST_EDITED_BYTES = 256 * 1024

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from shunter.model.limits_record import LimitsChange
-from shunter.wire.tagging import BadDocument
+from shunter.wire.tagged_values import BadDocument
 
 
 def limits_change(fields: Mapping[str, str]) -> LimitsChange:

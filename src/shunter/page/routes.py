@@ -19,10 +19,10 @@ from shunter.gateway.http.access import KEY
 from shunter.gateway.http.page_port import PagePorts, PageRoutes
 from shunter.model.key import RIGHTS, Action, Key
 from shunter.model.scope import EVERYTHING, scope_of
-from shunter.net.web.answering import Handler
+from shunter.net.web.application import Handler
 from shunter.net.web.bodies import read_body
 from shunter.net.web.refusals import HttpRefusal, unavailable
-from shunter.page import live, rendering, session
+from shunter.page import live, markup, session
 from shunter.page.actions import PageActions
 from shunter.page.changes import Snapshot
 from shunter.page.system_look import SystemLook
@@ -155,7 +155,7 @@ class _Page:
     def _sign_in_form(self, back: str, *, is_refused: bool = False) -> Response:
         values = {"back": _own_path(back), "is_refused": is_refused, "title": "Sign in"}
         status = HTTPStatus.UNAUTHORIZED if is_refused else HTTPStatus.OK
-        return _html(rendering.page("sign_in", values), status)
+        return _html(markup.page("sign_in", values), status)
 
     # ---- what is shown
 
@@ -166,10 +166,10 @@ class _Page:
             self._check_ready()
             asked = self._asked(request, view)
             data = await view.read(self._look, asked)
-            found = rendering.snapshot(view, data)
-            values = {**data, **rendering.marked(found), **self._frame(request, asked, view)}
+            found = markup.snapshot(view, data)
+            values = {**data, **markup.marked(found), **self._frame(request, asked, view)}
             values |= {"digest": found.digest, "live": self._live_address(view, request)}
-            return _html(rendering.page(view.name, values))
+            return _html(markup.page(view.name, values))
 
         return show
 
@@ -215,18 +215,18 @@ class _Page:
 
     def _reader(self, view: View, asked: PageRequest) -> Callable[[], Awaitable[Snapshot]]:
         """Return how a view is looked at again and again: only what changed is drawn."""
-        last: rendering.Drawn | None = None
+        last: markup.Drawn | None = None
 
         async def read() -> Snapshot:
             nonlocal last
-            last = rendering.drawn(view, await view.read(self._look, asked), last)
+            last = markup.drawn(view, await view.read(self._look, asked), last)
             return last.snapshot
 
         return read
 
     async def asset(self, request: Request) -> Response:
         """GET of a style sheet or a script."""
-        found = rendering.asset(request.path_params["id"])
+        found = markup.asset(request.path_params["id"])
         if found is None:
             raise HttpRefusal(HTTPStatus.NOT_FOUND, "there is no such file")
         content, media_type = found
@@ -307,7 +307,7 @@ class _Page:
         title = REFUSAL_TITLES.get(refusal.status, refusal.status.phrase)
         values = {**self._frame(request, asked), "title": title}
         values |= {"message": str(refusal), "back": getattr(request.state, "back", "")}
-        answer = _html(rendering.page("refusal", values), refusal.status)
+        answer = _html(markup.page("refusal", values), refusal.status)
         answer.headers.update(refusal.headers)
         return answer
 

@@ -12,8 +12,8 @@ from shunter.model.document import sealed_data_at
 from shunter.model.schedule import Overlap, Schedule, ScheduleDraft, ScheduleTerms
 from shunter.model.timing import Cron, Every, Timing
 from shunter.shown_text import shown_json
-from shunter.wire.checking import parsed
-from shunter.wire.tagging import BadDocument, document_of, tagged_document
+from shunter.wire.checked_documents import parsed
+from shunter.wire.tagged_values import BadDocument, document_of, tagged_document
 
 
 class ScheduleFields(Struct, frozen=True):

@@ -10,7 +10,7 @@ from shunter.model.job import Job
 from shunter.model.journal import EntryKind, JournalEntry
 from shunter.page.system_look import SystemLook
 from shunter.page.view import Data, PageRequest
-from shunter.wire.tagging import tagged_document
+from shunter.wire.tagged_values import tagged_document
 
 SHOWN = 50
 SHOWN_CHARACTERS = 200

@@ -13,7 +13,7 @@ from typing import Any, TypeVar, cast
 
 from msgspec.structs import replace
 
-from shunter.dispatch.pausing import pauses
+from shunter.dispatch.pauses import pauses
 from shunter.gateway.http.page_port import PagePorts
 from shunter.model.activity import KEPT_MINUTES, ActivityMinute, activity_in, minute_of
 from shunter.model.job import Job

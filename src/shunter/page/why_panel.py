@@ -5,7 +5,7 @@ from __future__ import annotations
 from shunter.model.job import Job
 from shunter.page.system_look import SystemLook
 from shunter.page.view import Data, PageRequest
-from shunter.why.reading import explain
+from shunter.why.store_reads import explain
 
 
 async def read_why(look: SystemLook, asked: PageRequest, job: Job) -> Data:

@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from shunter.rerun.files import staged_file, staged_path
     from shunter.rerun.mongo_collections import staged_collection, sweep_collections
     from shunter.rerun.mongo_documents import upsert_documents
-    from shunter.rerun.naming import Owner
     from shunter.rerun.sqlite_rows import upsert_rows
     from shunter.rerun.sqlite_tables import StagedTable, staged_table, sweep_tables
     from shunter.rerun.staging_folder import sweep_files
+    from shunter.rerun.staging_names import Owner
 
 __all__ = [
     "Owner",
@@ -43,7 +43,7 @@ _HOMES = {
     "shunter.rerun.files": ("staged_file", "staged_path"),
     "shunter.rerun.mongo_collections": ("staged_collection", "sweep_collections"),
     "shunter.rerun.mongo_documents": ("upsert_documents",),
-    "shunter.rerun.naming": ("Owner",),
+    "shunter.rerun.staging_names": ("Owner",),
     "shunter.rerun.sqlite_rows": ("upsert_rows",),
     "shunter.rerun.sqlite_tables": ("StagedTable", "staged_table", "sweep_tables"),
     "shunter.rerun.staging_folder": ("sweep_files",),

@@ -15,9 +15,9 @@ from pathlib import Path
 
 from shunter.errors import StagingError, Superseded
 from shunter.rerun.exchange import exchange
-from shunter.rerun.naming import ASIDE
 from shunter.rerun.ownership import Attempt, owner_of
 from shunter.rerun.staging_folder import StagingFolder, discard, sync
+from shunter.rerun.staging_names import ASIDE
 
 _TRIES = 100
 

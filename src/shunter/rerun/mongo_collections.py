@@ -31,8 +31,8 @@ from shunter.rerun.mongo_steps import (
     done,
     is_asynchronous,
 )
-from shunter.rerun.naming import PREFIX, left_behind, overdue
 from shunter.rerun.ownership import Attempt, new_name, owner_of
+from shunter.rerun.staging_names import PREFIX, left_behind, overdue
 
 D = TypeVar("D", bound=Mapping[str, Any])
 

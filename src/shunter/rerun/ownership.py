@@ -8,7 +8,7 @@ from typing import Protocol
 
 from shunter.context import current_context
 from shunter.errors import StagingError
-from shunter.rerun.naming import Owner, staging_name
+from shunter.rerun.staging_names import Owner, staging_name
 
 
 class Attempt(Protocol):

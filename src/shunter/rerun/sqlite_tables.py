@@ -14,7 +14,6 @@ from contextlib import contextmanager
 from typing import Literal
 
 from shunter.errors import StagingError, Superseded
-from shunter.rerun.naming import PREFIX, Owner, left_behind, overdue
 from shunter.rerun.ownership import Attempt, new_name, owner_of
 from shunter.rerun.sqlite_rows import (
     Column,
@@ -29,6 +28,7 @@ from shunter.rerun.sqlite_rows import (
     transaction,
     upsert_statement,
 )
+from shunter.rerun.staging_names import PREFIX, Owner, left_behind, overdue
 
 _TOUCHING_OTHERS = ("CASCADE", "SET NULL", "SET DEFAULT")
 

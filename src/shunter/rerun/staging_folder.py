@@ -17,7 +17,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from shunter.errors import StagingError
-from shunter.rerun.naming import (
+from shunter.rerun.ownership import new_name
+from shunter.rerun.staging_names import (
     ASIDE,
     DROPPED,
     PREFIX,
@@ -27,7 +28,6 @@ from shunter.rerun.naming import (
     read_name,
     suffix_of,
 )
-from shunter.rerun.ownership import new_name
 
 FOLDER = ".shunter-staging"
 

@@ -22,7 +22,7 @@ from shunter.model.lifecycle import occupying, started_at_once
 from shunter.model.limits_record import LaneCount
 from shunter.model.place_guess import LaneLook
 from shunter.model.presence import KEPT_SECONDS, Presence
-from shunter.model.queueing import (
+from shunter.model.queue_order import (
     AT_ONCE,
     UNDER_WAY,
     Head,

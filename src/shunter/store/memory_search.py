@@ -11,7 +11,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from shunter.model.job import Job, Status
-from shunter.model.queueing import UNDER_WAY, is_ready, limit_place, rank, total_place
+from shunter.model.queue_order import UNDER_WAY, is_ready, limit_place, rank, total_place
 from shunter.store.port import JobQuery
 from shunter.store.search import (
     COUNTED_OF_A_RUN,

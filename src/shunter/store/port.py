@@ -168,20 +168,21 @@ class Store(SearchableStore, Protocol):
         """Move up to `limit` queued jobs to dispatching, and return them in the order of rank.
 
         They are the first by rank, but each type has a turn before any has a second one
-        (`model.queueing.favoured`), in the order in which the claim names them.
+        (`model.queue_order.favoured`), in the order in which the claim names them.
         No two claims ever get the same job. Jobs come with their payloads. With `slots` they
         move on to in progress, the n-th on the n-th slot.
         A claim without limits gets no job that waits in a lane. One with limits sorts what waits
         in none, or in one of another key, into lanes, and takes what `model.lane_claim.choose`
         says, in that order. Each job gets the places that it says; no two jobs under way ever
-        have the same one (`model.queueing.limit_place`, `total_place`), nor is a token taken twice.
+        have the same one (`limit_place` and `total_place` of `model.queue_order`), nor is a token
+        taken twice.
         """
 
     async def replace(self, jobs: Sequence[Job]) -> list[bool]:
         """Compare and swap: write each job whose stored revision is the one before its own.
 
         A False says that another write came first, that the stored job is final, or that the
-        new one's place (`model.queueing.place`) is another job's. Payload and key stay as they
+        new one's place (`model.queue_order.place`) is another job's. Payload and key stay as they
         are.
         """
 

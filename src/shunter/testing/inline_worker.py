@@ -25,7 +25,7 @@ from shunter.context import Context, Terminated, enter_context, leave_context
 from shunter.dispatch.arrivals import HeartbeatReceived, WorkerRegistered
 from shunter.dispatch.dispatcher import Dispatcher
 from shunter.errors import AppError, StepError
-from shunter.gateway.zmq.journal_desk import recalled
+from shunter.gateway.zmq.journal_gateway import recalled
 from shunter.handler.arounds import call_through
 from shunter.handler.final_failure import is_final_failure, tell_of_failure
 from shunter.handler.setups import OpenSetups

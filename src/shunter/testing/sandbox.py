@@ -19,7 +19,9 @@ from shunter.client.handle import R_co, ReadResult, decode, raise_refusal, value
 from shunter.client.input_checks import checked_names, checked_type
 from shunter.client.job_journals import signal_body
 from shunter.client.limits import AsyncLimits, Limits
-from shunter.client.opening import (
+from shunter.client.options import JobOptions
+from shunter.client.schedules import AsyncSchedules, Schedules
+from shunter.client.sealed_values import (
     check_unique,
     is_same_call,
     opened_chunk,
@@ -30,8 +32,6 @@ from shunter.client.opening import (
     sealed_payload,
     sealed_signal,
 )
-from shunter.client.options import JobOptions
-from shunter.client.schedules import AsyncSchedules, Schedules
 from shunter.client.submit_options import SubmitOptions
 from shunter.client.sync_client import Client
 from shunter.client.workflow import Call, RunPlan, Workflow, add_batch
@@ -39,7 +39,7 @@ from shunter.codec import Codec
 from shunter.dispatch import sweep
 from shunter.dispatch.declarations import Declarations
 from shunter.dispatch.dispatcher import Dispatcher
-from shunter.dispatch.pausing import pause, resume
+from shunter.dispatch.pauses import pause, resume
 from shunter.dispatch.rules import Rules
 from shunter.dispatch.tick_sweep import TickSweep
 from shunter.errors import (
@@ -55,7 +55,7 @@ from shunter.model.job import Job, Status
 from shunter.model.job_stream import Chunk, StreamReader
 from shunter.model.journal import EntryKind, JournalEntry, Signal, signal_fault
 from shunter.model.pause import PauseTarget
-from shunter.model.queueing import AT_ONCE
+from shunter.model.queue_order import AT_ONCE
 from shunter.model.resubmission import resubmission
 from shunter.model.submission import Receipt, Submission
 from shunter.store.memory import MemoryStore

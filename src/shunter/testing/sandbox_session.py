@@ -16,8 +16,8 @@ from shunter.context import Context, enter_context, leave_context
 from shunter.dispatch import sweep
 from shunter.dispatch.arrivals import Submitter
 from shunter.dispatch.limit_changes import change_limits, shown_limits
-from shunter.dispatch.pausing import pauses
-from shunter.dispatch.run_reading import with_edges
+from shunter.dispatch.pauses import pauses
+from shunter.dispatch.run_pages import with_edges
 from shunter.dispatch.schedule_book import ScheduleBook
 from shunter.errors import LimitsRefused, PauseRefused, ShunterError
 from shunter.gateway.schedule_orders import answer_question, carry_out

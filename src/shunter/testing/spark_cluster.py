@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Any, Self
 
 from shunter.errors import ShunterError
-from shunter.testing.launching import free_port, launch
 from shunter.testing.quick_java import BRIEF
+from shunter.testing.servers import free_port, launch
 
 START_SECONDS = 60.0
 

@@ -16,8 +16,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
-from shunter.testing.launching import free_port, launch
 from shunter.testing.quick_java import BRIEF
+from shunter.testing.servers import free_port, launch
 from shunter.testing.spark import FOR_FEW_ROWS, WARM
 from shunter.testing.spark_cluster import KEPT, SparkClusterFailed, spark_home
 

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from shunter.model import lifecycle
 from shunter.model.explanation import ReasonKind
 from shunter.model.job import Status
-from shunter.model.queueing import alarm
+from shunter.model.queue_order import alarm
 from shunter.model.waits import WaitKind
 from shunter.why.rehearsal import settled, starts
 from shunter.why.situation import (

@@ -21,7 +21,7 @@ from shunter.model.job import Dispatch, Execution, Job, Status
 from shunter.model.job_limits import JobLimits
 from shunter.model.limits_record import LimitsRecord
 from shunter.model.place_guess import LaneLook
-from shunter.model.queueing import alarm
+from shunter.model.queue_order import alarm
 from shunter.model.record import Record, RecordKind
 from shunter.model.report import Held
 from shunter.model.worker import Worker

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from shunter.wire.checking import Document, Name
+from shunter.wire.checked_documents import Document, Name
 from shunter.wire.documents import Limit
 
 

@@ -2,7 +2,7 @@
 
 The structs below are the one list of fields: reading checks against them, and the OpenAPI
 document is made from them. Times are seconds since 1970, `execution.timeout` is milliseconds.
-How values appear in JSON is in `tagging.py`.
+How values appear in JSON is in `tagged_values.py`.
 Pure. Spec: docs/spec/http.md.
 """
 
@@ -38,7 +38,7 @@ from shunter.model.limits import (
     MAX_SECONDS,
     TRACEPARENT_RULE,
 )
-from shunter.model.queueing import PRIORITY_LIMIT
+from shunter.model.queue_order import PRIORITY_LIMIT
 from shunter.model.redaction import redacted_callback
 from shunter.model.report import Report
 from shunter.model.resubmission import resubmission
@@ -46,8 +46,8 @@ from shunter.model.retry import Retry
 from shunter.model.submission import Submission
 from shunter.model.unique import During, Then, Unique
 from shunter.model.waits import Waits
-from shunter.wire.checking import Document, Name, NewName, RunName, Text, checked
-from shunter.wire.tagging import BadDocument, document_of, tagged_document
+from shunter.wire.checked_documents import Document, Name, NewName, RunName, Text, checked
+from shunter.wire.tagged_values import BadDocument, document_of, tagged_document
 
 MAX_LISTED = 500
 MAX_ATTEMPT = 2**31 - 1

@@ -17,7 +17,7 @@ from shunter.model.job_limits import (
     Rate,
 )
 from shunter.model.limits_record import TypeLimits
-from shunter.wire.checking import Document
+from shunter.wire.checked_documents import Document
 
 Places = Annotated[int, Meta(ge=1, le=MAX_PLACES, description=f"a whole number, 1 to {MAX_PLACES}")]
 Starts = Annotated[int, Meta(ge=1, le=MAX_RATE, description=f"a whole number, 1 to {MAX_RATE}")]

@@ -7,7 +7,7 @@ from typing import Annotated
 from msgspec import Meta
 
 from shunter.model.pause import Pause, PauseTarget
-from shunter.wire.checking import Document, Name
+from shunter.wire.checked_documents import Document, Name
 
 Target = Annotated[PauseTarget, Meta(description=f"one of {', '.join(PauseTarget)}")]
 

@@ -104,7 +104,7 @@ class JobForgotten(Struct, frozen=True):
     reason: str
 
 
-class ResultUnasked(Struct, frozen=True):
+class UnexpectedResultArrived(Struct, frozen=True):
     """A result from a worker that, as far as we know, has no job."""
 
     worker: bytes
@@ -112,7 +112,7 @@ class ResultUnasked(Struct, frozen=True):
 
 
 Effect: TypeAlias = (
-    SendPong | JoinedQueue | LeftQueue | ResultArrived | JobForgotten | ResultUnasked
+    SendPong | JoinedQueue | LeftQueue | ResultArrived | JobForgotten | UnexpectedResultArrived
 )
 
 
@@ -156,11 +156,11 @@ class PlainWorkers:
         if body in (READY, PING):
             return [*self._shown_idle(worker, known, body, now), SendPong(worker)]
         if known is None:
-            return [ResultUnasked(worker, body)]
+            return [UnexpectedResultArrived(worker, body)]
         if known.state is _State.READY:
             self._renew(known, now)
-            return [ResultUnasked(worker, body)]
-        arrived: Effect = ResultUnasked(worker, body)
+            return [UnexpectedResultArrived(worker, body)]
+        arrived: Effect = UnexpectedResultArrived(worker, body)
         if known.state is _State.BUSY and known.job is not None:
             arrived = ResultArrived(worker, known.job, body)
         return [arrived, *self._join(worker, known, now)]

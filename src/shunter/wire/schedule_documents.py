@@ -30,7 +30,7 @@ from shunter.model.timing import (
     Every,
     Timing,
 )
-from shunter.wire.checking import Document, Name, RunName, Text, checked
+from shunter.wire.checked_documents import Document, Name, RunName, Text, checked
 from shunter.wire.documents import (
     CallbackRequest,
     ExecutionRequest,
@@ -42,7 +42,7 @@ from shunter.wire.documents import (
     Span,
     Value,
 )
-from shunter.wire.tagging import BadDocument, document_of, tagged_document
+from shunter.wire.tagged_values import BadDocument, document_of, tagged_document
 
 CronText = Annotated[str, Meta(min_length=9, max_length=MOST_CHARACTERS, description=CRON_RULE)]
 Zone = Annotated[str, Meta(min_length=1, max_length=MOST_CHARACTERS, description=ZONE_RULE)]

@@ -22,7 +22,7 @@ from shunter.model.schedule import (
 )
 from shunter.model.timing import Cron
 from shunter.model.worker import MAX_HANDLERS, DeclaredSchedule, Handler, Worker, WorkerKind
-from shunter.wire.checking import Document, Name, NewName
+from shunter.wire.checked_documents import Document, Name, NewName
 from shunter.wire.documents import Flag, Moment, Span, Value
 from shunter.wire.schedule_documents import (
     CronText,
@@ -32,7 +32,7 @@ from shunter.wire.schedule_documents import (
     Zone,
     timing_of,
 )
-from shunter.wire.tagging import BadDocument, document_of, tagged_document
+from shunter.wire.tagged_values import BadDocument, document_of, tagged_document
 
 MAX_JOBS = 10_000
 

@@ -13,9 +13,9 @@ from shunter.model.job import Job
 from shunter.model.run_view import RunSummary
 from shunter.model.submission import Receipt, Submission
 from shunter.model.workflow import JobEdge
-from shunter.wire.checking import Document, Name, RunName, Text, checked
+from shunter.wire.checked_documents import Document, Name, RunName, Text, checked
 from shunter.wire.documents import JobDocument, JobRequest, Limit, job_document, submission_from
-from shunter.wire.tagging import BadDocument
+from shunter.wire.tagged_values import BadDocument
 
 MAX_GRAPH_JOBS = 10_000
 

@@ -17,7 +17,7 @@ from shunter.model import lifecycle
 from shunter.model.lifecycle import WorkerSlot
 from shunter.store.mongo import MongoStore
 from shunter.store.port import Batch, JobQuery
-from shunter.testing import mongod as launching
+from shunter.testing import mongod as servers
 from shunter.testing.mongod import LocalMongod
 
 pytestmark = pytest.mark.usefixtures("lost_sockets")
@@ -181,15 +181,15 @@ def test_what_was_written_is_there_after_a_restart(run, victim):
 
 
 def test_a_missing_program_is_an_error_that_says_how_to_get_it(monkeypatch):
-    monkeypatch.setattr(launching.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(servers.importlib.util, "find_spec", lambda name: None)
     monkeypatch.setenv("PATH", "")
 
-    with pytest.raises(launching.MongodMissing, match=r"pip install -r requirements-dev\.txt"):
+    with pytest.raises(servers.MongodMissing, match=r"pip install -r requirements-dev\.txt"):
         LocalMongod()
 
 
 def test_a_server_that_does_not_come_up_says_why(tmp_path):
     (tmp_path / "storage.bson").write_bytes(b"not BSON")
 
-    with pytest.raises(launching.MongodFailed, match=r"ended with \d+; .*mongod\.log ends with"):
+    with pytest.raises(servers.MongodFailed, match=r"ended with \d+; .*mongod\.log ends with"):
         LocalMongod(tmp_path).start()

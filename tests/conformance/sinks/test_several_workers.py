@@ -17,7 +17,7 @@ from s3_server import s3_bucket as s3_bucket
 from s3_server import s3_server as s3_server
 from shunter.errors import FlowError
 from shunter.flow.flow import Flow
-from shunter.flow.loading import load
+from shunter.flow.loader import load
 from shunter.flow.location import Location
 from shunter.flow.runners.checkpoint_folder import Checkpoints
 from shunter.flow.runners.engines.runner import run_on_engines

@@ -9,7 +9,7 @@ import pytest
 from conformance.store.given import NOW, claim, jobs, running
 from shunter.model.job import FINAL, Status
 from shunter.store.port import JobQuery
-from shunter.store.sqlite import edges, lanes, reads, searching, statements, writes
+from shunter.store.sqlite import edges, lanes, reads, searches, statements, writes
 
 
 def steps(run, store, text, parameters):
@@ -116,9 +116,9 @@ def test_a_delivery_finds_each_job_by_its_id(run, store, rows):
         (edges.OF_PARENT_AFTER, ("a", "b", 5), "PRIMARY KEY"),
         (edges.OF_CHILDREN, ("[]", 5), "standings"),
         (edges.OF_CHILD_AFTER, ("a", "b", 5), "standings"),
-        (searching.NEXT_RUN, ("a",), "runs"),
-        (searching.OF_RUN, ("a",), "runs"),
-        (searching.MORE_OF_RUN, ("a",), "runs"),
+        (searches.NEXT_RUN, ("a",), "runs"),
+        (searches.OF_RUN, ("a",), "runs"),
+        (searches.MORE_OF_RUN, ("a",), "runs"),
         (edges.STANDINGS, ("[]",), "standings (child=? AND outcome=?)"),
     ],
 )

@@ -10,7 +10,7 @@ import pytest
 from conformance.store.given import NOW, ended, job, jobs, running
 from shunter.model.job import Status
 from shunter.store.search import JobSearch
-from shunter.store.sqlite import SQLiteStore, searching
+from shunter.store.sqlite import SQLiteStore, searches
 from shunter.store.sqlite.queue_look import queue_look
 
 FEW, MANY, LOOKED_AT = 3000, 12_000, 500
@@ -43,8 +43,8 @@ def do(connection, name):
     if name in AROUND:
         return queue_look(connection, AROUND[name], LOOKED_AT, 20)
     if name == "depths":
-        return searching.depths(connection, LOOKED_AT)
-    return searching.search(connection, SEARCHES[name])
+        return searches.depths(connection, LOOKED_AT)
+    return searches.search(connection, SEARCHES[name])
 
 
 @pytest.fixture(scope="module")

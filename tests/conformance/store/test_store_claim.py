@@ -12,7 +12,7 @@ from conformance.store.given import NOW, claim, job, jobs
 from shunter.model import lifecycle
 from shunter.model.job import Effects, Execution, Status
 from shunter.model.lifecycle import WorkerSlot
-from shunter.model.queueing import PRIORITY_SPAN_SECONDS
+from shunter.model.queue_order import PRIORITY_SPAN_SECONDS
 from shunter.store.port import Claim
 
 

@@ -10,7 +10,7 @@ from conformance.store.given import NOW, claim, ended, failure, job, jobs, runni
 from shunter.model import lifecycle
 from shunter.model.job import Status
 from shunter.model.presence import Presence
-from shunter.model.queueing import rank
+from shunter.model.queue_order import rank
 from shunter.store.search import COUNTED_OF_A_RUN, JobSearch, QueueDepth, RunSearch, RunSummary
 
 DAY = 86400.0

@@ -13,7 +13,7 @@ import zmq
 
 from shunter.errors import FlowError
 from shunter.flow.flow import Flow
-from shunter.flow.loading import load
+from shunter.flow.loader import load
 from shunter.flow.runners.checkpoint_folder import Checkpoints
 from shunter.flow.runners.engines import messages
 from shunter.flow.runners.engines.deployer import EngineConnection, FlowRun

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from shunter.flow.loading import load
+from shunter.flow.loader import load
 from shunter.flow.runners.engines.deployer import FlowRun
 from shunter.flow.runners.local import run
 from system.flow.engines import engines

@@ -11,7 +11,7 @@ import zmq
 
 from shunter.errors import FlowError
 from shunter.flow.graph.instructions import END_OF_STREAM, Instruction
-from shunter.flow.loading import load
+from shunter.flow.loader import load
 from shunter.flow.runners.checkpoint_folder import Checkpoints
 from shunter.flow.runners.engines.deployer import FlowRun
 from shunter.flow.runners.engines.deployment import Deployment

@@ -14,7 +14,7 @@ from pymongo.database import Database
 from pymongo.errors import AutoReconnect, DuplicateKeyError, OperationFailure
 
 from shunter.rerun import Owner, StagingError, Superseded, staged_collection, sweep_collections
-from shunter.rerun.naming import staging_name
+from shunter.rerun.staging_names import staging_name
 
 OLD, NEW = Owner("november", "01job", 1), Owner("november", "01job", 2)
 OTHER = Owner("november", "02job", 1)

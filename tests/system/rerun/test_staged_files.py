@@ -25,8 +25,8 @@ from shunter.rerun import (
     staged_path,
     sweep_files,
 )
-from shunter.rerun.naming import staging_name
 from shunter.rerun.staging_folder import FOLDER, StagingFolder
+from shunter.rerun.staging_names import staging_name
 
 OLD, NEW = Owner("november", "01job", 1), Owner("november", "01job", 2)
 OTHER = Owner("november", "02job", 1)

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from shunter.rerun import Owner, StagedTable, StagingError, Superseded, staged_table, sweep_tables
-from shunter.rerun.naming import staging_name
 from shunter.rerun.sqlite_rows import quoted
+from shunter.rerun.staging_names import staging_name
 
 OLD, NEW = Owner("november", "01job", 1), Owner("november", "01job", 2)
 OTHER = Owner("november", "02job", 1)

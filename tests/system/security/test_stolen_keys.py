@@ -20,7 +20,7 @@ import pytest
 import zmq
 from zmq.utils.monitor import recv_monitor_message
 
-from shunter.flow.loading import load
+from shunter.flow.loader import load
 from shunter.flow.runners.engines import messages as engine_messages
 from shunter.flow.runners.engines.deployer import EngineConnection
 from shunter.flow.runners.engines.network import InboxAddress

@@ -17,12 +17,12 @@ from shunter.gateway.http.worker_calls import HttpWorkers
 from shunter.gateway.udp.clients import UdpClients, _notice
 from shunter.gateway.udp.workers import UdpWorkers, _outcome
 from shunter.model.report import Report
-from shunter.net.calling import CallFailed
+from shunter.net.http_calls import CallFailed
 from shunter.net.udp_endpoint import UdpEndpoint
-from shunter.wire.udp import naming, packets
+from shunter.wire.udp import job_names, packets
 from shunter.worker.http.holdings import Holdings, Reply
 from shunter.worker.http.http_lease import HttpLease
-from shunter.worker.udp.seat import Seat
+from shunter.worker.udp.calculator_session import CalculatorSession
 
 
 @bug("a completion over UDP counts for whatever attempt runs now")
@@ -33,7 +33,7 @@ def udp_attempt_ignored(patch: pytest.MonkeyPatch) -> None:
         complete(self, params, command, peer)
         result, error = _outcome(params)
         for job in list(self._dispatcher.state.running.values()):
-            if naming.task_id_of(job) == params.task_id:
+            if job_names.task_id_of(job) == params.task_id:
                 report = Report(job.id, job.attempt, result=result, error=error)
                 self._dispatcher.report(job.execution.worker_id, [report])
 
@@ -54,13 +54,13 @@ def udp_completion_confirmed_early(patch: pytest.MonkeyPatch) -> None:
 @bug("a calculator begins a task again that is sent again")
 def perform_task_repeated(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(UdpEndpoint, "_is_new", lambda self, command, peer, *, is_repeated: True)
-    offered = Seat.offered
+    offered = CalculatorSession.offered
 
     def begin(self: Any, task: Any, **about: Any) -> Any:
         self.settled()
         return offered(self, task)
 
-    patch.setattr(Seat, "offered", begin)
+    patch.setattr(CalculatorSession, "offered", begin)
 
 
 @bug("a duplicate add_task is stored twice")
@@ -70,7 +70,7 @@ def task_stored_twice(patch: pytest.MonkeyPatch) -> None:
     def nameless(client: Any, task_id: Any) -> str:
         return f"udp:{next(numbers)}"
 
-    patch.setattr(naming, "unique_key", nameless)
+    patch.setattr(job_names, "unique_key", nameless)
     patch.setattr(UdpEndpoint, "_is_new", lambda self, command, peer, *, is_repeated: True)
 
 
@@ -88,7 +88,7 @@ def task_confirmed_early(patch: pytest.MonkeyPatch) -> None:
 @bug("a notice over UDP is sent once")
 def notice_sent_once(patch: pytest.MonkeyPatch) -> None:
     def once(self: Any, job: Any, peer: Any, task_id: Any, heard: Any) -> None:
-        notice = packets.request(_notice(job, task_id), naming.notice_number(job))
+        notice = packets.request(_notice(job, task_id), job_names.notice_number(job))
         self._exchange.endpoint.send(notice, peer)
         heard(None)
 

@@ -35,7 +35,7 @@ from shunter.store.memory import MemoryStore
 from shunter.testing.simulation.campaign import be_quiet
 from shunter.testing.simulation.generator import scenario_of
 from shunter.testing.simulation.scenario import FaultKind
-from shunter.testing.simulation.shrinking import shrunk
+from shunter.testing.simulation.shrinker import shrunk
 from shunter.testing.simulation.simulator import simulate
 from shunter.testing.simulation.story import story
 from shunter.worker.zmq.credits import Credits

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from shunter.flow.loading import load
+from shunter.flow.loader import load
 from shunter.flow.runners.local import run
 from shunter.flow.runners.spark.stream.run import stream_on_spark
 from system.flow.test_examples import KEYS, by_key, flow_file, written

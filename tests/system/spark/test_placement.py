@@ -18,7 +18,7 @@ import zmq
 import flow_cases
 from parity import flow_of, output_of
 from shunter.errors import FlowError
-from shunter.flow.loading import load
+from shunter.flow.loader import load
 from shunter.flow.runners.checkpoint_folder import Checkpoints
 from shunter.flow.runners.engines import messages
 from shunter.flow.runners.engines.deployer import EngineConnection, FlowRun

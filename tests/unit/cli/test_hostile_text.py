@@ -16,7 +16,7 @@ import pytest
 import structlog
 from typer.testing import CliRunner
 
-from shunter.cli import by_udp, flow_submitting, inspecting, main, reporting, submitting
+from shunter.cli import by_udp, flow_submission, history_report, job_listings, job_submission, main
 from shunter.cli.processes import set_up_logging
 from shunter.errors import ShunterError
 from shunter.flow.job_progress import FlowProgress
@@ -146,7 +146,7 @@ class HostileClient:
 def hostile(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> type[HostileClient]:
     class Client(HostileClient): ...
 
-    for module in (inspecting, submitting, flow_submitting):
+    for module in (job_listings, job_submission, flow_submission):
         monkeypatch.setattr(module, "Client", Client)
     monkeypatch.setattr(by_udp, "UdpClient", Client)
     monkeypatch.chdir(tmp_path)
@@ -281,7 +281,7 @@ def test_a_report_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
     row = TypeReport(ATTACK, 1, 1, 0, 0, 0, None, None, ())
     report = HistoryReport(1.0, None, 1.0, 1.0, 1, 1, 0, 0, 60, (), (row,), ())
 
-    reporting._show(report, ATTACK, Path(ATTACK))
+    history_report._show(report, ATTACK, Path(ATTACK))
 
     said = capsys.readouterr().out
     assert not FORBIDDEN.search(said)

@@ -10,7 +10,7 @@ import typer
 from typer.testing import CliRunner
 
 from shunter import __version__
-from shunter.cli import inspecting, main, schedule_administration
+from shunter.cli import job_listings, main, schedule_administration
 from shunter.cli.terminal import Terminal
 from shunter.model.identity import timed_id
 from shunter.model.job import Execution, Job, Status
@@ -37,7 +37,7 @@ def test_a_list_of_jobs_has_a_line_for_each_with_its_whole_id(width: int) -> Non
     out = io.StringIO()
     console = Terminal(file=out, width=width)
 
-    console.print(inspecting._listed(JOBS, width=width))
+    console.print(job_listings._listed(JOBS, width=width))
 
     lines = [line.rstrip() for line in out.getvalue().splitlines() if line.strip()]
     assert len(lines) == len(JOBS) + 2

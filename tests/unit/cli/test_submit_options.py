@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from shunter.cli.submitting import options_from
+from shunter.cli.job_submission import options_from
 from shunter.errors import AppError
 from shunter.model.retry import Retry
 from shunter.model.unique import Unique

@@ -26,7 +26,7 @@ from shunter.codec import (
 )
 from shunter.errors import CodecError
 from shunter.model.document import is_document
-from shunter.wire.tagging import document_of, tagged_document
+from shunter.wire.tagged_values import document_of, tagged_document
 
 AES = AesCodec({"k1": bytes(32)})
 PAYLOAD = CodecContext(SealedField.PAYLOAD, "j-1", "add")

@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from shunter import AesCodec, App, AsyncClient, CodecContext, CodecError, Context, JobFailed, Retry
-from shunter.client.opening import is_same_call, opened_job, opened_outcome, sealed_payload
+from shunter.client.sealed_values import is_same_call, opened_job, opened_outcome, sealed_payload
 from shunter.codec import SealedField, is_sealed, label_of, seal
 from shunter.errors import AppError, JobRefused
 from shunter.model.job import ErrorKind, Job, Status

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from shunter.dispatch import sweep
 from shunter.dispatch.arrivals import Survey
 from shunter.dispatch.dispatcher import Dispatcher
-from shunter.dispatch.pausing import pause
+from shunter.dispatch.pauses import pause
 from shunter.model.final_failure import WAITS_SECONDS, read_final_failure
 from shunter.model.job import ErrorKind, Failure, Job, Status
 from shunter.model.job_limits import JobLimits, Limit

@@ -7,7 +7,7 @@ import pytest
 from shunter.dispatch.graph_intake import graph_of
 from shunter.errors import JobRefused
 from shunter.model.job import Job
-from shunter.model.queueing import rank
+from shunter.model.queue_order import rank
 from shunter.model.scope import EVERYTHING
 from shunter.model.submission import Submission
 

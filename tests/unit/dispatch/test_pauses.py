@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from shunter.dispatch.pausing import forget_drained, heed_pauses, pause, pauses, resume
+from shunter.dispatch.pauses import forget_drained, heed_pauses, pause, pauses, resume
 from shunter.errors import PauseRefused
 from shunter.model.job import Status
 from shunter.model.key import Key, Role

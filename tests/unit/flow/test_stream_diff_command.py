@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from shunter.cli.flows import app
-from shunter.flow.loading import load
+from shunter.flow.loader import load
 from shunter.flow.location import Location
 from shunter.flow.runners.spark.stream.identity import identity_of, keep_identity
 

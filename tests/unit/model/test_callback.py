@@ -13,7 +13,7 @@ from shunter.model import callback, lifecycle
 from shunter.model.callback import MARGIN_SECONDS
 from shunter.model.job import FINAL, Callback, ErrorKind, Failure, Job, Status
 from shunter.model.lifecycle import WorkerSlot
-from shunter.model.queueing import alarm
+from shunter.model.queue_order import alarm
 from shunter.model.retry import Retry
 
 HOOK = Callback("http://127.0.0.1/done")

@@ -18,7 +18,7 @@ from shunter.model.lane_claim import (
     rotated,
 )
 from shunter.model.place_guess import look_after
-from shunter.model.queueing import limit_place, total_place
+from shunter.model.queue_order import limit_place, total_place
 
 NOW = 1000.0
 

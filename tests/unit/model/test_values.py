@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from shunter.model.identity import RisingIds, is_name, timed_id
 from shunter.model.job import Job, Status
 from shunter.model.lease import LeaseTerms, WorkerLease, has_lapsed
-from shunter.model.queueing import PRIORITY_SPAN_SECONDS, alarm, rank
+from shunter.model.queue_order import PRIORITY_SPAN_SECONDS, alarm, rank
 from shunter.model.retry import Retry, backoff
 
 TERMS = LeaseTerms()

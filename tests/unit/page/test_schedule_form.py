@@ -10,7 +10,7 @@ from shunter.model.schedule import Overlap, Schedule, ScheduleTerms
 from shunter.model.submission import Submission
 from shunter.model.timing import Cron, Every, Timing
 from shunter.page.schedule_form import fields_of, schedule_draft
-from shunter.wire.tagging import BadDocument
+from shunter.wire.tagged_values import BadDocument
 
 
 def schedule(timing: Timing, payload: object = ()) -> Schedule:

@@ -8,7 +8,7 @@ from importlib.resources import files
 
 import pytest
 
-from shunter.page.rendering import asset
+from shunter.page.markup import asset
 
 FOLDER = files("shunter.page").joinpath("static", "third_party")
 PARTS = tomllib.loads(FOLDER.joinpath("parts.toml").read_text())

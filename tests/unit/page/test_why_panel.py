@@ -15,8 +15,8 @@ from shunter.model.explanation import (
     SmallestChange,
     SpanKind,
 )
+from shunter.page.markup import templates
 from shunter.page.panels import PANELS
-from shunter.page.rendering import templates
 from system.page.hostile import HOSTILE
 
 TEXT = "\n".join(HOSTILE)

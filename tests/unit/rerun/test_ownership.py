@@ -13,8 +13,8 @@ import shunter.rerun
 from shunter import App, Context, Status
 from shunter.context import current_context
 from shunter.errors import StagingError
-from shunter.rerun.naming import Owner
 from shunter.rerun.ownership import owner_of
+from shunter.rerun.staging_names import Owner
 from shunter.testing import Sandbox
 
 app = App()

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from shunter.cli import explaining
+from shunter.cli import explanation
 from shunter.cli.terminal import Terminal
 from shunter.model.activity import ActivityMinute, Spans, TypeActivity, activity_record
 from shunter.model.explanation import ChangeKind, Explanation, JobStanding, ReasonKind
@@ -24,8 +24,8 @@ from shunter.model.workflow import JobEdge, JobGraph
 from shunter.store.memory import MemoryStore
 from shunter.store.port import Batch
 from shunter.testing.finish import finish
-from shunter.why import reading
-from shunter.why.reading import why
+from shunter.why import store_reads
+from shunter.why.store_reads import why
 from shunter.why.wording import span_text
 from unit.why.why_world import NOW, OTHER, TYPE, a_job, a_worker
 
@@ -195,12 +195,14 @@ def test_jobs_of_other_namespaces_are_counted_and_not_shown() -> None:
 
 
 def test_more_older_jobs_than_are_planned_with_are_counted_all_the_same() -> None:
-    older = [a_job(f"older-{number}", created=NOW - 150.0) for number in range(reading.DEEP + 5)]
+    older = [
+        a_job(f"older-{number}", created=NOW - 150.0) for number in range(store_reads.DEEP + 5)
+    ]
 
     said = full(*older, a_job("job")).why()
 
     assert [(it.kind, it.count) for it in said.reasons][1:] == [
-        (ReasonKind.OLDER, reading.DEEP + 5)
+        (ReasonKind.OLDER, store_reads.DEEP + 5)
     ]
     assert said.change is None
 
@@ -252,10 +254,10 @@ def test_scripts_are_told_by_the_exit_code_whether_somebody_must_act(
             return place.why(job_id)
 
     out = io.StringIO()
-    monkeypatch.setattr(explaining, "client_of", lambda settings: Told())
-    monkeypatch.setattr(explaining, "Terminal", lambda: Terminal(file=out))
+    monkeypatch.setattr(explanation, "client_of", lambda settings: Told())
+    monkeypatch.setattr(explanation, "Terminal", lambda: Terminal(file=out))
 
-    assert explaining.why(None, "job", as_json=False) == code  # type: ignore[arg-type]
+    assert explanation.why(None, "job", as_json=False) == code  # type: ignore[arg-type]
     assert place.why().text in out.getvalue()
 
 

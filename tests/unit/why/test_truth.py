@@ -20,7 +20,7 @@ from shunter.model.explanation import (
     ReasonKind,
     SmallestChange,
 )
-from shunter.why.reading import why
+from shunter.why.store_reads import why
 from unit.why.why_world import System, World, drawn
 
 STATES = 2000

@@ -32,7 +32,7 @@ from shunter.model.retry import Retry
 from shunter.model.submission import Submission
 from shunter.model.unique import Unique
 from shunter.wire import documents
-from shunter.wire.checking import Document, NotJson, parsed, rules_of
+from shunter.wire.checked_documents import Document, NotJson, parsed, rules_of
 from shunter.wire.documents import (
     HttpReport,
     JobRequest,
@@ -43,7 +43,7 @@ from shunter.wire.documents import (
     status_named,
     submission_of,
 )
-from shunter.wire.tagging import MAX_NESTING, BadDocument, document_of, tagged_document
+from shunter.wire.tagged_values import MAX_NESTING, BadDocument, document_of, tagged_document
 from shunter.wire.workflow_documents import graph_of_document
 
 JOB = Job(

@@ -11,8 +11,8 @@ from shunter.gateway.udp.workers import _handlers, _offered, _task
 from shunter.model.job import Job
 from shunter.model.retry import Retry
 from shunter.model.worker import Handler
-from shunter.wire.checking import checked
-from shunter.wire.tagging import BadDocument
+from shunter.wire.checked_documents import checked
+from shunter.wire.tagged_values import BadDocument
 from shunter.wire.udp.methods import Heartbeat
 from shunter.wire.udp.packets import PacketFault, notice, parse
 from shunter.wire.worker_documents import WorkerRequest

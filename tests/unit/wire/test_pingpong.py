@@ -15,10 +15,10 @@ from shunter.wire.pingpong import (
     PlainWorkers,
     Reopen,
     ResultArrived,
-    ResultUnasked,
     SendPing,
     SendPong,
     SendReady,
+    UnexpectedResultArrived,
 )
 
 JOB = Held("j-1", 1)
@@ -118,7 +118,7 @@ def test_a_ping_that_may_have_crossed_the_job_keeps_the_worker_out_of_the_queue(
     crossed = plain.received(W, PING, now=0.01)
 
     assert [type(effect) for effect in crossed] == [JobForgotten, SendPong]
-    assert plain.received(W, b"42", now=0.5) == [ResultUnasked(W, b"42"), JoinedQueue(W)]
+    assert plain.received(W, b"42", now=0.5) == [UnexpectedResultArrived(W, b"42"), JoinedQueue(W)]
 
 
 def test_a_worker_in_doubt_that_pings_again_is_idle_after_all() -> None:
@@ -129,7 +129,7 @@ def test_a_worker_in_doubt_that_pings_again_is_idle_after_all() -> None:
 
 
 def test_a_result_from_nobody_we_know_is_unasked() -> None:
-    assert workers().received(W, b"42", now=0.0) == [ResultUnasked(W, b"42")]
+    assert workers().received(W, b"42", now=0.0) == [UnexpectedResultArrived(W, b"42")]
 
 
 def test_a_worker_whose_job_was_taken_away_is_unknown_until_it_speaks() -> None:
@@ -137,7 +137,7 @@ def test_a_worker_whose_job_was_taken_away_is_unknown_until_it_speaks() -> None:
 
     assert not plain.gave_up(W, Held("j-1", 2))
     assert plain.gave_up(W, JOB)
-    assert plain.received(W, b"late", now=9.0) == [ResultUnasked(W, b"late")]
+    assert plain.received(W, b"late", now=9.0) == [UnexpectedResultArrived(W, b"late")]
 
 
 @given(

@@ -14,15 +14,15 @@ from shunter.model.schedule import Overlap, ScheduleDraft, ScheduleTerms, put
 from shunter.model.submission import Submission
 from shunter.model.timing import Cron, Every
 from shunter.model.worker import DeclaredSchedule, Handler
-from shunter.wire.checking import checked
+from shunter.wire.checked_documents import checked
 from shunter.wire.documents import posted_job
 from shunter.wire.introduction import fault_in
 from shunter.wire.messages import Hello, ScheduleOrder, ScheduleVerb, decode, encode
 from shunter.wire.schedule_documents import draft_of, schedule_document
-from shunter.wire.tagging import BadDocument
+from shunter.wire.tagged_values import BadDocument
 from shunter.wire.worker_documents import WorkerRequest, declared_handlers
 from shunter.worker.http.offers import Introduction, handler_schedules, offer_of
-from shunter.worker.udp.seat import Begin, Seat
+from shunter.worker.udp.calculator_session import Begin, CalculatorSession
 
 TICK = 1_700_000_040.0
 JOB = Job(
@@ -40,7 +40,7 @@ TERMS = ScheduleTerms(timing=Cron("0 8 * * *", tz="Europe/Berlin"), overlap=Over
 
 def test_the_tick_of_a_job_reaches_workers_over_zeromq_http_and_udp() -> None:
     _, over_http = offer_of(msgspec.to_builtins(posted_job(JOB, b"")))
-    over_udp = Seat(("add",), heartbeat=1.0).offered(_task(JOB, "j"))
+    over_udp = CalculatorSession(("add",), heartbeat=1.0).offered(_task(JOB, "j"))
 
     assert _assignment(JOB).scheduled == TICK
     assert over_http.scheduled == TICK

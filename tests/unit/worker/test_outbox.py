@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from shunter.model.report import Held, Report
-from shunter.wire.batching import BATCH_BYTES
+from shunter.wire.batches import BATCH_BYTES
 from shunter.worker.zmq.outbox import RESEND_SECONDS, Outbox
 
 ONE, TWO = Report("j-1", 1, result=b"\x01"), Report("j-2", 3, result=b"\x02")

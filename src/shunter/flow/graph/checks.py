@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from shunter.errors import FlowError
 from shunter.flow.graph.aggregates import Aggregate, Aggregation
 from shunter.flow.graph.instructions import BUILT_IN
-from shunter.flow.graph.ordering import check_order
+from shunter.flow.graph.open_order import check_order
 from shunter.flow.graph.routes import RouteKind
 from shunter.flow.graph.source_line import users_line
 from shunter.flow.graph.stages import Edge, End, Outlet, Stage, StageKind, key_name

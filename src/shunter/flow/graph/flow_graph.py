@@ -18,9 +18,9 @@ from shunter.errors import FlowError
 from shunter.flow.graph import checks
 from shunter.flow.graph.event_types import types_of
 from shunter.flow.graph.fingerprint import fingerprint_of
-from shunter.flow.graph.naming import default_name, flow_name
 from shunter.flow.graph.routes import LOCAL
 from shunter.flow.graph.source_line import users_line, users_module
+from shunter.flow.graph.stage_names import default_name, flow_name
 from shunter.flow.graph.stages import Edge, End, Outlet, Routed, Stage, StageKind
 
 

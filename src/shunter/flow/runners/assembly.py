@@ -16,13 +16,13 @@ from shunter.flow.runners.shared_outputs import shared_sink
 from shunter.flow.runtime.bad_events import BadEvents
 from shunter.flow.runtime.inbox import LIMIT, EventInbox, Inbox
 from shunter.flow.runtime.plan import DEAD_LETTERS, EdgePlan, FlowPlan, WorkerPlan
-from shunter.flow.runtime.sending import Sending, StageOutbox
+from shunter.flow.runtime.sender import Sender, StageOutbox
 from shunter.flow.runtime.stage_worker import SinkOutbox, StageWorker, Tally
 from shunter.flow.runtime.states import KeyedStates
 from shunter.flow.sinks.port import Sink
-from shunter.flow.sinks.wrapping import as_sink
+from shunter.flow.sinks.sink_argument import as_sink
 from shunter.flow.sources.port import Source
-from shunter.flow.sources.wrapping import as_source
+from shunter.flow.sources.source_argument import as_source
 
 Snapshots = Mapping[str, Any]
 """By worker, what a checkpoint keeps."""
@@ -108,7 +108,7 @@ class Assembly:
         dead = [edge.sender for edge in worker.outputs if edge.number == DEAD_LETTERS]
         bad_events = BadEvents(self._flow.on_error, sender=dead[0] if dead else None)
         sendings = {
-            edge.sender: Sending(
+            edge.sender: Sender(
                 edge.sender,
                 edge.route,
                 [outbox(edge, receiver) for receiver in edge.receivers],
@@ -127,7 +127,7 @@ class Assembly:
             sink.open(None if saved is None else saved["sink"])
             self.sinks.append(sink)
             way = SinkOutbox(sink, last, tallies[last.name])
-            sendings[f"{worker.id}/sink"] = Sending(f"{worker.id}/sink", LOCAL, [way])
+            sendings[f"{worker.id}/sink"] = Sender(f"{worker.id}/sink", LOCAL, [way])
         for edge in last.outputs:
             bad_events.blame_for_keys(f"{worker.id}/{edge.number}", edge.downstream)
         made = StageWorker(

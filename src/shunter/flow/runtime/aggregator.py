@@ -18,7 +18,7 @@ from shunter.flow.graph.times import WRITERS, Number, to_timestamp, writer_of
 from shunter.flow.graph.windows import Marks
 from shunter.flow.runtime.codec import EventCodec
 from shunter.flow.runtime.in_out import Needs
-from shunter.flow.runtime.sending import Bad
+from shunter.flow.runtime.sender import Bad
 from shunter.flow.runtime.states import KeyedStates
 
 States = dict[Any, list[Any]]

@@ -11,7 +11,7 @@ from typing import Any
 from shunter.errors import FlowError, FlowFailed
 from shunter.flow.graph.source_line import is_ours
 from shunter.flow.graph.stages import Stage
-from shunter.flow.runtime.sending import Bad
+from shunter.flow.runtime.sender import Bad
 from shunter.flow.sources.port import BadInput
 
 SHOWN = 500

@@ -24,7 +24,7 @@ from shunter.flow.graph.instructions import END_OF_STREAM, Instruction
 from shunter.flow.graph.keys import as_key, written_key
 from shunter.flow.graph.stages import Stage
 from shunter.flow.runtime.operators import Instances, Keyed, handler_of, instructed
-from shunter.flow.runtime.sending import Bad
+from shunter.flow.runtime.sender import Bad
 from shunter.flow.runtime.states import saved_state, set_state
 
 FIRST_LIMIT = 1_024

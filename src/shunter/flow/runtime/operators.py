@@ -22,7 +22,7 @@ from shunter.flow.graph.stages import Stage, StageKind
 from shunter.flow.runtime.aggregator import Aggregator
 from shunter.flow.runtime.in_out import Needs
 from shunter.flow.runtime.ordered import Ordered, Types
-from shunter.flow.runtime.sending import Bad
+from shunter.flow.runtime.sender import Bad
 from shunter.flow.runtime.states import KeyedStates, saved_state, set_state
 
 Outcome = tuple[list[Any], Needs | None]

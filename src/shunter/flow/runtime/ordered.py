@@ -25,7 +25,7 @@ from shunter.flow.graph.windows import Marks
 from shunter.flow.runtime.aggregator import joined_marks, marking
 from shunter.flow.runtime.codec import EventCodec
 from shunter.flow.runtime.in_out import Needs
-from shunter.flow.runtime.sending import Bad
+from shunter.flow.runtime.sender import Bad
 
 AT_ONCE = 2_048
 """How many held events are worked on at once."""

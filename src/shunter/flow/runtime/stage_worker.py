@@ -21,7 +21,7 @@ from shunter.flow.runtime.inbox import EventInbox
 from shunter.flow.runtime.operators import Keyed, Operator, operator
 from shunter.flow.runtime.ordered import Ordered, Types
 from shunter.flow.runtime.plan import edge_of
-from shunter.flow.runtime.sending import Bad, Sending
+from shunter.flow.runtime.sender import Bad, Sender
 from shunter.flow.runtime.states import NOT_KEPT, KeyedStates
 from shunter.flow.sinks.port import Sink
 from shunter.flow.sources.port import BadInput, Source, WithBadInput
@@ -76,7 +76,7 @@ class SinkOutbox:
 
 
 class StageWorker:
-    """`source` or `inbox` is where events come from; a sink's own `Sending` leads to it.
+    """`source` or `inbox` is where events come from; a sink's own `Sender` leads to it.
 
     By `late_senders` go the events that are too late for their windows, or for their turn; where
     there are none, such events count as failed. `types` are the flow's types of events.
@@ -89,7 +89,7 @@ class StageWorker:
         self,
         worker_id: str,
         stages: Sequence[Stage],
-        sendings: dict[str, Sending],
+        sendings: dict[str, Sender],
         bad_events: BadEvents,
         tallies: dict[str, Tally],
         *,

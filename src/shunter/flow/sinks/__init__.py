@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from shunter.flow.sinks.mongo_collection import UpsertDocuments
     from shunter.flow.sinks.parquet_folder import WriteParquet
     from shunter.flow.sinks.port import Sink
+    from shunter.flow.sinks.sink_argument import as_sink
     from shunter.flow.sinks.sqlite_table import UpsertRows
-    from shunter.flow.sinks.wrapping import as_sink
 
 __all__ = [
     "Collect",
@@ -50,7 +50,7 @@ _HOMES = {
     "WriteDelta": "delta_table",
     "WriteJsonLines": "json_lines_file",
     "WriteParquet": "parquet_folder",
-    "as_sink": "wrapping",
+    "as_sink": "sink_argument",
 }
 
 

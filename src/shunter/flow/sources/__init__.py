@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from shunter.flow.sources.mongo_documents import MongoDocuments
     from shunter.flow.sources.parquet_rows import ParquetRows
     from shunter.flow.sources.port import BadInput, Source, WithBadInput
+    from shunter.flow.sources.source_argument import as_source
     from shunter.flow.sources.sqlite_rows import SqliteRows
     from shunter.flow.sources.text_lines import TextLines
     from shunter.flow.sources.ticks import Ticks
     from shunter.flow.sources.watermarked import Watermarked
-    from shunter.flow.sources.wrapping import as_source
 
 __all__ = [
     "BadInput",
@@ -56,7 +56,7 @@ _HOMES = {
     "Ticks": "ticks",
     "Watermarked": "watermarked",
     "WithBadInput": "port",
-    "as_source": "wrapping",
+    "as_source": "source_argument",
 }
 
 

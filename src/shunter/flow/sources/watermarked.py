@@ -12,7 +12,7 @@ from shunter.flow.graph.instructions import WATERMARK, Instruction
 from shunter.flow.graph.source_line import users_line
 from shunter.flow.graph.times import Number, Seconds, seconds_of, to_timestamp
 from shunter.flow.sources.port import Source
-from shunter.flow.sources.wrapping import as_source
+from shunter.flow.sources.source_argument import as_source
 
 
 class Watermarked:

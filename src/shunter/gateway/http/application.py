@@ -41,7 +41,7 @@ from shunter.gateway.http.workflows import WorkflowRoutes
 from shunter.gateway.key_list import KeyList
 from shunter.model.allowed_hosts import AllowedHosts
 from shunter.model.run_secrets import RunSecrets
-from shunter.net.web.answering import Handler, application, max_body_bytes
+from shunter.net.web.application import Handler, application, max_body_bytes
 from shunter.net.web.guard import RequestGuard
 from shunter.net.web.refusals import HttpRefusal, JsonAnswer
 from shunter.refusal_log import RefusalLog

@@ -15,7 +15,7 @@ from typing import TypeVar
 from shunter.dispatch.arrivals import Receipts, Stored, Submitter
 from shunter.dispatch.dispatcher import Dispatcher
 from shunter.errors import JobFinal
-from shunter.gateway.http.reading import Reading
+from shunter.gateway.http.job_reader import JobReader
 from shunter.model.document import DOCUMENT_BYTES
 from shunter.model.job import Job
 from shunter.model.journal import JournalEntry
@@ -37,7 +37,7 @@ class JobOrders:
 
     def __init__(self, dispatcher: Dispatcher) -> None:
         self._dispatcher = dispatcher
-        self._reading = Reading(dispatcher.store)
+        self._reader = JobReader(dispatcher.store)
 
     async def submit(self, submission: Submission, scope: JobScope) -> Stored:
         """Have a job stored, or find the equal one that is."""
@@ -83,7 +83,7 @@ class JobOrders:
 
     async def job(self, job_id: str, scope: JobScope = EVERYTHING) -> Job:
         """Return a whole job, or refuse if it is not there for this caller."""
-        job = await self._reading.job(job_id)
+        job = await self._reader.job(job_id)
         if job is None or not scope.shows(job):
             raise not_found(job_id)
         return job

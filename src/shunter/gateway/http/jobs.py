@@ -21,8 +21,8 @@ from shunter.gateway.http import reports
 from shunter.gateway.http.access import key_of
 from shunter.gateway.http.audit import HttpAudit
 from shunter.gateway.http.job_orders import JobOrders
+from shunter.gateway.http.job_reader import journal_before
 from shunter.gateway.http.queries import query_of
-from shunter.gateway.http.reading import journal_before
 from shunter.model.identity import is_name
 from shunter.model.job import Job
 from shunter.model.job_log import is_log_told, log_so_far, told_of
@@ -40,8 +40,8 @@ from shunter.net.web.refusals import (
     refusal_of,
 )
 from shunter.store.port import JobQuery
-from shunter.why.reading import why
-from shunter.wire.checking import parsed
+from shunter.why.store_reads import why
+from shunter.wire.checked_documents import parsed
 from shunter.wire.documents import (
     JobPage,
     JobsQuery,

@@ -16,7 +16,7 @@ from shunter.model.job_limits import JobLimits
 from shunter.model.pause import key_fault
 from shunter.net.web.bodies import read_body
 from shunter.net.web.refusals import HttpRefusal, JsonAnswer
-from shunter.wire.checking import checked, parsed
+from shunter.wire.checked_documents import checked, parsed
 from shunter.wire.limit_documents import LimitsList, LimitsRequest, limits_document
 
 MAX_BODY_BYTES = 4096

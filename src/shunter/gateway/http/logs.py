@@ -37,7 +37,7 @@ from shunter.model.report import Report
 from shunter.model.run_secrets import RunSecrets
 from shunter.net.web.bodies import read_body
 from shunter.net.web.refusals import HttpRefusal, not_found, refusal_of
-from shunter.wire.checking import checked, parsed
+from shunter.wire.checked_documents import checked, parsed
 from shunter.wire.documents import LogRequest
 
 MAX_BODY_BYTES = 512 << 10

@@ -14,7 +14,7 @@ from shunter.gateway.http.audit import HttpAudit
 from shunter.gateway.http.job_orders import JobOrders
 from shunter.gateway.http.run_orders import RunOrders
 from shunter.gateway.key_list import KeyList
-from shunter.net.web.answering import Handler
+from shunter.net.web.application import Handler
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,14 +8,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from shunter.dispatch.dispatcher import Dispatcher
-from shunter.dispatch.pausing import pause, pauses, resume
+from shunter.dispatch.pauses import pause, pauses, resume
 from shunter.errors import PauseRefused
 from shunter.gateway.http.access import key_of
 from shunter.gateway.http.audit import HttpAudit
 from shunter.model.pause import PauseTarget, key_fault
 from shunter.net.web.bodies import read_body
 from shunter.net.web.refusals import HttpRefusal, JsonAnswer
-from shunter.wire.checking import checked, parsed
+from shunter.wire.checked_documents import checked, parsed
 from shunter.wire.pause_documents import PauseList, PauseRequest, pause_document
 
 MAX_BODY_BYTES = 4096

@@ -6,8 +6,8 @@ from typing import Any, TypeVar
 
 from starlette.requests import Request
 
-from shunter.wire.checking import Document, checked
-from shunter.wire.tagging import BadDocument
+from shunter.wire.checked_documents import Document, checked
+from shunter.wire.tagged_values import BadDocument
 
 Q = TypeVar("Q", bound=Document)
 

@@ -11,7 +11,7 @@ from http import HTTPStatus
 
 from shunter.dispatch.arrivals import Receipts, Submitter
 from shunter.dispatch.dispatcher import Dispatcher
-from shunter.dispatch.run_reading import read_run
+from shunter.dispatch.run_pages import read_run
 from shunter.errors import JobNotFound, JobRefused
 from shunter.gateway.http.job_orders import JobOrders
 from shunter.model.document import sealed_data_at

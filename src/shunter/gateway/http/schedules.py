@@ -21,7 +21,7 @@ from shunter.gateway.http.queries import query_of
 from shunter.model.schedule import Schedule
 from shunter.net.web.bodies import read_body
 from shunter.net.web.refusals import HttpRefusal, JsonAnswer, unavailable
-from shunter.wire.checking import checked, parsed
+from shunter.wire.checked_documents import checked, parsed
 from shunter.wire.schedule_documents import (
     BackfillRequest,
     MadeJobs,

@@ -26,9 +26,9 @@ from shunter.model.job_stream import Restart, StreamReader
 from shunter.model.journal import EntryKind, Signal, signal_fault
 from shunter.net.web.bodies import read_body
 from shunter.net.web.refusals import HttpRefusal, not_found
-from shunter.wire.checking import parsed
+from shunter.wire.checked_documents import parsed
 from shunter.wire.documents import signal_of
-from shunter.wire.tagging import tagged_document
+from shunter.wire.tagged_values import tagged_document
 
 MAX_BODY_BYTES = 512 << 10
 

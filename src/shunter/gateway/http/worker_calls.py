@@ -33,8 +33,8 @@ from shunter.model.report import Held
 from shunter.model.run_secrets import RunSecrets
 from shunter.model.watch import Watch
 from shunter.model.worker import Worker
-from shunter.net.calling import Answer, CallFailed
 from shunter.net.environment import REAL, Environment
+from shunter.net.http_calls import Answer, CallFailed
 from shunter.net.tls import CallerFiles
 from shunter.net.web.bearer import bearing
 from shunter.net.web.bodies import aside

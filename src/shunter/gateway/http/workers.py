@@ -23,7 +23,7 @@ from shunter.model.report import Held
 from shunter.model.worker import MAX_WORKERS, Worker, WorkerKind
 from shunter.net.web.bodies import read_body
 from shunter.net.web.refusals import HttpRefusal, JsonAnswer, unavailable
-from shunter.wire.checking import checked, parsed
+from shunter.wire.checked_documents import checked, parsed
 from shunter.wire.worker_documents import (
     WorkerList,
     WorkerRequest,

@@ -13,7 +13,7 @@ from urllib.parse import quote
 from starlette.requests import Request
 from starlette.responses import Response
 
-from shunter.dispatch.run_reading import with_edges
+from shunter.dispatch.run_pages import with_edges
 from shunter.gateway.http.audit import HttpAudit
 from shunter.gateway.http.jobs import job_scope
 from shunter.gateway.http.queries import query_of
@@ -23,7 +23,7 @@ from shunter.net.web.bodies import aside, read_body
 from shunter.net.web.refusals import JsonAnswer
 from shunter.store.port import JobQuery, Store
 from shunter.store.search import RunSearch
-from shunter.wire.checking import checked, parsed
+from shunter.wire.checked_documents import checked, parsed
 from shunter.wire.workflow_documents import (
     CancelRunQuery,
     RerunRunRequest,

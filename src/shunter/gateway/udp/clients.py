@@ -16,7 +16,7 @@ from shunter.gateway.udp.quota import Quota
 from shunter.model.document import NIL
 from shunter.model.job import DEFAULT_TYPE, ErrorKind, Job, Status
 from shunter.model.submission import Receipt, Submission
-from shunter.wire.udp import naming, packets
+from shunter.wire.udp import job_names, packets
 from shunter.wire.udp.calculators import TaskId
 from shunter.wire.udp.methods import AddTask, NotifyTask, Packed
 from shunter.wire.udp.packets import Command
@@ -70,7 +70,7 @@ class UdpClients:
         namespace: str = "",
     ) -> None:
         """Take a task, to be stored with the others of its batch of packets."""
-        unique_key = naming.unique_key(peer, params.task_id)
+        unique_key = job_names.unique_key(peer, params.task_id)
         if fault := self._dispatcher.store_health.fault():
             message = f"{fault}; send it again later"
             self._exchange.endpoint.turn_away(command, peer, size, "busy", message)
@@ -88,8 +88,8 @@ class UdpClients:
         )
         self._quota.asked(peer)
         submitter = Submitter(
-            naming.reply_to(peer, params.task_id, self._exchange.number()),
-            naming.notice(peer, params.task_id),
+            job_names.reply_to(peer, params.task_id, self._exchange.number()),
+            job_names.notice(peer, params.task_id),
             namespace,
         )
         self._added.append(_Addition(submission, submitter, command, peer, size))
@@ -134,12 +134,12 @@ class UdpClients:
         under the number that all notices of the task have.
         """
         for job in jobs:
-            known = naming.client_of(job)
+            known = job_names.client_of(job)
             if known is None or job.callback is None or job.callback.due is None:
                 continue
             self._quota.ended(known[0], job.unique_key or "")
             endpoint = self._exchange.endpoint
-            is_told = endpoint.is_asking(known[0], naming.notice_number(job))
+            is_told = endpoint.is_asking(known[0], job_names.notice_number(job))
             if is_told or len(endpoint) >= MOST_UNCONFIRMED:
                 continue
             self._notify(job, *known, heard=self._noting(job))
@@ -156,7 +156,7 @@ class UdpClients:
 
     async def notify(self, job: Job) -> str | None:
         """Tell a client that was not reached before; return what went wrong."""
-        known = naming.client_of(job)
+        known = job_names.client_of(job)
         if known is None:
             return "no client of UDP added this job"
         ended: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
@@ -171,7 +171,7 @@ class UdpClients:
     def _notify(
         self, job: Job, peer: Peer, task_id: TaskId, heard: Callable[[str | None], None]
     ) -> None:
-        number = naming.notice_number(job) or self._exchange.number()
+        number = job_names.notice_number(job) or self._exchange.number()
         packet = packets.request(_notice(job, task_id), number)
         endpoint = self._exchange.endpoint
         if endpoint.size_of(packet, peer) > endpoint.max_packet_bytes:

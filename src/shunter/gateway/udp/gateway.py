@@ -22,7 +22,7 @@ from shunter.model.job import DEFAULT_TYPE
 from shunter.net.environment import REAL, Environment
 from shunter.net.udp_endpoint import Seal, UdpEndpoint
 from shunter.refusal_log import RefusalLog
-from shunter.wire.udp import naming, packets
+from shunter.wire.udp import job_names, packets
 from shunter.wire.udp.address_validation import AddressValidation
 from shunter.wire.udp.keys import Secret, UdpKeys
 from shunter.wire.udp.methods import (
@@ -105,7 +105,7 @@ class UdpGateway:
             validation=AddressValidation(),
             max_packet_bytes=self._exchange.max_packet_bytes,
         )
-        self._dispatcher.serve_clients(naming.GATEWAY, self.clients)
+        self._dispatcher.serve_clients(job_names.GATEWAY, self.clients)
 
     def close(self) -> None:
         self._exchange.close()

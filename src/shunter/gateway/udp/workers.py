@@ -28,7 +28,7 @@ from shunter.model.journal import (
 from shunter.model.report import Held, Report
 from shunter.model.retry import NO_RETRY, Retry
 from shunter.model.worker import Handler, Worker, WorkerKind
-from shunter.wire.udp import naming, packets
+from shunter.wire.udp import job_names, packets
 from shunter.wire.udp.calculators import (
     Calculators,
     Done,
@@ -94,7 +94,7 @@ class UdpWorkers:
         self._follow(self._calculators.tick(now=self._exchange.now()))
 
     def ids(self) -> list[str]:
-        return [naming.worker_id(address) for address in self._calculators.present()]
+        return [job_names.worker_id(address) for address in self._calculators.present()]
 
     # ---- what they say
 
@@ -117,7 +117,7 @@ class UdpWorkers:
             del self._unconfirmed[next(iter(self._unconfirmed))]  # it is sent again
         result, error = _outcome(params)
         retry = None if params.retry is None else Retry(**asdict(params.retry))
-        worker_id = naming.worker_id(peer)
+        worker_id = job_names.worker_id(peer)
         task = self._calculators.task_of(peer)
         first: Effect = NotAsked(peer, params.task_id)
         others: Sequence[Effect] = ()
@@ -174,7 +174,7 @@ class UdpWorkers:
 
     def send_cancels(self, worker_id: str, jobs: Sequence[Held]) -> None:
         """A calculator can't be told to stop; it gets nothing until it has spoken."""
-        address = naming.calculator_of(worker_id)
+        address = job_names.calculator_of(worker_id)
         for job in jobs:
             self._calculators.taken_away(address, job)
             self._stop_asking(address)
@@ -190,8 +190,8 @@ class UdpWorkers:
         """Heartbeats want no answer."""
 
     def _offer(self, worker_id: str, job: Job) -> None:
-        address, held = naming.calculator_of(worker_id), Held(job.id, job.attempt)
-        number, task_id = self._exchange.number(), naming.task_id_of(job)
+        address, held = job_names.calculator_of(worker_id), Held(job.id, job.attempt)
+        number, task_id = self._exchange.number(), job_names.task_id_of(job)
         packet = packets.request(_task(job, task_id), number)
         size, most = (
             self._exchange.endpoint.size_of(packet, address),
@@ -243,7 +243,7 @@ class UdpWorkers:
             self._following[type(effect)](effect)
 
     def _left(self, left: Left) -> None:
-        self._leave(naming.worker_id(left.address))
+        self._leave(job_names.worker_id(left.address))
 
     def _leave(self, worker_id: str) -> None:
         self._introduced.pop(worker_id, None)
@@ -251,18 +251,18 @@ class UdpWorkers:
 
     def _not_taken(self, effect: NotTaken) -> None:
         self._dispatcher.give_back(
-            naming.worker_id(effect.address),
+            job_names.worker_id(effect.address),
             [effect.job],
             NOT_CONFIRMED,
             may_have_begun=not effect.is_refused,
         )
 
     def _forgotten(self, effect: Forgotten) -> None:
-        worker_id = naming.worker_id(effect.address)
+        worker_id = job_names.worker_id(effect.address)
         self._dispatcher.give_back(worker_id, [effect.job], FORGOTTEN, blame=True)
 
     def _joined(self, joined: Joined) -> None:
-        worker_id = naming.worker_id(joined.address)
+        worker_id = job_names.worker_id(joined.address)
         wanted = _handlers(joined.handlers)
         if self._introduced.get(worker_id) == wanted:
             self._dispatcher.resize(worker_id, 1)
@@ -314,7 +314,7 @@ def _task(job: Job, task_id: TaskId) -> PerformTask:
 
 def _may_be_of(params: CompletedTask, job: Job) -> bool:
     """True if a calculator that says this may mean the job, and this run of it."""
-    is_named = params.task_id == naming.task_id_of(job)
+    is_named = params.task_id == job_names.task_id_of(job)
     return is_named and params.attempt in (None, job.attempt)
 
 

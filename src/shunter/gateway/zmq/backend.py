@@ -16,7 +16,7 @@ from shunter.dispatch.dispatcher import Dispatcher
 from shunter.errors import Forbidden, ProtocolError
 from shunter.gateway.key_list import KeyList
 from shunter.gateway.zmq.confirmations import Confirmations
-from shunter.gateway.zmq.journal_desk import JournalDesk
+from shunter.gateway.zmq.journal_gateway import JournalGateway
 from shunter.gateway.zmq.large_messages import LargeMessages
 from shunter.model.job import DEFAULT_TYPE, ErrorKind, Failure, Job
 from shunter.model.key import Action
@@ -28,7 +28,7 @@ from shunter.net.parted import PART_KINDS, Body
 from shunter.net.transport import LoopSocket
 from shunter.refusal_log import RefusalLog, peer_name
 from shunter.wire import frames
-from shunter.wire.batching import batches
+from shunter.wire.batches import batches
 from shunter.wire.frames import Full, Plain, bytes_of, document_of, full
 from shunter.wire.introduction import fault_in
 from shunter.wire.messages import (
@@ -57,8 +57,8 @@ from shunter.wire.pingpong import (
     LeftQueue,
     PlainWorkers,
     ResultArrived,
-    ResultUnasked,
     SendPong,
+    UnexpectedResultArrived,
 )
 
 PLAIN_HANDLERS = (Handler(DEFAULT_TYPE),)
@@ -117,7 +117,7 @@ class Backend:
             environment=environment,
         )
         self._confirmations = Confirmations(self._confirm)
-        self.journals = JournalDesk(dispatcher, run_secrets, self._tell)
+        self.journals = JournalGateway(dispatcher, run_secrets, self._tell)
         self._answers: dict[Kind, Callable[[str, Body], None]] = {
             Kind.PING: self._beat,
             Kind.RESULTS: self._reports,
@@ -356,7 +356,7 @@ class Backend:
                 case JobForgotten(identity, held, reason):
                     dispatcher.resize(_plain_id(identity), 0)
                     dispatcher.give_back(_plain_id(identity), [held], reason, blame=True)
-                case ResultUnasked(identity, result):
+                case UnexpectedResultArrived(identity, result):
                     if identity[:1] == b"\0":
                         detail = "a result, but it was given no job, or its job was taken away"
                         self._refusals.note(peer_name(identity), "result", detail)

@@ -17,7 +17,7 @@ from msgspec import Struct
 from shunter.dispatch.arrivals import Submitter
 from shunter.dispatch.dispatcher import Dispatcher
 from shunter.dispatch.limit_changes import LIMITS_HOLD
-from shunter.dispatch.pausing import pause, resume
+from shunter.dispatch.pauses import pause, resume
 from shunter.dispatch.schedule_book import ScheduleBook
 from shunter.errors import PauseRefused, ProtocolError, StoreError
 from shunter.gateway.audit_log import AuditLog
@@ -39,7 +39,7 @@ from shunter.net.parted import PART_KINDS, Body, PartedMessages, Release
 from shunter.net.transport import LoopSocket
 from shunter.refusal_log import RefusalLog, peer_name
 from shunter.wire import frames
-from shunter.wire.batching import batches
+from shunter.wire.batches import batches
 from shunter.wire.frames import Full, Plain, bytes_of, document_of, full, plain_error
 from shunter.wire.messages import (
     Accepted,

@@ -16,8 +16,8 @@ from msgspec.structs import replace
 
 from shunter.dispatch.dispatcher import Dispatcher
 from shunter.dispatch.limit_changes import change_limits, shown_limits
-from shunter.dispatch.pausing import pauses
-from shunter.dispatch.run_reading import with_edges
+from shunter.dispatch.pauses import pauses
+from shunter.dispatch.run_pages import with_edges
 from shunter.dispatch.schedule_book import ScheduleBook
 from shunter.errors import LimitsRefused, ProtocolError
 from shunter.gateway.schedule_orders import answer_question
@@ -28,8 +28,8 @@ from shunter.model.worker import Worker
 from shunter.model.workflow import JobEdge
 from shunter.store.port import JobQuery, Store
 from shunter.store.search import RunSearch
-from shunter.why.reading import why
-from shunter.wire.batching import BATCH_BYTES
+from shunter.why.store_reads import why
+from shunter.wire.batches import BATCH_BYTES
 from shunter.wire.fair_queue import FairQueue, QueueBounds
 from shunter.wire.messages import (
     BareRequest,

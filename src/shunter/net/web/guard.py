@@ -13,7 +13,7 @@ from http import HTTPStatus
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from shunter.model.allowed_hosts import AllowedHosts, is_same_address
-from shunter.net.web.answering import OnRefused
+from shunter.net.web.application import OnRefused
 from shunter.net.web.refusals import HttpRefusal, error_answer
 
 OWN_SITE = (b"same-origin", b"none")

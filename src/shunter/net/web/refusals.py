@@ -19,8 +19,8 @@ from shunter.errors import (
     ShunterError,
     StaleAttempt,
 )
-from shunter.wire.checking import NotJson
-from shunter.wire.tagging import BadDocument
+from shunter.wire.checked_documents import NotJson
+from shunter.wire.tagged_values import BadDocument
 
 CODES = {
     HTTPStatus.BAD_REQUEST: "malformed",

@@ -25,7 +25,7 @@ from typing import Protocol
 
 from shunter.errors import StoreError
 from shunter.model.job import Job
-from shunter.model.queueing import is_ready, rank
+from shunter.model.queue_order import is_ready, rank
 from shunter.store.mongo.claiming import Claiming
 from shunter.store.mongo.connection import MongoConnection
 from shunter.store.mongo.delivering import Deliveries

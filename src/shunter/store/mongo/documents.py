@@ -20,7 +20,7 @@ from bson.raw_bson import RawBSONDocument
 from msgspec.structs import force_setattr, replace
 
 from shunter.model.job import FINAL, Job, Status
-from shunter.model.queueing import alarm, deadline, limit_place, place, rank, total_place
+from shunter.model.queue_order import alarm, deadline, limit_place, place, rank, total_place
 from shunter.model.worker import Worker
 from shunter.model.workflow import wakes_as_it_is
 

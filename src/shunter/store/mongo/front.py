@@ -15,7 +15,7 @@ from time import monotonic
 
 from msgspec import Struct
 
-from shunter.model.queueing import Head, favoured
+from shunter.model.queue_order import Head, favoured
 from shunter.store.mongo.connection import Collection
 from shunter.store.mongo.documents import LOWEST, Document
 

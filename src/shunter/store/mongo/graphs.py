@@ -18,7 +18,7 @@ from pymongo.write_concern import WriteConcern
 
 from shunter.errors import JobRefused
 from shunter.model.job import FINAL, Job
-from shunter.model.queueing import AT_ONCE
+from shunter.model.queue_order import AT_ONCE
 from shunter.model.workflow import JobEdge, JobGraph, answer_to_graph
 from shunter.store.mongo.blobs import Cutter, jobs_of
 from shunter.store.mongo.connection import MongoConnection

@@ -8,7 +8,7 @@ from typing import Any
 from shunter.model.job import Job
 from shunter.model.job_limits import lanes_held, texts_between
 from shunter.model.lane_claim import LANES_AT_ONCE
-from shunter.model.queueing import rank
+from shunter.model.queue_order import rank
 from shunter.store.mongo import blobs, lanes
 from shunter.store.mongo.connection import MongoConnection
 from shunter.store.mongo.documents import LOWEST, Document

@@ -9,7 +9,7 @@ from typing import Any
 from pymongo.read_concern import ReadConcern
 
 from shunter.model.job import FINAL, Job, Status
-from shunter.model.queueing import AT_ONCE
+from shunter.model.queue_order import AT_ONCE
 from shunter.store.mongo import blobs
 from shunter.store.mongo.connection import MongoConnection
 from shunter.store.mongo.documents import LOWEST, OPEN, Document

@@ -13,7 +13,7 @@ from functools import partial
 from bson.raw_bson import RawBSONDocument
 
 from shunter.model.job import Job
-from shunter.model.queueing import place
+from shunter.model.queue_order import place
 from shunter.store.mongo.blobs import Cutter
 from shunter.store.mongo.connection import MongoConnection
 from shunter.store.mongo.documents import OPEN, replacing

@@ -25,7 +25,7 @@ from pymongo import UpdateMany
 from pymongo.write_concern import WriteConcern
 
 from shunter.model.job import FINAL, Job, Status
-from shunter.model.queueing import AT_ONCE
+from shunter.model.queue_order import AT_ONCE
 from shunter.model.workflow import has_completed_for_others
 from shunter.store.mongo import inline_edges
 from shunter.store.mongo.connection import MongoConnection

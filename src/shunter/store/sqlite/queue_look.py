@@ -10,7 +10,7 @@ import sqlite3
 from shunter.model.job import Job
 from shunter.model.job_limits import lanes_held, texts_between
 from shunter.model.lane_claim import LANES_AT_ONCE
-from shunter.model.queueing import rank
+from shunter.model.queue_order import rank
 from shunter.store.search import LANE_DEEP, QueueLook
 from shunter.store.sqlite import reads, statements
 from shunter.store.sqlite.rows import as_json

@@ -17,7 +17,7 @@ from msgspec.structs import force_setattr, replace
 from shunter.model.job import FINAL, Dispatch, Job, Status
 from shunter.model.lane_claim import LanePlace
 from shunter.model.lifecycle import WorkerSlot, started_at_once
-from shunter.model.queueing import alarm, deadline, limit_place, place, rank, total_place
+from shunter.model.queue_order import alarm, deadline, limit_place, place, rank, total_place
 from shunter.model.worker import Worker
 
 Parameters = tuple[Any, ...]

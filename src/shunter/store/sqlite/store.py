@@ -34,17 +34,17 @@ from shunter.store.sqlite import (
     lanes,
     reads,
     record_rows,
-    searching,
+    searches,
     statements,
     writes,
 )
 from shunter.store.sqlite.connection import connect, explained, migrate, migrations
+from shunter.store.sqlite.connection_thread import ConnectionThread, Operation, T
 from shunter.store.sqlite.file_monitor import LOG, FileMonitor, Unacknowledged
 from shunter.store.sqlite.inspector import FIRST_SECONDS, Inspector
-from shunter.store.sqlite.lane import ConnectionThread, Operation, T
 from shunter.store.sqlite.queue_look import queue_look
 from shunter.store.sqlite.rows import as_json, delivered, inserted, registered, replaced
-from shunter.store.sqlite.telling import NOBODY_TOLD, tell
+from shunter.store.sqlite.told_dependents import NOBODY_TOLD, tell
 from shunter.store.sqlite.watch import CommitWatch
 from shunter.store.sqlite.writer import Writer
 
@@ -182,19 +182,19 @@ class SQLiteStore:
         return await self._read(lambda connection: reads.find(connection, query))
 
     async def search(self, wanted: JobSearch) -> JobsSeen:
-        return await self._read(lambda connection: searching.search(connection, wanted))
+        return await self._read(lambda connection: searches.search(connection, wanted))
 
     async def depths(self, *, most: int) -> list[QueueDepth]:
-        return await self._read(lambda connection: searching.depths(connection, most))
+        return await self._read(lambda connection: searches.depths(connection, most))
 
     async def queue_look(self, job: Job, *, most: int, deep: int) -> QueueLook:
         return await self._read(lambda connection: queue_look(connection, job, most, deep))
 
     async def runs(self, wanted: RunSearch) -> RunsSeen:
-        return await self._read(lambda connection: searching.runs(connection, wanted))
+        return await self._read(lambda connection: searches.runs(connection, wanted))
 
     async def presences(self) -> list[Presence]:
-        return await self._read(searching.presences)
+        return await self._read(searches.presences)
 
     async def held_by(self, worker_ids: Iterable[str]) -> list[Job]:
         listed = (as_json(list(worker_ids)),)

@@ -13,8 +13,8 @@ from typing import Any
 
 from shunter.errors import StoreError
 from shunter.store.sqlite.connection import patiently
+from shunter.store.sqlite.connection_thread import ConnectionThread, Operation, Outcome
 from shunter.store.sqlite.file_monitor import FileChanged, FileMonitor, Unacknowledged
-from shunter.store.sqlite.lane import ConnectionThread, Operation, Outcome
 
 
 class Writer(ConnectionThread):

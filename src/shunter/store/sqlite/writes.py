@@ -20,7 +20,7 @@ from shunter.model.job import Dispatch, Job
 from shunter.model.job_limits import JobLimits, texts_between
 from shunter.model.lifecycle import WorkerSlot, started_at_once
 from shunter.model.presence import KEPT_SECONDS, Presence
-from shunter.model.queueing import Head, alarm, favoured
+from shunter.model.queue_order import Head, alarm, favoured
 from shunter.model.uniqueness import EarlierJobChange, answer_to, named_key
 from shunter.store.port import Claim
 from shunter.store.sqlite import reads, statements

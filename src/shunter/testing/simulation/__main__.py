@@ -24,7 +24,7 @@ from shunter.testing.simulation.campaign import (
 )
 from shunter.testing.simulation.generator import scenario_of
 from shunter.testing.simulation.scenario import FaultKind, Scenario
-from shunter.testing.simulation.shrinking import shrunk
+from shunter.testing.simulation.shrinker import shrunk
 from shunter.testing.simulation.simulator import SimulationResult, simulate
 from shunter.testing.simulation.story import story
 from shunter.testing.simulation.summary import summary_document, summary_table

@@ -13,8 +13,8 @@ from msgspec import Struct
 
 from shunter.model.job import Job
 from shunter.testing.simulation.judge import Judge
+from shunter.wire.udp.job_names import SCHEME, client_of, notice_number
 from shunter.wire.udp.methods import NotifyTask
-from shunter.wire.udp.naming import SCHEME, client_of, notice_number
 from shunter.wire.udp.packets import Command, Confirmation, parse
 from shunter.wire.udp.peers import UdpAddress
 

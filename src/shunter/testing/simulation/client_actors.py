@@ -23,8 +23,8 @@ from shunter.testing.simulation.processes import Process
 from shunter.testing.simulation.scenario import PlannedJob, PlannedSchedule
 from shunter.testing.simulation.stepped_runs import SIGNAL
 from shunter.wire.messages import Outcome
+from shunter.wire.udp.job_names import unique_key
 from shunter.wire.udp.methods import Packed
-from shunter.wire.udp.naming import unique_key
 
 ASK_AGAIN_SECONDS = 0.5
 TIMEOUT_SECONDS = 4.0

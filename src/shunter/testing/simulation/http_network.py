@@ -15,9 +15,9 @@ from urllib.parse import unquote, urlsplit
 import msgspec
 from starlette.types import ASGIApp
 
-from shunter.net.calling import CONNECT_SECONDS, Answer, Caller, CallFailed
+from shunter.net.http_calls import CONNECT_SECONDS, Answer, Caller, CallFailed
 from shunter.net.web.server import SHUTDOWN_SECONDS, HttpServer
-from shunter.testing.simulation.links import Frames, Lane, Wires
+from shunter.testing.simulation.links import Channel, Frames, Wires
 from shunter.testing.simulation.loop import ProcessLoop
 
 FIRST_PORT = 50_000
@@ -112,9 +112,9 @@ class Call:
         self.answered: asyncio.Future[Answer] = source.create_future()
         self._network = network
         here, there, wires = source.name, server.host, network.wires
-        self._up = Lane(wires, wires.between(here, there), self._arrived, self.break_off)
+        self._up = Channel(wires, wires.between(here, there), self._arrived, self.break_off)
         self._way_back = wires.between(there, here)
-        self._down = Lane(wires, self._way_back, self._came_back, self.break_off)
+        self._down = Channel(wires, self._way_back, self._came_back, self.break_off)
 
     def send(self, method: str, target: str, body: bytes, headers: Mapping[str, str]) -> None:
         path, _, query = target.partition("?")

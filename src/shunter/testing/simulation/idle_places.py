@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 
 from shunter.model.job import Job, Status
-from shunter.model.queueing import UNDER_WAY
+from shunter.model.queue_order import UNDER_WAY
 from shunter.testing.simulation.judge import Judge
 from shunter.testing.simulation.scenario import Scenario
 from shunter.testing.simulation.truth import Truth

@@ -15,14 +15,14 @@ from msgspec.structs import replace
 
 from shunter.model.job import Effects, Job, Status, When
 from shunter.model.lifecycle import TRANSITIONS, Event
-from shunter.model.queueing import UNDER_WAY
+from shunter.model.queue_order import UNDER_WAY
 from shunter.model.uniqueness import NamedKey, named_key
 from shunter.model.worker import UDP_PREFIX
 from shunter.testing.simulation.pool import Answered
 from shunter.testing.simulation.processes import EPOCH
 from shunter.testing.simulation.witness import Run
 from shunter.wire.messages import Outcome
-from shunter.wire.udp.naming import calculator_of
+from shunter.wire.udp.job_names import calculator_of
 
 HEARD_SECONDS = 5.0
 MAX_LOSSES = 5

@@ -1,7 +1,7 @@
 """The wires between simulated processes: how long a message takes, and what gets stuck.
 
-A `Wire` is one direction between two processes, with its faults. A `Lane` is one direction of one
-connection over it: messages arrive in order or not at all, as TCP has it. While a wire is cut
+A `Wire` is one direction between two processes, with its faults. A `Channel` is one direction of
+one connection over it: messages arrive in order or not at all, as TCP has it. While a wire is cut
 they get stuck, and go on when it heals, unless the connection was closed meanwhile.
 """
 
@@ -35,7 +35,7 @@ class Wire:
         self.loses_answers = 0
         """How many faults there are that break connections over which an answer is to go."""
         self.cuts = 0
-        self.stuck: list[Lane] = []
+        self.stuck: list[Channel] = []
 
 
 class Wires:
@@ -83,7 +83,7 @@ class Wires:
             self.digest = crc32(frame, self.digest)
 
 
-class Lane:
+class Channel:
     """One direction of one connection. None among its messages is the end of it."""
 
     def __init__(

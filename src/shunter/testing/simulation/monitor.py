@@ -14,8 +14,8 @@ from shunter.model.report import Report
 from shunter.testing.simulation.judge import Judge
 from shunter.testing.simulation.links import Frames
 from shunter.wire.messages import Beat, Hello, Kind, Pong, Reports, Taken, decode
+from shunter.wire.udp.job_names import task_id_of, worker_id
 from shunter.wire.udp.methods import CompletedTask
-from shunter.wire.udp.naming import task_id_of, worker_id
 from shunter.wire.udp.packets import Command, Confirmation, parse
 from shunter.wire.udp.peers import UdpAddress
 

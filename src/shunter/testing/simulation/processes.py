@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, cast
 from zlib import crc32
 
 from shunter.model.key import CurvePair
-from shunter.net.calling import Caller
 from shunter.net.curve import CurveListener
 from shunter.net.datagrams import PACKETS_AT_ONCE, Batch, DatagramSocket
 from shunter.net.environment import Environment
+from shunter.net.http_calls import Caller
 from shunter.net.tls import CallerFiles, ServerFiles
 from shunter.net.transport import LoopSocket, Receive, ZmqContext
 from shunter.testing.simulation.http_network import SimulatedCaller

@@ -31,7 +31,7 @@ from shunter.testing.simulation.schedule_judge import ScheduleJudge, moved
 from shunter.testing.simulation.truth import StoreFaults, Truth
 from shunter.testing.simulation.witness import Witness
 from shunter.testing.simulation.worker_actors import WORKERS, WorkerActor
-from shunter.wire.udp.naming import client_of
+from shunter.wire.udp.job_names import client_of
 
 LOOK_SECONDS = 0.25
 KNOWN_SECONDS = 2.0

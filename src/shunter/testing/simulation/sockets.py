@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from shunter.net.transport import MESSAGES_AT_ONCE, LoopSocket, Receive
-from shunter.testing.simulation.links import Frames, Lane, Wires
+from shunter.testing.simulation.links import Channel, Frames, Wires
 from shunter.testing.simulation.loop import ProcessLoop
 
 RECONNECT_SECONDS = 0.05
@@ -84,8 +84,8 @@ class Pipe:
     def __init__(self, wires: Wires, dealer: DealerSocket, router: RouterSocket) -> None:
         self.dealer, self.router = dealer, router
         here, there = dealer.loop.name, router.loop.name
-        self.up = Lane(wires, wires.between(here, there), self._at_router, self._dealer_left)
-        self.down = Lane(wires, wires.between(there, here), self._at_dealer, self._router_left)
+        self.up = Channel(wires, wires.between(here, there), self._at_router, self._dealer_left)
+        self.down = Channel(wires, wires.between(there, here), self._at_dealer, self._router_left)
 
     def send_up(self, frames: Frames) -> None:
         if (monitor := self.router.monitor) is not None:

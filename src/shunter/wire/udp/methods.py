@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from shunter.model.limits import MAX_SECONDS
-from shunter.wire.checking import Document, Name
+from shunter.wire.checked_documents import Document, Name
 from shunter.wire.documents import (
     Attempt,
     Flag,

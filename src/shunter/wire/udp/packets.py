@@ -8,9 +8,9 @@ wrong is a PacketFault. It carries the transmission id exactly where an answer i
 packet says that it is a request, and which.
 
 Payloads and results are JSON on the wire and msgpack documents on our side of it; how one becomes
-the other is in `wire/tagging.py`. Packets come from anybody, tens of thousands a second, so what
-is right takes the short way through two decoders made once, and only what is wrong is taken apart
-to see why. Pure.
+the other is in `wire/tagged_values.py`. Packets come from anybody, tens of thousands a second, so
+what is right takes the short way through two decoders made once, and only what is wrong is taken
+apart to see why. Pure.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ import msgspec
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
 from shunter.errors import ProtocolError
-from shunter.wire.checking import Document, rules_of
-from shunter.wire.tagging import MAX_NESTING, BadDocument, shown, tagged_document, untagged
+from shunter.wire.checked_documents import Document, rules_of
+from shunter.wire.tagged_values import MAX_NESTING, BadDocument, shown, tagged_document, untagged
 from shunter.wire.udp.methods import MAX_NUMBER, METHODS, Packed, Params
 
 MAX_PACKET_BYTES = 1200

@@ -23,7 +23,7 @@ from msgspec import Struct
 
 from shunter.wire.udp.keys import Secret, UdpKey, UdpKeys
 from shunter.wire.udp.peers import KeyedPeer, Peer, UdpAddress
-from shunter.wire.udp.signing import (
+from shunter.wire.udp.signatures import (
     EnvelopeFault,
     EnvelopeMemory,
     EnvelopeReason,

@@ -25,7 +25,7 @@ from typing import Generic, TypeVar
 
 from msgspec import Struct
 
-from shunter.wire.udp.pacing import PeerPace
+from shunter.wire.udp.pace import PeerPace
 from shunter.wire.udp.peers import Peer
 
 T = TypeVar("T")

@@ -17,7 +17,7 @@ from shunter.model.journal import LiveLog
 from shunter.model.report import Advance, Held, Report
 from shunter.net.environment import REAL, Environment
 from shunter.net.tls import CallerFiles, ServerFiles
-from shunter.net.web.answering import max_body_bytes
+from shunter.net.web.application import max_body_bytes
 from shunter.net.web.bearer import bearing
 from shunter.wire.messages import Assignment
 from shunter.wire.worker_documents import MAX_JOBS

@@ -10,7 +10,7 @@ import asyncio
 from urllib.parse import quote
 
 from shunter.model.journal import LiveLog
-from shunter.net.calling import Caller, CallFailed
+from shunter.net.http_calls import Caller, CallFailed
 from shunter.worker.http.holdings import RunOffer
 from shunter.worker.http.offers import log_document
 from shunter.worker.http.schedule import DispatcherRing

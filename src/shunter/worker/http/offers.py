@@ -21,7 +21,7 @@ from shunter.model.parents import NOT_SENT
 from shunter.model.report import Report
 from shunter.model.retry import Retry
 from shunter.model.worker import Handler
-from shunter.wire.checking import Document, Name, Text, checked
+from shunter.wire.checked_documents import Document, Name, Text, checked
 from shunter.wire.documents import (
     MAX_LOG_CHARACTERS,
     Attempt,
@@ -33,7 +33,7 @@ from shunter.wire.documents import (
     Value,
 )
 from shunter.wire.messages import Assignment
-from shunter.wire.tagging import document_of, tagged_document
+from shunter.wire.tagged_values import document_of, tagged_document
 from shunter.wire.worker_documents import HandlerSchedule, handler_schedule
 from shunter.worker.http.holdings import RunOffer
 

@@ -10,8 +10,8 @@ import msgspec
 import structlog
 from msgspec.structs import replace
 
-from shunter.net.calling import Answer, Caller, CallFailed
 from shunter.net.environment import Environment
+from shunter.net.http_calls import Answer, Caller, CallFailed
 from shunter.worker.http import schedule
 from shunter.worker.http.offers import Introduction, Registered
 from shunter.worker.http.schedule import DispatcherRing

@@ -12,8 +12,8 @@ from urllib.parse import quote
 import structlog
 
 from shunter.model.report import Held, Report
-from shunter.net.calling import Answer, Caller, CallFailed
 from shunter.net.environment import Environment
+from shunter.net.http_calls import Answer, Caller, CallFailed
 from shunter.net.web.bodies import aside
 from shunter.worker.http import schedule
 from shunter.worker.http.offers import result_document

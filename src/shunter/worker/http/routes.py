@@ -13,16 +13,16 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from shunter.model.allowed_hosts import AllowedHosts
 from shunter.model.identity import is_name
 from shunter.model.report import Held
-from shunter.net.web.answering import application
+from shunter.net.web.application import application
 from shunter.net.web.bearer import bearer_token, unauthorized
 from shunter.net.web.bodies import aside, read_body
 from shunter.net.web.guard import RequestGuard
 from shunter.net.web.refusals import HttpRefusal, JsonAnswer, error_answer
 from shunter.refusal_log import RefusalLog
-from shunter.wire.checking import parsed
+from shunter.wire.checked_documents import parsed
 from shunter.wire.documents import MAX_ATTEMPT
 from shunter.wire.messages import Assignment
-from shunter.wire.tagging import BadDocument
+from shunter.wire.tagged_values import BadDocument
 from shunter.worker.http.holdings import Holdings, Reply, RunOffer
 from shunter.worker.http.http_lease import span_in
 from shunter.worker.http.offers import Health, RunStanding, offer_of

@@ -37,7 +37,7 @@ from shunter.worker.asks import KeepAsk
 from shunter.worker.failures import failure_of
 from shunter.worker.journal_methods import park_in
 from shunter.worker.pool import frames
-from shunter.worker.pool.child_lane import WORD_MARK, Word
+from shunter.worker.pool.child_channel import WORD_MARK, Word
 from shunter.worker.pool.child_queue import KEY, MESSAGE_BYTES, read_beside, read_job
 from shunter.worker.pool.coroutines import driven
 from shunter.worker.pool.executor import Call, Executor

@@ -16,7 +16,7 @@ from shunter.app import App
 from shunter.model.final_failure import with_hooks
 from shunter.model.report import Held, Report
 from shunter.wire.messages import Assignment
-from shunter.worker.pool.child_lane import Word
+from shunter.worker.pool.child_channel import Word
 from shunter.worker.pool.child_loads import ChildLoads
 from shunter.worker.pool.escalation import Push, StopStep, is_held_up, step_of
 from shunter.worker.pool.frames import Frame, Mark, read_blocked_at

@@ -18,7 +18,7 @@ import msgspec
 from msgspec import Struct
 
 from shunter.worker.pool.child import Orders
-from shunter.worker.pool.child_lane import ChildLane
+from shunter.worker.pool.child_channel import ChildChannel
 from shunter.worker.pool.child_queue import ChildQueue
 from shunter.worker.pool.frames import BlockedAt, Frame, FrameReader
 from shunter.worker.pool.run_log import RunLog
@@ -56,7 +56,7 @@ class Slot:
         self, settings: ChildSettings, queue: ChildQueue, watchdog: WatchdogProcess, *, now: float
     ) -> None:
         self._watchdog = watchdog
-        self.lane: ChildLane | None = ChildLane() if settings.is_shared else None
+        self.lane: ChildChannel | None = ChildChannel() if settings.is_shared else None
         with contextlib.ExitStack() as opened:
             if self.lane is not None:
                 queue = self.lane

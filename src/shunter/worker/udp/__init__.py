@@ -1,4 +1,5 @@
 """A worker over UDP: calculators, one for each slot, that share a pool.
 
-`seat` and `completions` decide; `calculator` does what they say. Spec: docs/spec/udp.md.
+`calculator_session` and `completions` decide; `calculator` does what they say.
+Spec: docs/spec/udp.md.
 """

@@ -42,9 +42,9 @@ from shunter.wire.udp.peers import UdpAddress
 from shunter.worker.host import HostSettings, WorkerHost
 from shunter.worker.pool.process_pool import ProcessPool
 from shunter.worker.pool.shared_pool import new_pool
+from shunter.worker.udp.calculator_session import AlreadyHere, Begin, CalculatorSession, RefuseTask
 from shunter.worker.udp.completions import after_refusal, completion, smaller, task_logs
-from shunter.worker.udp.seat import AlreadyHere, Begin, RefuseTask, Seat
-from shunter.worker.udp.seating import MOST_SEATS, Seating
+from shunter.worker.udp.session_count import MOST_SESSIONS, SessionCount
 
 FAREWELL_SECONDS = 5.0
 LINGER_SECONDS = 0.2
@@ -64,12 +64,12 @@ class CalculatorSettings(HostSettings, frozen=True, kw_only=True):
 
 
 class _Place:
-    """A seat and its dialogue."""
+    """A session and its dialogue with the dispatcher."""
 
-    __slots__ = ("completed_as", "dialogue", "gone_at", "has_rights", "seat")
+    __slots__ = ("completed_as", "dialogue", "gone_at", "has_rights", "session")
 
-    def __init__(self, seat: Seat, *, has_rights: bool) -> None:
-        self.seat = seat
+    def __init__(self, session: CalculatorSession, *, has_rights: bool) -> None:
+        self.session = session
         self.gone_at = math.inf
         self.has_rights = has_rights
         """Nobody has to be asked first whether its key may do what it does."""
@@ -78,7 +78,7 @@ class _Place:
         self.dialogue: Dialogue[CompletedTask | Heartbeat | None]
 
     def tell(self, *, now: float) -> None:
-        heartbeat = self.seat.heartbeat(now=now)
+        heartbeat = self.session.heartbeat(now=now)
         if self.has_rights:
             self.dialogue.tell(heartbeat)
         else:
@@ -87,7 +87,7 @@ class _Place:
 
     def give_back(self) -> None:
         """Say that the task is not here any more: who is ready has none."""
-        self.seat.settled()
+        self.session.settled()
         self._say_surely(Heartbeat(status="ready"))
 
     def take_leave(self) -> None:
@@ -118,7 +118,7 @@ class Calculator(WorkerHost):
         self._places: list[_Place] = []
         self._retiring: list[_Place] = []
         self._under_way: dict[Held, _Place] = {}
-        self._seating = Seating(settings.pool.slots)
+        self._seating = SessionCount(settings.pool.slots)
         if scheduled := [it.type for it in self._handlers if it.schedule is not None]:
             self._log.warning(
                 "a heartbeat over UDP has no room for the schedules that the app declares; have a "
@@ -150,8 +150,10 @@ class Calculator(WorkerHost):
 
     def _new_place(self) -> _Place:
         settings, dispatcher = self._settings, self._dispatcher
-        seat = Seat(self._types, heartbeat=settings.heartbeat, has_hooks=self._has_hooks)
-        place = _Place(seat, has_rights=settings.key is None)
+        session = CalculatorSession(
+            self._types, heartbeat=settings.heartbeat, has_hooks=self._has_hooks
+        )
+        place = _Place(session, has_rights=settings.key is None)
         name = peer_name("calc", self._environment)
         place.dialogue = Dialogue(
             dispatcher,
@@ -178,7 +180,7 @@ class Calculator(WorkerHost):
 
     def _tick(self, now: float) -> None:
         for place in (*self._places, *self._retiring):
-            if place.seat.is_heartbeat_due(now=now):
+            if place.session.is_heartbeat_due(now=now):
                 place.tell(now=now)
         if not self._is_leaving:
             self._look_around(now)
@@ -190,7 +192,7 @@ class Calculator(WorkerHost):
             for run in self._pool.overdue(now):
                 self._give_back(self._under_way.pop(run))
         begun, self._begun = self._begun, 0
-        idle = sum(place.seat.task is None for place in self._places)
+        idle = sum(place.session.task is None for place in self._places)
         wanted = self._seating.wanted(
             len(self._places), begun=begun, idle=idle, window=self._pool.window
         )
@@ -200,14 +202,14 @@ class Calculator(WorkerHost):
             place.dialogue.close()
 
     def _slots(self) -> int:
-        """Return how many tasks can run at a time, as far as there may be seats for them."""
-        return min(self._pool.slots, max(MOST_SEATS, self._settings.pool.slots))
+        """Return how many tasks can run at a time, as far as there may be sessions for them."""
+        return min(self._pool.slots, max(MOST_SESSIONS, self._settings.pool.slots))
 
     def _seat(self, count: int) -> None:
         """Open calculators, or retire some of those that have no task."""
         while len(self._places) < count:
             self._places.append(self._new_place())
-        idle = [place for place in self._places if place.seat.task is None]
+        idle = [place for place in self._places if place.session.task is None]
         for place in idle[: len(self._places) - count]:
             self._retire(place)
             place.take_leave()
@@ -221,7 +223,7 @@ class Calculator(WorkerHost):
         self._places.remove(place)
         self._retiring.append(place)
         place.gone_at = self._now() + RETIRING_SECONDS
-        place.seat.leave()
+        place.session.leave()
 
     # ---- from the dispatcher
 
@@ -231,10 +233,10 @@ class Calculator(WorkerHost):
             message = "not for a calculator to receive; send perform_task"
             place.dialogue.refuse(command, PacketReason.METHOD, message, "method")
             return
-        if place.seat.is_confirmed_by(task):
+        if place.session.is_confirmed_by(task):
             place.dialogue.stop_asking(place.completed_as)
             self._settle(place)
-        match place.seat.offered(task, under_way=self._under_way.keys()):
+        match place.session.offered(task, under_way=self._under_way.keys()):
             case Begin(run):
                 place.dialogue.confirm(command)
                 self._under_way[Held(run.job_id, run.attempt)] = place
@@ -255,7 +257,7 @@ class Calculator(WorkerHost):
     def _tell_log(self, run: Held, log: LiveLog) -> None:
         """Tell as much of a log as a packet holds; what gets lost, the next one has as well."""
         place = self._under_way.get(run)
-        task = None if place is None or place.seat.has_ended else place.seat.task
+        task = None if place is None or place.session.has_ended else place.session.task
         if place is not None and task is not None and task.attempt is not None:
             for told in task_logs(task, log):
                 if place.dialogue.has_room_for(told):
@@ -269,8 +271,8 @@ class Calculator(WorkerHost):
 
     def _complete(self, report: Report) -> None:
         place = self._under_way.get(Held(report.job_id, report.attempt))
-        if place is not None and (task := place.seat.task) is not None:
-            place.seat.ended(now=self._now())
+        if place is not None and (task := place.session.task) is not None:
+            place.session.ended(now=self._now())
             self._ask(place, task, completion(task, report, most_log=self._log_bytes))
 
     def _ask(self, place: _Place, task: PerformTask, completed: CompletedTask | None) -> None:
@@ -307,7 +309,7 @@ class Calculator(WorkerHost):
     def _completion_answered(
         self, place: _Place, completed: CompletedTask, answer: Confirmation | None
     ) -> None:
-        task = place.seat.task
+        task = place.session.task
         if task is None:
             return  # given up while it was on its way
         if answer is None:
@@ -321,12 +323,12 @@ class Calculator(WorkerHost):
             self._ask(place, task, instead)
 
     def _settle(self, place: _Place, refusal: str = "") -> None:
-        run = place.seat.run
+        run = place.session.run
         if refusal:
             self._log.warning("a completion was dropped", action="refused", run=run, reason=refusal)
         if run is not None:
             self._under_way.pop(run, None)
-        place.seat.settled()
+        place.session.settled()
         if self._is_leaving:
             place.tell(now=self._now())  # it takes nothing more, though it is free
 
@@ -336,7 +338,7 @@ class Calculator(WorkerHost):
         running = [run.job_id for run in self._under_way]
         self._log.info("leaving", action="resign", running=running)
         for place in self._places:
-            place.seat.leave()
+            place.session.leave()
             place.tell(now=self._now())
 
     async def _give_up(self, undone: Sequence[Held]) -> None:

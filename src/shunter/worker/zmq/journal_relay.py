@@ -13,7 +13,7 @@ from itertools import islice
 from msgspec import Struct
 
 from shunter.model.journal import EntryKind, Keep, encode_chunks
-from shunter.wire.batching import BATCH_BYTES
+from shunter.wire.batches import BATCH_BYTES
 from shunter.wire.messages import Assignment, Recalled
 from shunter.worker.asks import Answer, JournalAnswer, KeepAsk, RecallAsk, RunAsked
 

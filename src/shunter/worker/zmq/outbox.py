@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from shunter.model.document import DOCUMENT_BYTES
 from shunter.model.job import ErrorKind, Failure
 from shunter.model.report import Held, Report
-from shunter.wire.batching import batches
+from shunter.wire.batches import batches
 from shunter.wire.parts import FLOOR_BYTES_PER_SECOND, WHOLE_BYTES
 
 RESEND_SECONDS = 3.0

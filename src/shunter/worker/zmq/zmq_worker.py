@@ -17,7 +17,7 @@ from shunter.key_file import KeyFile
 from shunter.model.lease import LeaseTerms, WorkerLease
 from shunter.model.report import Advance, Held, Report
 from shunter.net.environment import REAL, Environment
-from shunter.wire.batching import batches
+from shunter.wire.batches import batches
 from shunter.wire.messages import (
     Advances,
     Assignments,

@@ -45,7 +45,7 @@ STREAM_THEN_ENGINES = """
 import sys
 from pathlib import Path
 from shunter.flow.runners.checkpoint_folder import Checkpoints
-from shunter.flow.loading import load
+from shunter.flow.loader import load
 from shunter.flow.runners.engines.runner import run_on_engines
 from shunter.flow.runners.spark.session.spark_session import spark_session
 from shunter.flow.runners.spark.stream.run import stream_on_spark

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 from hypothesis import strategies as st
 
-from shunter.model.queueing import PRIORITY_LIMIT
+from shunter.model.queue_order import PRIORITY_LIMIT
 from shunter.wire.udp.methods import (
     AddTask,
     CompletedTask,

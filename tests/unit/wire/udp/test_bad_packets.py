@@ -13,7 +13,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from shunter.wire.tagging import MAX_NESTING
+from shunter.wire.tagged_values import MAX_NESTING
 from shunter.wire.udp.methods import METHODS, Packed, Params
 from shunter.wire.udp.packets import (
     MAX_PACKET_BYTES,

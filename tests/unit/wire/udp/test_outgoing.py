@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shunter.wire.udp.pacing import (
+from shunter.wire.udp.pace import (
     FIRST_GAP,
     MAX_RESENDS_AT_ONCE,
     RESENDS_PER_ANSWER,

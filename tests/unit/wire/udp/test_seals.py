@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from shunter.wire.udp.keys import Secret, UdpKey
 from shunter.wire.udp.peers import KeyedPeer, UdpAddress
 from shunter.wire.udp.seals import DispatcherSealer, Misaddressed, PeerSealer
-from shunter.wire.udp.signing import EnvelopeFault, EnvelopeReason
+from shunter.wire.udp.signatures import EnvelopeFault, EnvelopeReason
 
 R = EnvelopeReason
 NOW = 1_598_326_709.621

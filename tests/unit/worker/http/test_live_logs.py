@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from shunter.model.journal import LiveLog
-from shunter.net.calling import Answer, CallFailed
+from shunter.net.http_calls import Answer, CallFailed
 from shunter.worker.http.holdings import RunOffer
 from shunter.worker.http.live_logs import MOST_WAITING, LiveLogs
 from shunter.worker.http.schedule import DispatcherRing

@@ -13,10 +13,10 @@ from shunter.model.journal import LiveLog
 from shunter.model.parents import Parents
 from shunter.model.report import Report
 from shunter.payload import result_of
-from shunter.wire.checking import checked
+from shunter.wire.checked_documents import checked
 from shunter.wire.documents import HttpReport, LogRequest, job_document, posted_job, report_of
 from shunter.wire.messages import Assignment
-from shunter.wire.tagging import BadDocument
+from shunter.wire.tagged_values import BadDocument
 from shunter.worker.http.holdings import RunOffer
 from shunter.worker.http.offers import log_document, offer_of, result_document
 

@@ -19,7 +19,7 @@ import zmq
 from shunter.errors import FlowError, FlowFailed
 from shunter.flow.graph.checks import check_no_frames
 from shunter.flow.graph.flow_graph import FlowGraph
-from shunter.flow.loading import absolute
+from shunter.flow.loader import absolute
 from shunter.flow.runners.engines import messages
 from shunter.flow.runners.engines.messages import EngineAnswer, EngineEvent
 from shunter.flow.runners.engines.network import InboxAddress

@@ -33,7 +33,7 @@ from shunter.flow.runtime.codec import EventCodec
 from shunter.flow.runtime.inbox import LIMIT, Inbox
 from shunter.flow.runtime.plan import EdgePlan, FlowPlan, WorkerPlan
 from shunter.flow.runtime.report import LiveReport, StageReport
-from shunter.flow.runtime.sending import StageOutbox
+from shunter.flow.runtime.sender import StageOutbox
 from shunter.model.key import CurvePair
 from shunter.net.connections import GLANCE_SECONDS
 

@@ -20,7 +20,7 @@ import zmq
 
 from shunter.errors import FlowError
 from shunter.flow.graph.flow_graph import FlowGraph
-from shunter.flow.loading import forget_modules, load
+from shunter.flow.loader import forget_modules, load
 from shunter.flow.runners.engines import messages
 from shunter.flow.runners.engines.deployment import Deployment
 from shunter.flow.runners.engines.messages import EngineAnswer, EngineEvent

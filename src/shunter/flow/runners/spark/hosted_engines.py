@@ -29,7 +29,7 @@ import zmq
 from shunter.errors import FlowError
 from shunter.flow.graph.event_types import users_modules
 from shunter.flow.graph.flow_graph import FlowGraph
-from shunter.flow.loading import load_sent
+from shunter.flow.loader import load_sent
 from shunter.flow.runners.engines import messages
 from shunter.flow.runners.engines.deployer import EngineConnection
 from shunter.flow.runners.engines.engine import Engine

@@ -34,7 +34,7 @@ from shunter.flow.runners.spark.batch.key_buckets import bucket_indexes, buckets
 from shunter.flow.runtime.bad_events import blamed_on
 from shunter.flow.runtime.codec import EventCodec
 from shunter.flow.runtime.key_runs import KeyRuns
-from shunter.flow.runtime.sending import Bad
+from shunter.flow.runtime.sender import Bad
 from shunter.flow.sources.arrow_rows import events_of
 
 FIRST_HELD, LEAST_HELD, MOST_HELD = 16_384, 1_024, 32_768

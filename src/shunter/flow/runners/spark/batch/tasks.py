@@ -48,9 +48,9 @@ from shunter.flow.runtime.codec import EventCodec
 from shunter.flow.runtime.key_runs import KeyByKey
 from shunter.flow.runtime.operators import OperatedBy
 from shunter.flow.runtime.plan import EdgePlan, FlowPlan, WorkerPlan
-from shunter.flow.runtime.sending import Bad, StageOutbox
+from shunter.flow.runtime.sender import Bad, StageOutbox
 from shunter.flow.sinks.task_files import TaskFiles
-from shunter.flow.sources.wrapping import as_source
+from shunter.flow.sources.source_argument import as_source
 
 if TYPE_CHECKING:
     from shunter.flow.runners.spark.batch.spilled_states import SqliteStates

@@ -16,7 +16,7 @@ from shunter.flow.runners.spark.batch.envelopes import CurrentEpoch, EnvelopeInb
 from shunter.flow.runners.spark.session.faults import marked_faults
 from shunter.flow.runners.spark.shipping.shipped_code import ShippedCode
 from shunter.flow.runtime.codec import EventCodec
-from shunter.flow.runtime.sending import Bad
+from shunter.flow.runtime.sender import Bad
 from shunter.flow.sinks.records import records_of
 
 FULL = 8_192

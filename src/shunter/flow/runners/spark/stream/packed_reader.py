@@ -24,7 +24,7 @@ from shunter.flow.runtime.bad_events import blamed_on
 from shunter.flow.runtime.codec import EventCodec
 from shunter.flow.runtime.stage_worker import BATCH
 from shunter.flow.sources.port import Source
-from shunter.flow.sources.wrapping import as_source
+from shunter.flow.sources.source_argument import as_source
 
 READ_SECONDS = 0.5
 """A source that gives little at a time is read for so long, and then the batch begins."""

@@ -26,7 +26,7 @@ from shunter.flow.runtime.codec import EventCodec
 from shunter.flow.runtime.plan import FlowPlan
 from shunter.flow.runtime.stage_worker import StageWorker
 from shunter.flow.sinks.port import Sink
-from shunter.flow.sinks.wrapping import as_sink
+from shunter.flow.sinks.sink_argument import as_sink
 
 
 class Shown:

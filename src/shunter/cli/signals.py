@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from shunter.cli.inspecting import client_of
+from shunter.cli.job_listings import client_of
 from shunter.cli.terminal import Terminal
 from shunter.codec import Codec
 from shunter.errors import SettingsError

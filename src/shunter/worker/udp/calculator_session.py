@@ -1,7 +1,7 @@
 """One calculator: it has one task at a time, and is busy until its completion is confirmed. Pure.
 
 A dispatcher knows a calculator by its address, and gives each a single task. So a worker with
-several slots has as many seats, each with an address of its own. A task that is here already is
+several slots has as many sessions, each with an address of its own. A task that is here already is
 confirmed again and not begun again; while one is under way, every other is refused. A dispatcher
 sends another one only when it has taken the end of the one before; so where the confirmation of
 that was lost, the next task stands for it.
@@ -54,7 +54,7 @@ class RefuseTask(Struct, frozen=True):
 Decision: TypeAlias = Begin | AlreadyHere | RefuseTask
 
 
-class Seat:
+class CalculatorSession:
     """What one calculator is doing, and what it may say of itself."""
 
     def __init__(
@@ -92,7 +92,7 @@ class Seat:
     # ---- what it is told
 
     def offered(self, task: PerformTask, *, under_way: Set[Held] = frozenset()) -> Decision:
-        """Decide about a task; `under_way` is what the other seats do."""
+        """Decide about a task; `under_way` is what the other sessions do."""
         own = self._task
         if own is not None:
             if (own.task_id, own.attempt) == (task.task_id, task.attempt):

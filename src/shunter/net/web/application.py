@@ -13,7 +13,7 @@ from starlette.routing import Route
 
 from shunter.errors import StoreError
 from shunter.net.web.refusals import CODES, HttpRefusal, error_answer, refusal_of, unavailable
-from shunter.wire.tagging import BadDocument
+from shunter.wire.tagged_values import BadDocument
 
 Handler = Callable[[Request], Awaitable[Response]]
 OnRefused = Callable[[str, HttpRefusal], None]

@@ -12,7 +12,7 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeEl
 from rich.text import Text
 
 from shunter.app import payload_of
-from shunter.cli.inspecting import client_of
+from shunter.cli.job_listings import client_of
 from shunter.cli.terminal import Terminal, json_line
 from shunter.client import Client, SubmittedJob
 from shunter.client.handle import value_of

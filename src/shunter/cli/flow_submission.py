@@ -10,8 +10,8 @@ from rich.console import RenderableType
 from rich.live import Live
 from rich.text import Text
 
-from shunter.cli import submitting
-from shunter.cli.inspecting import client_of
+from shunter.cli import job_submission
+from shunter.cli.job_listings import client_of
 from shunter.cli.stages import stage_table, table_of_job
 from shunter.cli.terminal import Terminal
 from shunter.client import Client, SubmittedJob
@@ -37,7 +37,7 @@ def submit(
 ) -> int:
     """Submit a flow job, watch it if asked to; return the exit code."""
     if as_json or not wait:
-        return submitting.submit(
+        return job_submission.submit(
             settings,
             FLOW_JOB,
             payload,
@@ -70,7 +70,7 @@ def _watched(
     deadline = None if timeout is None else time.monotonic() + timeout
     with Live(console=err, transient=True) as live:
         while True:
-            left = submitting.LOOK_SECONDS
+            left = job_submission.LOOK_SECONDS
             if deadline is not None:
                 left = min(left, deadline - time.monotonic())
             try:

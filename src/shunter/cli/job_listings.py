@@ -16,7 +16,7 @@ from shunter.cli.kept_steps import print_steps, step_document, waits_text
 from shunter.cli.stages import table_of_job
 from shunter.cli.terminal import Terminal, json_line
 from shunter.client import Client
-from shunter.client.opening import shown_job
+from shunter.client.sealed_values import shown_job
 from shunter.codec import Codec, is_sealed, label_of, shown_label, shown_sealed
 from shunter.errors import SettingsError
 from shunter.flow.terms import FLOW_JOB

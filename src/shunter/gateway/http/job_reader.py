@@ -17,7 +17,7 @@ from shunter.store.port import Store
 READ_AT_ONCE = 64
 
 
-class Reading:
+class JobReader:
     """Reads whole jobs, with payload and result."""
 
     def __init__(self, store: Store) -> None:

@@ -7,7 +7,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shunter.wire.batching import BATCH_BYTES, batches
+from shunter.wire.batches import BATCH_BYTES, batches
 
 SIZES = st.lists(st.integers(0, 2 * BATCH_BYTES), max_size=50)
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from shunter.flow.graph.instructions import FLUSH, Instruction
 from shunter.flow.graph.routes import BALANCED, LOCAL, TO_ALL, by_key
-from shunter.flow.runtime.sending import Sending
+from shunter.flow.runtime.sender import Sender
 
 FLUSHED = Instruction(FLUSH, origin="s", number=1)
 
@@ -46,7 +46,7 @@ class Box:
 
 
 def sending(route, *boxes):
-    return Sending("s.0/0", route, boxes)
+    return Sender("s.0/0", route, boxes)
 
 
 def put_all(it, items):

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shunter.errors import StagingError, Superseded
-from shunter.rerun.naming import (
+from shunter.rerun.staging_names import (
     ASIDE,
     DROPPED,
     MAX_ATTEMPT,

@@ -24,7 +24,7 @@ class Word(IntEnum):
     """It has not stopped: raise Terminated in it."""
 
 
-class ChildLane(ChildQueue):
+class ChildChannel(ChildQueue):
     """First in, first out; words come after the jobs that went before them."""
 
     def __init__(self) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from shunter.errors import FlowError
-from shunter.flow.loading import forget_modules, load
+from shunter.flow.loader import forget_modules, load
 
 ONE = """\
 from dataclasses import dataclass
@@ -176,7 +176,7 @@ def test_a_file_is_imported_once(here: Path) -> None:
 
 PRINT = """\
 import sys
-from shunter.flow.loading import forget_modules, load
+from shunter.flow.loader import forget_modules, load
 flow = load(sys.argv[1])
 print(flow.fingerprint(), sorted(flow.types))
 """

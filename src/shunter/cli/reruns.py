@@ -10,7 +10,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from shunter.cli.inspecting import client_of, status_named
+from shunter.cli.job_listings import client_of, status_named
 from shunter.cli.terminal import Terminal, json_line
 from shunter.client import Client
 from shunter.client.async_client import RERUN_AT_ONCE

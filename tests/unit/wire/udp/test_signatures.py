@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shunter.wire.udp.keys import MIN_SECRET_BYTES, Secret, UdpKey, shared_by_all
-from shunter.wire.udp.signing import (
+from shunter.wire.udp.signatures import (
     WINDOW_SECONDS,
     EnvelopeFault,
     EnvelopeMemory,

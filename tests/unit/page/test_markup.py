@@ -35,9 +35,9 @@ from shunter.model.workflow import JobEdge
 from shunter.page import overview
 from shunter.page.filters import STATUSES, JobFilter
 from shunter.page.flow_drawing import HEIGHT, WIDTH, drawn
+from shunter.page.markup import asset, marked, page, snapshot
+from shunter.page.markup import drawn as drawn_view
 from shunter.page.panels import PANELS
-from shunter.page.rendering import asset, marked, page, snapshot
-from shunter.page.rendering import drawn as drawn_view
 from shunter.page.run_drawing import RunBox, drawn_run
 from shunter.page.schedule_form import ScheduleFields
 from shunter.page.schedule_rows import schedule_row

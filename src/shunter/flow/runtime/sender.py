@@ -62,7 +62,7 @@ class _Run:
         self.events = self.events[taken:] if taken < len(self.events) else []
 
 
-class Sending:
+class Sender:
     """One edge of one worker. `next_number` is what a checkpoint keeps of it.
 
     `partitioner` says which of so many receivers has a key.
@@ -81,7 +81,7 @@ class Sending:
         self._spread = partitioner(len(outboxes))
         self._runs: deque[_Run] = deque()
         self._in_out = InOutBuffer()
-        self._way = _WAYS[route.kind] if len(outboxes) > 1 else Sending._to_any
+        self._way = _WAYS[route.kind] if len(outboxes) > 1 else Sender._to_any
         self.next_number = 1
         self.waiting = 0
 
@@ -206,8 +206,8 @@ class Sending:
 
 
 _WAYS = {
-    RouteKind.LOCAL: Sending._to_any,
-    RouteKind.BALANCED: Sending._to_any,
-    RouteKind.BY_KEY: Sending._by_key,
-    RouteKind.TO_ALL: Sending._to_all,
+    RouteKind.LOCAL: Sender._to_any,
+    RouteKind.BALANCED: Sender._to_any,
+    RouteKind.BY_KEY: Sender._by_key,
+    RouteKind.TO_ALL: Sender._to_all,
 }

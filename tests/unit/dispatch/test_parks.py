@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from shunter.dispatch.arrivals import Arrivals
-from shunter.dispatch.parking import plan_park, plan_stored
+from shunter.dispatch.parks import plan_park, plan_stored
 from shunter.dispatch.plan import Plan
 from shunter.errors import JobError, StaleAttempt
 from shunter.model import lifecycle

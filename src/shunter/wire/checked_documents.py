@@ -16,7 +16,7 @@ from msgspec import Meta, Struct
 
 from shunter.model.identity import HOOK_PREFIX, NAME_RULE, RESERVED
 from shunter.model.limits import MAX_KEY_LENGTH, RUN_PATTERN, RUN_RULE
-from shunter.wire.tagging import MAX_NESTING, SHOWN_CHARACTERS, BadDocument, shown
+from shunter.wire.tagged_values import MAX_NESTING, SHOWN_CHARACTERS, BadDocument, shown
 
 Name = Annotated[
     str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.:@/-]{0,127}\Z", description=NAME_RULE)

@@ -22,7 +22,7 @@ MOST_WAITING = 10_000
 """So many questions may wait; a worker repeats one that is not answered."""
 
 
-class JournalDesk:
+class JournalGateway:
     """The journals, as workers of one gateway see them. `send` reaches a worker by its id."""
 
     def __init__(self, dispatcher: Dispatcher, run_secrets: RunSecrets, send: Send) -> None:

@@ -9,7 +9,7 @@ import msgspec
 from rich.table import Table
 from rich.text import Text
 
-from shunter.cli.inspecting import client_of
+from shunter.cli.job_listings import client_of
 from shunter.cli.terminal import Terminal, json_line
 from shunter.model.explanation import Explanation, Holder, JobStanding, Reason
 from shunter.settings import Settings

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from long_runs import examples
 from shunter.errors import FlowError
 from shunter.flow import Count, Flow
-from shunter.flow.graph.ordering import open_order
+from shunter.flow.graph.open_order import open_order
 from shunter.flow.graph.stages import Outlet, Stage
 from shunter.flow.runners.local import LocalRun
 from shunter.flow.sources import Watermarked

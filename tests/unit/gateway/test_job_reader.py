@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pytest
 
 from shunter.errors import StoreError
-from shunter.gateway.http.reading import Reading
+from shunter.gateway.http.job_reader import JobReader
 from shunter.model.job import Job
 from shunter.testing import MemoryStore
 
@@ -38,15 +38,15 @@ async def stocked(*ids: str) -> WatchedStore:
 def test_what_is_asked_in_one_turn_is_one_read() -> None:
     async def scene() -> None:
         store = await stocked("a", "b")
-        reading = Reading(store)
+        reader = JobReader(store)
 
-        found = await asyncio.gather(*map(reading.job, ["a", "b", "missing", "a"]))
+        found = await asyncio.gather(*map(reader.job, ["a", "b", "missing", "a"]))
 
         assert [job and (job.id, job.payload) for job in found] == [
             ("a", b"\1"), ("b", b"\1"), None, ("a", b"\1"),
         ]  # fmt: skip
         assert store.reads == [["a", "b", "missing"]]
-        assert await reading.job("b")
+        assert await reader.job("b")
         assert store.reads[1:] == [["b"]]
 
     asyncio.run(scene())
@@ -56,13 +56,13 @@ def test_a_store_that_fails_fails_all_who_asked() -> None:
     async def scene() -> None:
         store = await stocked("a")
         store.fails = True
-        reading = Reading(store)
+        reader = JobReader(store)
 
-        outcomes = await asyncio.gather(*map(reading.job, "aab"), return_exceptions=True)
+        outcomes = await asyncio.gather(*map(reader.job, "aab"), return_exceptions=True)
 
         assert all(isinstance(outcome, StoreError) for outcome in outcomes)
         store.fails = False
-        assert await reading.job("a")
+        assert await reader.job("a")
 
     asyncio.run(scene())
 
@@ -70,12 +70,12 @@ def test_a_store_that_fails_fails_all_who_asked() -> None:
 def test_who_asks_after_the_read_began_gets_a_read_of_its_own() -> None:
     async def scene() -> None:
         store = await stocked("a")
-        reading = Reading(store)
-        first = asyncio.ensure_future(reading.job("a"))
+        reader = JobReader(store)
+        first = asyncio.ensure_future(reader.job("a"))
         while not store.reads:
             await asyncio.sleep(0)
 
-        assert await reading.job("a") == await first
+        assert await reader.job("a") == await first
         assert len(store.reads) == 2
 
     asyncio.run(scene())
@@ -86,7 +86,7 @@ def test_a_read_is_of_a_bounded_size(count: int) -> None:
     async def scene() -> None:
         store = await stocked()
 
-        await asyncio.gather(*map(Reading(store).job, map(str, range(count))))
+        await asyncio.gather(*map(JobReader(store).job, map(str, range(count))))
 
         assert max(map(len, store.reads)) <= 64
         assert sum(map(len, store.reads)) == count

@@ -32,17 +32,17 @@ def take_survey(state: DispatcherState, survey: Survey, *, now: float) -> None:
     for worker in usable.values():
         known = state.members.get(worker.id)
         if known is None or known.worker != worker or not _is_at_rest(state, known):
-            _sit_down(state, worker, survey, now=now)
+            _let_in(state, worker, survey, now=now)
             _compare(state, worker, as_of=survey.as_of)
 
 
 def _is_at_rest(state: DispatcherState, member: Member) -> bool:
     """True if there is nothing to compare: of a thousand workers most are so, most times."""
-    seat = state.roster.seat(member.worker.id)
-    return seat is not None and seat.is_open and not seat.held and not seat.blocked
+    capacity = state.roster.capacity_of(member.worker.id)
+    return capacity is not None and capacity.is_open and not capacity.held and not capacity.blocked
 
 
-def _sit_down(state: DispatcherState, worker: Worker, survey: Survey, *, now: float) -> None:
+def _let_in(state: DispatcherState, worker: Worker, survey: Survey, *, now: float) -> None:
     known = state.members.get(worker.id)
     is_new = known is None or (known.worker.handlers, known.worker.max_jobs) != (
         worker.handlers,

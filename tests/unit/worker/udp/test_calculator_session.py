@@ -10,13 +10,19 @@ from shunter.model.report import Held
 from shunter.wire.messages import Assignment
 from shunter.wire.udp.methods import Heartbeat, Packed, PerformTask
 from shunter.wire.udp.packets import notice
-from shunter.worker.udp.seat import AlreadyHere, Begin, RefuseTask, Seat, run_name
+from shunter.worker.udp.calculator_session import (
+    AlreadyHere,
+    Begin,
+    CalculatorSession,
+    RefuseTask,
+    run_name,
+)
 
 TASK = PerformTask(task_id=5, type="add", payload=Packed(b"\x92\x01\x02"), attempt=1, timeout=3.0)
 
 
-def made(*handlers: str) -> Seat:
-    return Seat(handlers or ("add", "fail"), heartbeat=1.0)
+def made(*handlers: str) -> CalculatorSession:
+    return CalculatorSession(handlers or ("add", "fail"), heartbeat=1.0)
 
 
 def declined(decision: object) -> str:
@@ -25,22 +31,22 @@ def declined(decision: object) -> str:
 
 
 def test_a_free_seat_begins_what_it_is_offered_and_is_busy() -> None:
-    seat = made()
+    session = made()
 
-    decision = seat.offered(TASK)
+    decision = session.offered(TASK)
 
     assert decision == Begin(
         Assignment("task:5", 1, "add", b"\x92\x01\x02", 3.0, None, parents=NOT_SENT)
     )
-    assert seat.status == "busy"
-    assert seat.run == Held("task:5", 1)
+    assert session.status == "busy"
+    assert session.run == Held("task:5", 1)
 
 
 def test_the_task_that_is_here_is_not_begun_again() -> None:
-    seat = made()
-    seat.offered(TASK)
+    session = made()
+    session.offered(TASK)
 
-    assert seat.offered(TASK) == AlreadyHere()
+    assert session.offered(TASK) == AlreadyHere()
 
 
 @pytest.mark.parametrize(
@@ -52,50 +58,50 @@ def test_the_task_that_is_here_is_not_begun_again() -> None:
     ],
 )
 def test_while_a_task_is_here_every_other_is_declined(other: PerformTask) -> None:
-    seat = made()
-    seat.offered(TASK)
+    session = made()
+    session.offered(TASK)
 
-    assert declined(seat.offered(other)) == "busy"
-    assert seat.task == TASK
+    assert declined(session.offered(other)) == "busy"
+    assert session.task == TASK
 
 
 def test_the_next_task_stands_for_a_confirmation_that_was_lost() -> None:
-    seat = made()
+    session = made()
     other = PerformTask(task_id=6, type="add", attempt=1)
-    seat.offered(TASK)
-    assert not seat.is_confirmed_by(other), "the task is under way: the dispatcher is mistaken"
+    session.offered(TASK)
+    assert not session.is_confirmed_by(other), "the task is under way: the dispatcher is mistaken"
 
-    seat.ended(now=1.0)
+    session.ended(now=1.0)
 
-    assert seat.is_confirmed_by(other)
-    assert not seat.is_confirmed_by(TASK), "that is a resend"
+    assert session.is_confirmed_by(other)
+    assert not session.is_confirmed_by(TASK), "that is a resend"
 
 
 def test_a_seat_is_free_again_when_the_completion_is_settled() -> None:
-    seat = made()
-    seat.offered(TASK)
+    session = made()
+    session.offered(TASK)
 
-    seat.settled()
+    session.settled()
 
-    assert seat.status == "ready"
-    assert isinstance(seat.offered(PerformTask(task_id=6, type="add")), Begin)
+    assert session.status == "ready"
+    assert isinstance(session.offered(PerformTask(task_id=6, type="add")), Begin)
 
 
 def test_a_seat_that_leaves_is_busy_and_takes_nothing() -> None:
-    seat = made()
+    session = made()
 
-    seat.leave()
+    session.leave()
 
-    assert seat.status == "busy"
-    assert declined(seat.offered(TASK)) == "busy"
+    assert session.status == "busy"
+    assert declined(session.offered(TASK)) == "busy"
 
 
 def test_a_run_that_another_seat_does_is_declined() -> None:
-    seat = made()
+    session = made()
 
-    assert declined(seat.offered(TASK, under_way={Held("task:5", 1)})) == "busy"
-    assert seat.status == "ready"
-    assert isinstance(seat.offered(TASK, under_way={Held("task:5", 2)}), Begin)
+    assert declined(session.offered(TASK, under_way={Held("task:5", 1)})) == "busy"
+    assert session.status == "ready"
+    assert isinstance(session.offered(TASK, under_way={Held("task:5", 2)}), Begin)
 
 
 def test_a_type_that_nobody_does_here_is_declined_by_name() -> None:
@@ -122,51 +128,51 @@ def test_a_task_without_a_type_is_for_the_default_or_the_only_handler(
 
 
 def test_heartbeats_are_due_at_first_and_then_now_and_again() -> None:
-    seat = made()
-    assert seat.is_heartbeat_due(now=100.0)
+    session = made()
+    assert session.is_heartbeat_due(now=100.0)
 
-    assert seat.heartbeat(now=100.0) == Heartbeat(status="ready", handlers=("add", "fail"))
+    assert session.heartbeat(now=100.0) == Heartbeat(status="ready", handlers=("add", "fail"))
 
-    assert not seat.is_heartbeat_due(now=100.9)
-    assert seat.is_heartbeat_due(now=101.0)
+    assert not session.is_heartbeat_due(now=100.9)
+    assert session.is_heartbeat_due(now=101.0)
 
 
 def test_a_change_is_told_if_it_lasts_from_one_look_to_the_next() -> None:
-    seat = made()
-    seat.heartbeat(now=100.0)
-    seat.offered(TASK)
+    session = made()
+    session.heartbeat(now=100.0)
+    session.offered(TASK)
 
-    assert not seat.is_heartbeat_due(now=100.05)
-    assert seat.is_heartbeat_due(now=100.1)
+    assert not session.is_heartbeat_due(now=100.05)
+    assert session.is_heartbeat_due(now=100.1)
 
-    assert seat.heartbeat(now=100.1).status == "busy"
-    assert not seat.is_heartbeat_due(now=100.15)
+    assert session.heartbeat(now=100.1).status == "busy"
+    assert not session.is_heartbeat_due(now=100.15)
 
 
 def test_tasks_that_are_over_at_once_need_no_heartbeats_but_the_usual() -> None:
-    seat = made()
-    seat.heartbeat(now=100.0)
+    session = made()
+    session.heartbeat(now=100.0)
     due = []
 
     for number in range(1, 21):
-        seat.offered(PerformTask(task_id=number, type="add"))
-        due.append(seat.is_heartbeat_due(now=100.0 + number / 20))
-        seat.settled()
+        session.offered(PerformTask(task_id=number, type="add"))
+        due.append(session.is_heartbeat_due(now=100.0 + number / 20))
+        session.settled()
 
     assert due == [False] * 19 + [True]
 
 
 def test_nothing_is_said_right_behind_a_completion() -> None:
-    seat = made()
-    seat.heartbeat(now=100.0)
-    seat.offered(TASK)
+    session = made()
+    session.heartbeat(now=100.0)
+    session.offered(TASK)
 
-    seat.ended(now=101.0)
+    session.ended(now=101.0)
 
-    assert not seat.is_heartbeat_due(now=101.2)
-    assert seat.is_heartbeat_due(now=101.4)
-    seat.settled()
-    assert seat.is_heartbeat_due(now=101.4)
+    assert not session.is_heartbeat_due(now=101.2)
+    assert session.is_heartbeat_due(now=101.4)
+    session.settled()
+    assert session.is_heartbeat_due(now=101.4)
 
 
 def test_the_heartbeat_of_one_that_does_the_default_is_the_seed_s() -> None:
@@ -199,7 +205,7 @@ def test_a_task_id_that_is_no_name_gets_one_that_is_always_the_same() -> None:
 
 
 def test_a_seat_of_an_app_with_hooks_says_so_and_takes_calls_of_them_for_its_types() -> None:
-    hooked = Seat(("add",), heartbeat=1.0, has_hooks=True)
+    hooked = CalculatorSession(("add",), heartbeat=1.0, has_hooks=True)
     call = replace(TASK, type="final-failure/add")
 
     assert hooked.heartbeat(now=0.0) == Heartbeat(status="ready", handlers=("add",), has_hooks=True)
@@ -207,7 +213,7 @@ def test_a_seat_of_an_app_with_hooks_says_so_and_takes_calls_of_them_for_its_typ
     assert declined(made("add").offered(call)) == "type"
     assert (
         declined(
-            Seat(("add",), heartbeat=1.0, has_hooks=True).offered(
+            CalculatorSession(("add",), heartbeat=1.0, has_hooks=True).offered(
                 replace(TASK, type="final-failure/fail")
             )
         )

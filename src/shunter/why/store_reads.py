@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
-from shunter.dispatch.pausing import pauses
+from shunter.dispatch.pauses import pauses
 from shunter.model.activity import activity_in, by_type
 from shunter.model.explanation import Explanation
 from shunter.model.job import Job, Status

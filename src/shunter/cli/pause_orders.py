@@ -10,7 +10,7 @@ from rich import box
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from shunter.cli.inspecting import client_of
+from shunter.cli.job_listings import client_of
 from shunter.cli.terminal import Terminal, json_line
 from shunter.cli.unserved import note_if_unserved
 from shunter.client import Client
