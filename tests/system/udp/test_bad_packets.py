@@ -268,17 +268,21 @@ def test_no_damaged_request_is_answered_with_more_bytes_than_it_had(
 def test_a_flood_of_rubbish_is_one_line_in_the_log_and_delays_nobody_for_long(
     station: Station, peer: Peers
 ) -> None:
-    loud, client = peer(), peer()
+    loud = peer()
 
-    def seconds_until_answered(number: int) -> float:
-        for each in range(4000):
-            loud.say(b"rubbish %d" % each)
-        asked = time.monotonic()
-        client.add_task(number, number)
-        assert client.hears() == {"packet_type": 2, "transmission_id": number}
-        return time.monotonic() - asked
+    def seconds_until_answered() -> float:
+        for number in range(4000):
+            loud.say(b"rubbish %d" % number)
+        client, asked = peer(), time.monotonic()
+        while True:
+            client.add_task(1, 1)
+            try:
+                assert client.hears(within=1.0) == {"packet_type": 2, "transmission_id": 1}
+            except TimeoutError:  # the system had no room for it
+                continue
+            return time.monotonic() - asked
 
-    assert any(seconds_until_answered(n) < 5.0 for n in range(4))  # on a busy machine not each time
+    assert any(seconds_until_answered() < 5.0 for _ in range(4))  # on a busy machine not each time
     assert refused_once_in_the_log(station, loud, "not_json")
 
 
