@@ -4,5 +4,9 @@ from __future__ import annotations
 
 import httpx
 
-calls = httpx.Client(trust_env=False, limits=httpx.Limits(max_keepalive_connections=0))
+from system.yard import PATIENCE
+
+calls = httpx.Client(
+    trust_env=False, timeout=PATIENCE, limits=httpx.Limits(max_keepalive_connections=0)
+)
 """No connection is used twice: who answers may have been killed meanwhile."""

@@ -146,7 +146,7 @@ class ForeignWorker:
 
     def _ask(self, method: str, at: int, path: str, body: Any = None) -> httpx.Response:
         url = f"http://127.0.0.1:{self.stations[at].http_port}{path}"
-        return calls.request(method, url, json=body, timeout=5.0)
+        return calls.request(method, url, json=body, timeout=PATIENCE / 2)
 
 
 class _Server(ThreadingHTTPServer):

@@ -12,12 +12,12 @@ import pytest
 from shunter.model.allowed_hosts import allowed_hosts
 from shunter.net.http_calls import KEPT_BYTES, Answer, Caller, CallFailed, CallForbidden
 from system.receiver import Receiver
-from system.yard import free_port
+from system.yard import PATIENCE, free_port
 
 ELSEWHERE = allowed_hosts(("hooks.example.com",))
 
 
-def called(url: str, *, seconds: float = 5.0, times: int = 1, **options: Any) -> Answer:
+def called(url: str, *, seconds: float = PATIENCE, times: int = 1, **options: Any) -> Answer:
     async def call() -> Answer:
         caller = Caller(at_once=2, **options)
         try:

@@ -19,6 +19,7 @@ from shunter import (
 )
 from system.calls import calls
 from system.http.conftest import refused
+from system.witness import runs_in
 from system.yard import PATIENCE, Station, Yard, until
 
 JOBS = "/dispatcher/jobs/"
@@ -120,7 +121,7 @@ def test_a_paused_type_waits_and_the_command_waits_for_what_runs(
     shared_yard: Yard, station: Station, client: Client
 ) -> None:
     running = client.submit("work", 1, 1.0)
-    until(lambda: running.status() is Status.IN_PROGRESS)
+    until(lambda: running.id in runs_in(shared_yard.witness))
 
     done = shared_yard.shunter("pause", "work", "--wait", station=station)
     assert done.returncode == 0, done.stderr
@@ -159,7 +160,7 @@ def test_a_drained_worker_finishes_what_it_has_and_gets_nothing_new(
 ) -> None:
     [worker] = [it for it in client.workers() if it.state == "alive"]
     running = client.submit("work", 3, 0.5)
-    until(lambda: running.status() is Status.IN_PROGRESS)
+    until(lambda: running.id in runs_in(shared_yard.witness))
 
     done = shared_yard.shunter("drain", worker.id, "--wait", station=station)
     assert done.returncode == 0, done.stderr

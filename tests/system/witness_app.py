@@ -50,6 +50,16 @@ def attempt_of(
 
 
 @app.job
+def held(number: int, gate: str, context: Context) -> int:
+    """Be busy until there is a file of that name."""
+    tell("start", context)
+    while not os.path.exists(gate):
+        time.sleep(0.02)
+    tell("end", context)
+    return number
+
+
+@app.job
 def die(context: Context) -> None:
     tell("start", context)
     os.kill(os.getpid(), signal.SIGKILL)

@@ -28,10 +28,11 @@ WITNESS_APP = f"{Path(__file__).parent / 'witness_app.py'}:app"
 
 QUICK_LEASE = {
     "lease.heartbeat": 0.2,
-    "lease.worker_gives_up": 1.0,
+    "lease.worker_gives_up": 2.0,
     "lease.kill_within": 0.5,
-    "lease.dispatcher_takes_over": 2.0,
+    "lease.dispatcher_takes_over": 3.0,
 }
+"""Soon over, and yet kept by a worker that a busy machine lets stand still for a second."""
 
 ANYBODY = ssl._create_unverified_context()
 """Whether somebody answers is all that is asked for with it."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 from contextlib import ExitStack
 from functools import cache
+from pathlib import Path
 from uuid import uuid4
 
 from shunter.testing.mongod import LocalMongod
@@ -28,3 +29,9 @@ def emptied_database() -> str:
 def new_database() -> str:
     """The URL of a database that nobody else uses."""
     return shared_server().url(f"t{uuid4().hex[:12]}")
+
+
+def is_frozen(pid: int) -> bool:
+    """True if each thread of a process is stopped; each stops by itself, a little later."""
+    tasks = Path(f"/proc/{pid}/task").iterdir()
+    return all((it / "stat").read_text().rpartition(")")[2].split()[0] == "T" for it in tasks)

@@ -25,6 +25,9 @@ from shunter.store.port import Batch
 
 MOST_WRITES = 20
 
+pytestmark = pytest.mark.timeout(300)
+"""A thousand round trips one after the other, each of which waits for a busy machine twice."""
+
 
 def test_the_batch_of_these_tests_does_something_of_everything(run, store):
     told_of, (all_jobs, workers, edges, _) = run(undisturbed(store))

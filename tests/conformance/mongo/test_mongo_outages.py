@@ -7,10 +7,10 @@ import os
 import signal
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
+from conformance.mongo.server import is_frozen
 from conformance.store.given import NOW, claim, job, jobs, worker
 from shunter.errors import StoreError
 from shunter.model import lifecycle
@@ -110,11 +110,6 @@ def test_nothing_is_lost_and_nothing_done_twice(run, victim, how, patience):
         assert it.result == it.id.encode()
 
 
-def is_frozen(pid):
-    tasks = Path(f"/proc/{pid}/task").iterdir()
-    return all((it / "stat").read_text().rpartition(")")[2].split()[0] == "T" for it in tasks)
-
-
 def test_a_server_that_stays_away_is_an_error_with_a_remedy_and_then_forgotten(run, victim):
     async def play():
         store = MongoStore(victim.url("away"), patience=0.5)
@@ -138,7 +133,7 @@ def test_a_server_that_stays_away_is_an_error_with_a_remedy_and_then_forgotten(r
 
     took, error, two = run(play())
 
-    assert took < 5
+    assert took < 20, "by itself, MongoDB's driver waits for 30 s"
     assert error.__cause__ is not None
     assert two == job("two")
 

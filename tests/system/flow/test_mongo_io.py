@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-import time
+import os
+import signal
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -17,12 +20,13 @@ from hypothesis import strategies as st
 from pymongo import MongoClient
 from pymongo.database import Database
 
-from conformance.mongo.server import new_database
+from conformance.mongo.server import is_frozen, new_database, shared_server
 from long_runs import examples
 from shunter.errors import FlowError
 from shunter.flow.sinks import UpsertDocuments
 from shunter.flow.sources import MongoDocuments, mongo_client, mongo_documents
-from system.yard import until
+from shunter.testing.mongod import LocalMongod
+from system.yard import PATIENCE, until
 from unit.flow.io_steps import all_of, carried, limits, read_with_a_stop, rest_of, write_with_a_kill
 
 
@@ -112,19 +116,33 @@ def test_a_collection_is_followed(url: str, database: Database[Any]) -> None:
 
 
 def test_reading_never_waits_for_the_server(url: str, database: Database[Any]) -> None:
-    database["many"].insert_many([{"_id": n} for n in range(3000)])
+    database["many"].insert_many([{"_id": n} for n in range(12_000)])
     source = MongoDocuments(url, "many")
     source.open(None)
-    longest, count, batch = 0.0, 0, list[Any]()
-    while batch is not None:
-        count += len(batch)
-        begun = time.monotonic()
-        batch = source.read(100)  # type: ignore[assignment]
-        longest = max(longest, time.monotonic() - begun)
+    batches = [until(lambda: source.read(1000))]
+
+    with frozen(shared_server()), ThreadPoolExecutor(1) as beside:
+        reading = beside.submit(lambda: [source.read(1000) for _ in range(30)])
+        try:
+            batches += reading.result(PATIENCE / 2)
+        finally:  # else the other thread may go on, and keep this one, for ever
+            os.kill(shared_server().pid, signal.SIGCONT)
+    assert batches[-1] == [], "there is more, and nobody to ask for it"
+    while (batch := source.read(1000)) is not None:
+        batches.append(batch)
     source.close()
 
-    assert count == 3000
-    assert longest < 0.5
+    assert sum(map(len, batches)) == 12_000
+
+
+@contextmanager
+def frozen(server: LocalMongod) -> Iterator[None]:
+    os.kill(server.pid, signal.SIGSTOP)
+    try:
+        until(lambda: is_frozen(server.pid))
+        yield
+    finally:
+        os.kill(server.pid, signal.SIGCONT)
 
 
 # ---- upserts

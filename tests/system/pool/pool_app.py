@@ -131,6 +131,15 @@ def polite(ctx: Context, marker: str) -> str:
 
 
 @app.job
+def rest(marker: str) -> str:
+    """Say that the run has begun, and end when there is a second file."""
+    Path(marker).touch()
+    while not Path(marker + ".enough").exists():
+        time.sleep(0.005)
+    return "rested"
+
+
+@app.job
 def polite_raising(ctx: Context, marker: str) -> str:
     Path(marker).touch()
     while not ctx.cancelled():
@@ -275,10 +284,12 @@ def keep_the_lock(marker: str) -> None:
 
 
 @app.job
-def report_progress(ctx: Context, steps: int, seconds: float) -> None:
+def report_progress(ctx: Context, steps: int, gate: str = "") -> None:
+    """Report at once, and end when there is a file of that name."""
     for step in range(steps):
         ctx.progress(step + 1, steps)
-    time.sleep(seconds)
+    while gate and not Path(gate).exists():
+        time.sleep(0.005)
 
 
 HOARD: list[bytes] = []

@@ -15,7 +15,7 @@ import pytest
 from shunter.errors import AppError
 from shunter.model.job import ErrorKind
 from shunter.worker.pool.process_pool import PoolSettings
-from system.pool.foreman import APP, Drive, Foreman, is_running, state_of
+from system.pool.foreman import APP, PATIENCE, Drive, Foreman, is_running, state_of
 
 
 def test_a_job_whose_child_is_killed_from_outside_is_lost_with_the_cause(
@@ -279,7 +279,7 @@ def test_children_die_with_their_parent_even_when_it_is_killed(tmp_path: Path) -
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as parent:
         assert parent.stdout is not None
         pids = [int(pid) for pid in parent.stdout.readline().split()]
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + PATIENCE
         while not marker.exists() and time.monotonic() < deadline:
             time.sleep(0.005)
         assert [is_running(pid) for pid in pids] == [True, True]

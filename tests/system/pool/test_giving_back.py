@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 from shunter.model.report import Held
-from system.pool.foreman import Drive, Foreman
+from system.pool.foreman import PATIENCE, Drive, Foreman
 
 
 def test_recall_takes_back_what_has_not_started_and_nothing_else(
@@ -39,9 +39,10 @@ def test_only_jobs_that_waited_too_long_are_overdue(drive: Drive, tmp_path: Path
     async def scenario(foreman: Foreman) -> None:
         running = foreman.assign("polite", str(marker))
         await foreman.begun(running, marker)
+        before = time.monotonic()
         old = [foreman.assign("add", n, 0) for n in range(3)]
         given_at = time.monotonic()
-        assert foreman.pool.overdue(given_at + 0.4) == []
+        assert foreman.pool.overdue(before + 0.4) == []
         await asyncio.sleep(0.1)
         young = foreman.assign("add", 7, 0)
 
@@ -93,13 +94,20 @@ def test_destroying_while_a_child_takes_a_job_runs_none_afterwards(
     drive(scenario, slots=2)
 
 
-def test_stopping_finishes_what_runs_and_returns_what_waits(drive: Drive) -> None:
-    async def scenario(foreman: Foreman) -> None:
-        running = foreman.assign("nap", 0.3)
-        await foreman.until(lambda: foreman.pool.running() == 1)
-        waiting = foreman.assign("add", 1, 1)
+def test_stopping_finishes_what_runs_and_returns_what_waits(drive: Drive, tmp_path: Path) -> None:
+    marker = tmp_path / "began"
 
-        assert await foreman.pool.stop(grace=5.0) == [waiting]
+    async def scenario(foreman: Foreman) -> None:
+        running = foreman.assign("rest", str(marker))
+        await foreman.begun(running, marker)
+        waiting = foreman.assign("add", 1, 1)
+        async with asyncio.TaskGroup() as group:
+            stopping = group.create_task(foreman.pool.stop(grace=PATIENCE))
+            await asyncio.sleep(0.1)
+            assert not stopping.done()
+            foreman.may_end(marker)
+
+        assert stopping.result() == [waiting]
         assert await foreman.result(running) == "rested"
         assert foreman.pids() == []
 
@@ -121,14 +129,17 @@ def test_stopping_kills_what_does_not_finish_in_time(drive: Drive, tmp_path: Pat
     drive(scenario)
 
 
-def test_a_job_given_while_the_pool_stops_comes_back(drive: Drive) -> None:
+def test_a_job_given_while_the_pool_stops_comes_back(drive: Drive, tmp_path: Path) -> None:
+    marker = tmp_path / "began"
+
     async def scenario(foreman: Foreman) -> None:
-        foreman.assign("nap", 0.3)
-        await foreman.until(lambda: foreman.pool.running() == 1)
+        running = foreman.assign("rest", str(marker))
+        await foreman.begun(running, marker)
         async with asyncio.TaskGroup() as group:
-            stopping = group.create_task(foreman.pool.stop(grace=5.0))
+            stopping = group.create_task(foreman.pool.stop(grace=PATIENCE))
             await asyncio.sleep(0.05)
             late = foreman.assign("add", 1, 1)
+            foreman.may_end(marker)
 
         assert stopping.result() == [late]
         assert foreman.pool.recall() == []
@@ -152,12 +163,16 @@ def test_stopping_again_after_it_was_cancelled_half_way_leaves_nothing(drive: Dr
     drive(scenario)
 
 
-def test_signals_from_strangers_do_not_disturb_a_run(drive: Drive) -> None:
+def test_signals_from_strangers_do_not_disturb_a_run(drive: Drive, tmp_path: Path) -> None:
+    marker = tmp_path / "began"
+
     async def scenario(foreman: Foreman) -> None:
-        job = foreman.assign("nap", 0.3)
-        await foreman.until(lambda: foreman.pool.running() == 1)
+        job = foreman.assign("rest", str(marker))
+        await foreman.begun(job, marker)
         for number in (signal.SIGTERM, signal.SIGUSR1, signal.SIGINT):
             os.kill(foreman.pids()[0], number)
+        await asyncio.sleep(0.1)  # in which a run that is disturbed would end otherwise
+        foreman.may_end(marker)
 
         assert await foreman.result(job) == "rested"
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-import itertools
+from pathlib import Path
 
 import pytest
 
@@ -167,34 +166,40 @@ def test_of_a_long_log_the_beginning_and_the_end_are_kept(drive: Drive) -> None:
 
 def test_output_without_end_does_not_fill_the_memory(drive: Drive) -> None:
     async def scenario(foreman: Foreman) -> None:
-        job = foreman.assign("flood", 2000)
+        job = foreman.assign("flood", 4000)
         slot = foreman.pool._supervisor.slots[0]
-        sizes = []
-        for _ in range(40):
-            await asyncio.sleep(0.02)
+        sizes = [0]
+
+        def was_cut_back() -> bool:
             sizes.append(slot.run_log.size)
+            return max(sizes) > 8 << 20 and 0 < sizes[-1] < sizes[-2]
+
+        await foreman.until(was_cut_back)
         foreman.pool.cancel([job])
         report = await foreman.outcome(job)
 
-        assert max(sizes) > 8 << 20
-        assert any(later < sooner for sooner, later in itertools.pairwise(sizes))
         assert report.log.startswith("the beginning\n")
 
     drive(scenario)
 
 
-def test_progress_is_seen_while_the_handler_runs_and_the_last_of_it_always(drive: Drive) -> None:
+def test_progress_is_seen_while_the_handler_runs_and_the_last_of_it_always(
+    drive: Drive, tmp_path: Path
+) -> None:
+    gate = tmp_path / "gate"
+
     async def scenario(foreman: Foreman) -> None:
-        slow = foreman.assign("report_progress", 1000, 0.4)
-        await foreman.until(lambda: foreman.advances)
+        slow = foreman.assign("report_progress", 1000, str(gate))
+        await foreman.until(lambda: foreman.advances and foreman.advances[-1].done == 1000)
         assert slow.job_id not in foreman.reports
+        gate.touch()
         await foreman.outcome(slow)
-        quick = foreman.assign("report_progress", 1000, 0.0)
+        quick = foreman.assign("report_progress", 1000)
         await foreman.outcome(quick)
 
-        assert (foreman.advances[0].done, foreman.advances[0].total) == (1000, 1000)
+        assert {it.total for it in foreman.advances} == {1000}
         assert (foreman.advances[-1].job_id, foreman.advances[-1].done) == (quick.job_id, 1000)
-        assert len(foreman.advances) <= 4
+        assert len(foreman.advances) < 100, "not each step is told"
 
     drive(scenario)
 

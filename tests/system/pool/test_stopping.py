@@ -92,7 +92,7 @@ def test_finally_blocks_run_before_anything_is_killed(
         assert Path(f"{marker}.cleaned").exists()
         assert foreman.pids() == pids
 
-    drive(scenario)
+    drive(scenario, grace=grace_for("SIGTERM"))
 
 
 def test_a_handler_that_completes_after_a_cancel_has_completed(
@@ -111,16 +111,20 @@ def test_a_handler_that_completes_after_a_cancel_has_completed(
 
 
 def test_a_job_cancelled_in_the_queue_never_starts_and_the_others_keep_their_order(
-    drive: Drive,
+    drive: Drive, tmp_path: Path
 ) -> None:
+    marker = tmp_path / "began"
+
     async def scenario(foreman: Foreman) -> None:
-        foreman.assign("nap", 0.2)
+        running = foreman.assign("rest", str(marker))
+        await foreman.begun(running, marker)
         jobs = [foreman.assign("add", n, 0) for n in range(10)]
         foreman.pool.cancel([jobs[3], jobs[7], Held("stranger", 1)])
 
         for job in (jobs[3], jobs[7]):
             error = error_of(await foreman.outcome(job))
             assert error == Failure(ErrorKind.CANCELLED, "cancelled before it started")
+        foreman.may_end(marker)
         kept = [job for job in jobs if job not in (jobs[3], jobs[7])]
         assert [await foreman.result(job) for job in kept] == [0, 1, 2, 4, 5, 6, 8, 9]
         done = [job_id for job_id in foreman.reports if job_id in {job.job_id for job in kept}]

@@ -16,10 +16,10 @@ import pytest
 
 from shunter.model.job import ErrorKind
 from shunter.worker.pool.watchdog import lease_clock
-from system.pool.foreman import APP, Drive, Foreman, is_running, state_of
+from system.pool.foreman import APP, PATIENCE, Drive, Foreman, is_running, state_of
 
 PARENT = """
-import asyncio, sys
+import asyncio, os, sys
 from shunter.app import load_app, payload_of
 from shunter.wire.messages import Assignment
 from shunter.worker.pool.process_pool import ProcessPool, PoolSettings
@@ -31,6 +31,8 @@ async def main():
     await pool.start()
     pool.give([Assignment("a", 1, job_type, payload_of(marker), None, None)])
     slot, = pool._supervisor.slots
+    while not os.path.exists(marker):
+        await asyncio.sleep(0.005)
     if float(seconds):
         pool.end_by(lease_clock() + float(seconds))
     print(slot.pid, pool._watchdog.pid, flush=True)
@@ -51,14 +53,13 @@ def family(job_type: str, marker: Path, *, end_after: float = 0.0) -> Iterator[F
         assert parent.stdout is not None
         child, watchdog = map(int, parent.stdout.readline().split())
         try:
-            wait_for(marker.exists)
             yield parent, child, watchdog
         finally:
             parent.kill()
 
 
-def wait_for(condition: Callable[[], bool], *, seconds: float = 15.0) -> None:
-    deadline = time.monotonic() + seconds
+def wait_for(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.005)
@@ -69,18 +70,21 @@ def wait_for(condition: Callable[[], bool], *, seconds: float = 15.0) -> None:
 def test_the_children_of_a_frozen_parent_end_at_their_deadline(
     tmp_path: Path, job_type: str, whom: str
 ) -> None:
-    marker = tmp_path / "began"
-    with family(job_type, marker, end_after=3.0) as (parent, child, _):
-        began = lease_clock()
-        freeze = os.killpg if whom == "its group" else os.kill
-        freeze(parent.pid, signal.SIGSTOP)
-        wait_for(lambda: state_of(parent.pid) == "T")
-        forked = [int(marker.read_text())] if job_type == "fork_and_wait" else []
-        assert is_running(child)
+    def seconds_too_long(marker: Path) -> float:
+        with family(job_type, marker, end_after=2.5) as (parent, child, _):
+            end_by = lease_clock() + 2.5
+            freeze = os.killpg if whom == "its group" else os.kill
+            freeze(parent.pid, signal.SIGSTOP)
+            wait_for(lambda: state_of(parent.pid) == "T")
+            forked = [int(marker.read_text())] if job_type == "fork_and_wait" else []
+            assert is_running(child)
 
-        wait_for(lambda: not any(map(is_running, [child, *forked])))
+            wait_for(lambda: not any(map(is_running, [child, *forked])))
 
-        assert lease_clock() - began < 5.0
+            return lease_clock() - end_by
+
+    markers = (tmp_path / str(number) for number in range(4))
+    assert any(seconds_too_long(marker) < 1.0 for marker in markers)  # on a busy machine not always
 
 
 @pytest.mark.parametrize("job_type", ["fork_and_wait", "fork_far_and_wait", "start_child_and_hang"])
@@ -93,7 +97,7 @@ def test_what_a_handler_forked_ends_when_the_parent_is_killed(
         assert is_running(forked)
         parent.kill()
 
-        wait_for(lambda: not any(map(is_running, [child, forked, watchdog])), seconds=5.0)
+        wait_for(lambda: not any(map(is_running, [child, forked, watchdog])))
 
 
 def test_a_killed_watchdog_is_replaced_and_does_its_duty(drive: Drive, tmp_path: Path) -> None:

@@ -224,7 +224,9 @@ def test_a_worker_hears_nobody_without_its_secret(
     caller.load_cert_chain(str(folder / "caller.crt"), str(folder / "caller.key"))
     headers = {"Authorization": f"Bearer {shown.get(token, token)}"} if token else {}
     headers["Shunter-Lease"] = "0"
-    with httpx.Client(base_url=place, verify=caller, trust_env=False, headers=headers) as stranger:
+    with httpx.Client(
+        base_url=place, verify=caller, trust_env=False, headers=headers, timeout=PATIENCE
+    ) as stranger:
         answers = [
             stranger.get("/health_check/"),
             stranger.post(JOBS.removeprefix("/dispatcher"), json={"id": "j"}),

@@ -103,7 +103,7 @@ def keeps_nobody_out(door: Door, gateway: str, word: bytes) -> None:
 
 def test_a_client_that_drips_its_headers_is_cut_off(door: Door) -> None:
     station, began = door.station, time.monotonic()
-    with socket.create_connection(("127.0.0.1", station.http_port), timeout=5.0) as peer:
+    with socket.create_connection(("127.0.0.1", station.http_port), timeout=PATIENCE) as peer:
         peer.sendall(HALF_A_REQUEST)
         while not is_closed(peer):
             assert time.monotonic() - began < HEADER_SECONDS + PATIENCE
@@ -118,7 +118,7 @@ def test_bad_requests_by_the_hundred_are_logged_once(door: Door) -> None:
     before = len(station.process.said().splitlines())
 
     for _ in range(300):
-        with socket.create_connection(("127.0.0.1", station.http_port), timeout=20.0) as peer:
+        with socket.create_connection(("127.0.0.1", station.http_port), timeout=PATIENCE) as peer:
             peer.sendall(b"\0\1\2 nonsense\r\n\r\n")
             assert peer.recv(64).split()[1] == b"400"
 

@@ -89,12 +89,22 @@ def test_a_reader_fetches_a_large_result_which_comes_in_parts(keyed: KeyedYard) 
         assert len(reader.job_handle(job.id).result(timeout=PATIENCE)) == size
 
 
+def rejection(keyed: KeyedYard, **options: Any) -> str:
+    """Return why a client is rejected; on a busy machine it may hear nothing at first."""
+
+    def said() -> str:
+        with Client(keyed.station.frontend, timeout=2.0, **options) as client:
+            try:
+                client.submit("add", 1, 2)
+            except Unreachable as error:
+                return str(error) if isinstance(error, KeyRejected) else ""
+            raise AssertionError("it was let in")
+
+    return until(said)
+
+
 def test_without_a_key_nobody_is_heard(keyed: KeyedYard) -> None:
-    with (
-        Client(keyed.station.frontend, timeout=2.0) as client,
-        pytest.raises(KeyRejected, match="talks only to those who show a key; name yours"),
-    ):
-        client.submit("add", 1, 2)
+    assert "talks only to those who show a key; name yours" in rejection(keyed)
 
 
 def test_a_key_of_another_system_opens_nothing(keyed: KeyedYard, yard: Yard) -> None:
@@ -105,11 +115,7 @@ def test_a_key_of_another_system_opens_nothing(keyed: KeyedYard, yard: Yard) -> 
     stranger.touch(mode=0o600)
     stranger.write_text(text)
 
-    with (
-        Client(keyed.station.frontend, timeout=2.0, key_file=stranger) as client,
-        pytest.raises(KeyRejected, match="does not know the key that was shown"),
-    ):
-        client.submit("add", 1, 2)
+    assert "does not know the key that was shown" in rejection(keyed, key_file=stranger)
 
 
 @pytest.mark.parametrize(

