@@ -32,8 +32,9 @@ IMPURE = IO | {
 
 PURE_DISPATCH = (
     "activity", "alarm_clock", "arrivals", "callback_places", "callbacks", "dependents", "effects",
-    "graph_intake", "intake", "limit_book", "membership", "placement", "plan", "planner", "roster",
-    "rules", "settlement", "shared_workers", "state", "timetable", "turn", "verdict", "view",
+    "graph_intake", "intake", "journals", "limit_book", "membership", "parks", "placement", "plan",
+    "planner", "roster", "rules", "settlement", "shared_workers", "state", "store_health",
+    "timetable", "timings", "turn", "verdict", "view",
 )  # fmt: skip
 
 PURE_PAGE = ("changes", "figures", "filters", "flow_drawing", "limit_form", "overview", "plots",
@@ -128,6 +129,19 @@ def imports_of(module: str, tree: ast.AST, *, is_package: bool = False) -> Itera
                 kept = len(parents) - node.level + is_package
                 origin = ".".join([*parents[:kept], *filter(None, [origin])])
             yield from (f"{origin}.{alias.name}" for alias in node.names)
+        elif isinstance(node, ast.Attribute | ast.Name) and "import_module" in ast.unparse(node):
+            yield from modules_named_in(tree)
+
+
+def modules_named_in(tree: ast.AST) -> Iterator[str]:
+    """Yield our modules that are named in texts: what is imported by name is imported, too."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            path = SOURCE.parent / node.value.replace(".", "/")
+            if node.value.startswith("shunter.") and (
+                path.is_dir() or path.with_suffix(".py").is_file()
+            ):
+                yield node.value
 
 
 def upward_imports(module: str, source: str, *, is_package: bool = False) -> list[str]:
@@ -304,6 +318,8 @@ def test_a_cycle_is_found_also_where_an_import_is_late() -> None:
         ("model.job", "from shunter import wire"),
         ("model.job", "from ..wire import messages"),
         ("model.job", "def late():\n    from shunter.store import port"),
+        ("model.job", "def late():\n    return importlib.import_module('shunter.store.port')"),
+        ("dispatch.turn", "KINDS = {'x': 'shunter.wire.frames'}\nload = import_module"),
         ("model.job", "from shunter.settings import Settings"),
         ("model.job", "import shunter"),
         ("model.job", "from shunter import App"),

@@ -16,7 +16,7 @@ from shunter.model.job_limits import JobLimits
 from shunter.model.lane_claim import LANES_AT_ONCE, LanePlace
 from shunter.model.limits_record import LimitsRecord
 from shunter.model.place_guess import LaneLook, PlaceGuess, PlaceGuesses
-from shunter.model.worker import Worker, WorkerKind
+from shunter.model.worker import Worker
 
 MOST_NOTICES = 100
 MOST_TOLD = 10_000
@@ -57,7 +57,7 @@ class LimitBook:
 
     def declare(self, worker: Worker) -> None:
         """Take over what a worker declares; only our own workers can."""
-        if worker.kind is not WorkerKind.FULL:
+        if not worker.kind.traits.declares_limits:
             return
         for handler in worker.handlers:
             known = self._records.get(handler.type)

@@ -57,4 +57,4 @@ class Rules(Struct, frozen=True, kw_only=True):
 
     def presumed_dead_after(self, kind: WorkerKind) -> float:
         """Return after how long a worker that is silent while it works is taken for dead."""
-        return self.task_timeout if kind is WorkerKind.UDP else self.resend_after
+        return self.task_timeout if kind.traits.has_task_timeout else self.resend_after

@@ -25,7 +25,7 @@ from shunter.model.job import Job, Status
 from shunter.model.pause import NO_PAUSES, Pauses
 from shunter.model.report import Held
 from shunter.model.watch import Watch
-from shunter.model.worker import Worker, WorkerKind, kind_of
+from shunter.model.worker import Worker, kind_of
 from shunter.store.port import CLAIM_BYTES
 
 
@@ -122,7 +122,7 @@ class DispatcherState:
         Such a worker divides its window, and tells each dispatcher how much of it is its own.
         """
         member = self.members.get(worker_id)
-        is_divided = member is not None and member.worker.kind is WorkerKind.FULL
+        is_divided = member is not None and member.worker.kind.traits.divides_window
         return is_divided and job.dispatcher is not None and not self.is_ours(job)
 
     def forget(self, job_id: str) -> None:

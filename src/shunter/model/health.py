@@ -169,7 +169,7 @@ def taken_on(worker: Worker, rules: HealthRules, *, now: float) -> Worker:
 
 
 def _is_watched(worker: Worker) -> bool:
-    return worker.kind is WorkerKind.HTTP and not worker.is_resigned
+    return worker.kind.traits.is_called and not worker.is_resigned
 
 
 def _changed(worker: Worker, **changes: Any) -> Worker:

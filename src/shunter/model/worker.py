@@ -28,12 +28,19 @@ class Traits(Struct, frozen=True):
 
     `can_stop`: they can be asked to stop a job. `is_shared`: all dispatchers give them jobs,
     without a connection, so a job needs one of the worker's places. `lists_jobs`: their
-    heartbeats renew a lease and say what they have.
+    heartbeats renew a lease and say what they have. `divides_window`: they tell each dispatcher
+    how many jobs it may give them. `declares_limits`: they say which limits their types have.
+    `is_called`: they have an address at which dispatchers call them, and look whether they are
+    well. `has_task_timeout`: while one works it is silent, and its task has a time of its own.
     """
 
     can_stop: bool = False
     is_shared: bool = False
     lists_jobs: bool = False
+    divides_window: bool = False
+    declares_limits: bool = False
+    is_called: bool = False
+    has_task_timeout: bool = False
 
 
 class WorkerKind(StrEnum):
@@ -50,10 +57,12 @@ class WorkerKind(StrEnum):
 
 
 TRAITS = {
-    WorkerKind.FULL: Traits(can_stop=True, lists_jobs=True),
+    WorkerKind.FULL: Traits(
+        can_stop=True, lists_jobs=True, divides_window=True, declares_limits=True
+    ),
     WorkerKind.PLAIN: Traits(),
-    WorkerKind.HTTP: Traits(can_stop=True, is_shared=True),
-    WorkerKind.UDP: Traits(),
+    WorkerKind.HTTP: Traits(can_stop=True, is_shared=True, is_called=True),
+    WorkerKind.UDP: Traits(has_task_timeout=True),
 }
 
 
@@ -164,5 +173,5 @@ class Worker(Struct, frozen=True, kw_only=True, omit_defaults=True):
             return "dead"
         if self.is_resigned:
             return "resigned"
-        is_untried = self.kind is WorkerKind.HTTP and self.answered is None
+        is_untried = self.kind.traits.is_called and self.answered is None
         return "untried" if is_untried else "alive"

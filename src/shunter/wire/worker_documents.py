@@ -21,7 +21,7 @@ from shunter.model.schedule import (
     terms_faults,
 )
 from shunter.model.timing import Cron
-from shunter.model.worker import MAX_HANDLERS, DeclaredSchedule, Handler, Worker, WorkerKind
+from shunter.model.worker import MAX_HANDLERS, DeclaredSchedule, Handler, Worker
 from shunter.wire.checked_documents import Document, Name, NewName
 from shunter.wire.documents import Flag, Moment, Span, Value
 from shunter.wire.schedule_documents import (
@@ -209,7 +209,7 @@ def worker_document(worker: Worker) -> WorkerDocument:
         state=worker.state,
         hostname=worker.hostname,
         port=worker.port,
-        scheme=worker.scheme if worker.kind is WorkerKind.HTTP else None,
+        scheme=worker.scheme if worker.kind.traits.is_called else None,
         key=worker.key or None,
         version=worker.version or None,
         handlers=tuple(handler.type for handler in worker.handlers),

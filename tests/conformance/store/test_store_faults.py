@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 
 import pytest
 from msgspec.structs import replace
@@ -11,8 +12,11 @@ from conformance.store.given import NOW, claim, job, worker
 from conformance.store.world import APART, OVERLAPPING, given_world, stored, told, undisturbed
 from shunter.errors import StoreError
 from shunter.model.job_limits import JobLimits, Limit
+from shunter.model.journal import EntryKind
 from shunter.model.presence import Presence
-from shunter.store.port import Batch, JobQuery
+from shunter.model.record import Record, RecordKind
+from shunter.store.port import Batch, JobQuery, Store
+from shunter.store.search import JobSearch, RunSearch, SearchableStore
 
 MOST_WRITES = 60
 
@@ -26,6 +30,16 @@ def calls_of(store):
         "replace": lambda: store.replace([job("unknown", revision=1)]),
         "get": lambda: store.get(["one"], payload=True),
         "revisions": lambda: store.revisions(["one"]),
+        "journal": lambda: store.journal("one", EntryKind.STEP),
+        "search": lambda: store.search(JobSearch()),
+        "depths": lambda: store.depths(most=5),
+        "queue_look": lambda: store.queue_look(job("one"), most=5, deep=5),
+        "runs": lambda: store.runs(RunSearch()),
+        "presences": store.presences,
+        "records": lambda: store.records(RecordKind.KEY),
+        "swap_records": lambda: store.swap_records(
+            [Record(kind=RecordKind.KEY, name="x", revision=99, document=b"{}")]
+        ),
         "find": lambda: store.find(JobQuery()),
         "held_by": lambda: store.held_by(["w"]),
         "alarms": lambda: store.alarms(now=NOW, limit=5),
@@ -50,6 +64,30 @@ def calls_of(store):
         "meet": lambda: store.meet(Presence(dispatcher_id="d", clock=NOW, host="h", uptime=1.0)),
         "remove_workers": lambda: store.remove_workers([worker("w", revision=99)]),
     }
+
+
+def test_every_call_that_a_store_has_is_tried():
+    class Named:
+        """Notes which methods are asked for."""
+
+        def __init__(self):
+            self.asked = set()
+
+        def __getattr__(self, name):
+            self.asked.add(name)
+            return lambda *arguments, **options: None
+
+    named = Named()
+    for call in calls_of(named).values():
+        call()
+
+    methods = {
+        name
+        for each in (Store, SearchableStore)
+        for name, member in vars(each).items()
+        if inspect.isfunction(member) and not name.startswith("_")
+    }
+    assert methods - named.asked == {"open", "close", "watch"}, "these have tests of their own"
 
 
 @pytest.mark.parametrize("is_done", [True, False], ids=["after", "before"])

@@ -21,6 +21,9 @@ from shunter.testing.simulation.simulator import simulate
 HERE = Path(__file__).parent
 PROJECT = HERE.parents[2]
 DOCUMENT = PROJECT / "docs" / "simulation.md"
+FEW = {FaultKind.PACKET_LOSS, FaultKind.DUPLICATION, FaultKind.LOST_ANSWERS}
+"""What befalls some kinds of peers only: of a few seeds it may be that none has it."""
+
 SOME_SEEDS = "1..300" if IS_LONG else "1..60"
 
 sys.path.insert(0, str(HERE))
@@ -53,6 +56,7 @@ def test_everything_holds_over_many_seeds() -> None:
     missed.discard("in progress parked")
     rare = {"unplaced", "released", "cancelled", "put back"}
     assert missed <= {"queued unplaced", *(f"dispatching {event}" for event in rare)}
+    assert {kind for kind, times in found["faults"].items() if not times} <= FEW
 
 
 def test_the_same_seed_gives_the_same_trace_in_every_process() -> None:
@@ -80,6 +84,25 @@ def test_some_scenarios_have_each_kind_of_peer_and_all_can_be_written_down() -> 
     for scenario in scenarios:
         written = msgspec.json.encode(scenario)
         assert msgspec.json.decode(written, type=Scenario) == scenario
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("--seeds many", "no seed"),
+        ("--seeds 5..1", "no seed"),
+        ("--seeds 1 --faults kil", "'kil' is not a valid FaultKind; there are kill"),
+        ("--seeds 1 --processes 0", "whole number from 1"),
+        ("--scenario nowhere.json", "nowhere.json holds no scenario"),
+        ("--scenario pyproject.toml", "pyproject.toml holds no scenario"),
+    ],
+)
+def test_a_command_that_makes_no_sense_tries_nothing_and_says_so(words: str, said: str) -> None:
+    told = run("-m", "shunter.testing.simulation", *words.split(), check=False)
+
+    assert told.returncode == 2
+    assert said in told.stderr
+    assert told.stdout == ""
 
 
 def test_another_seed_gives_another_trace() -> None:

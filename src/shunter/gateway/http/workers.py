@@ -20,7 +20,7 @@ from shunter.model import health
 from shunter.model.identity import is_name
 from shunter.model.key import Action, Key
 from shunter.model.report import Held
-from shunter.model.worker import MAX_WORKERS, Worker, WorkerKind
+from shunter.model.worker import MAX_WORKERS, Worker
 from shunter.net.web.bodies import read_body
 from shunter.net.web.refusals import HttpRefusal, JsonAnswer, unavailable
 from shunter.wire.checked_documents import checked, parsed
@@ -112,7 +112,7 @@ class WorkerRoutes:
         key = key_of(request)
         if key is not None and not key.permits(Action.OPERATE) and key.name != worker.key:
             raise forbidden(key, Action.OPERATE)
-        if worker.kind is not WorkerKind.HTTP:
+        if not worker.kind.traits.is_called:
             raise HttpRefusal(
                 HTTPStatus.CONFLICT,
                 f"worker {worker.id} is connected by ZeroMQ and resigns by itself; stop its "

@@ -37,13 +37,12 @@ def main() -> int:
     restart_reproducibly()
     be_quiet()
     arguments = _parser().parse_args()
-    kinds = _kinds(arguments.faults)
-    if arguments.scenario:
-        scenario = msgspec.json.decode(Path(arguments.scenario).read_bytes(), type=Scenario)
-        return _tell(simulate(scenario), whole=True)
+    kinds, seeds = arguments.faults, arguments.seeds
+    if arguments.scenario is not None:
+        return _tell(simulate(arguments.scenario), whole=True)
     if arguments.replay is not None:
-        return _tell(simulate(scenario_of(arguments.replay, kinds)), whole=arguments.whole)
-    seeds = _seeds(arguments.seeds)
+        result = simulate(scenario_of(arguments.replay, kinds))
+        return _tell(result, whole=arguments.whole, kinds=kinds)
     began = time.perf_counter()
     found = _run(seeds, kinds, processes=arguments.processes, is_quiet=arguments.json)
     took = time.perf_counter() - began
@@ -52,37 +51,67 @@ def main() -> int:
     else:
         Console().print(summary_table(found, took))
     for seed, _ in [] if arguments.json else found.violations[:STORIES_TOLD]:
-        _tell(simulate(scenario_of(seed, kinds)), whole=False, faults=arguments.faults)
+        _tell(simulate(scenario_of(seed, kinds)), whole=False, kinds=kinds)
     return 1 if found.violations else 0
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog=COMMAND, description="Shunter under seeded faults.")
-    parser.add_argument("--seeds", default="1..2000", help="a range such as 1..2000, or a list 3,5")
+    parser.add_argument(
+        "--seeds", type=_seeds, default="1..2000", help="a range such as 1..2000, or a list 3,5"
+    )
     parser.add_argument(
         "--replay", type=int, metavar="SEED", help="run one seed and tell its story"
     )
     parser.add_argument("--whole", action="store_true", help="with --replay: do not shrink it")
-    parser.add_argument("--scenario", metavar="FILE", help="run a scenario that was written down")
+    parser.add_argument(
+        "--scenario", type=_scenario, metavar="FILE", help="run a scenario that was written down"
+    )
     parser.add_argument(
         "--faults",
+        type=_kinds,
         default="all",
         help=f"all, or kinds separated by commas: {', '.join(FaultKind)}",
     )
-    parser.add_argument("--processes", type=int, default=os.cpu_count() or 2)
+    parser.add_argument("--processes", type=_at_least_one, default=os.cpu_count() or 2)
     parser.add_argument("--json", action="store_true", help="print the summary as JSON")
     return parser
 
 
 def _kinds(text: str) -> tuple[FaultKind, ...]:
-    return tuple(FaultKind) if text == "all" else tuple(map(FaultKind, text.split(",")))
+    if text == "all":
+        return tuple(FaultKind)
+    try:
+        return tuple(FaultKind(part.strip()) for part in text.split(","))
+    except ValueError as error:
+        known = ", ".join(FaultKind)
+        raise argparse.ArgumentTypeError(f"{error}; there are {known}") from None
 
 
 def _seeds(text: str) -> list[int]:
-    if ".." in text:
-        first, last = text.split("..")
-        return list(range(int(first), int(last) + 1))
-    return [int(part) for part in text.split(",")]
+    first, dots, last = text.partition("..")
+    try:
+        found = list(range(int(first), int(last) + 1)) if dots else [*map(int, text.split(","))]
+    except ValueError:
+        found = []
+    if not found:
+        raise argparse.ArgumentTypeError(
+            f"found {text!r}, which is no seed; write a range such as 1..2000, or a list 3,5"
+        )
+    return found
+
+
+def _scenario(path: str) -> Scenario:
+    try:
+        return msgspec.json.decode(Path(path).read_bytes(), type=Scenario)
+    except (OSError, msgspec.DecodeError) as error:
+        raise argparse.ArgumentTypeError(f"{path} holds no scenario: {error}") from None
+
+
+def _at_least_one(text: str) -> int:
+    if not text.isascii() or not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"found {text!r}; give a whole number from 1")
+    return int(text)
 
 
 def _run(
@@ -105,7 +134,9 @@ def _run(
         return try_all(seeds, kinds, processes=processes, progress=show)
 
 
-def _tell(result: SimulationResult, *, whole: bool, faults: str = "all") -> int:
+def _tell(
+    result: SimulationResult, *, whole: bool, kinds: tuple[FaultKind, ...] = tuple(FaultKind)
+) -> int:
     """Print the story of a run, shrunk if it failed; return the exit code."""
     if result.violation is None:
         sys.stdout.write(story(result) + "\n")
@@ -113,7 +144,7 @@ def _tell(result: SimulationResult, *, whole: bool, faults: str = "all") -> int:
     smallest = result if whole else shrunk(result)
     path = Path(gettempdir()) / f"shunter-simulation-{result.scenario.seed}.json"
     path.write_bytes(msgspec.json.encode(smallest.scenario))
-    option = "" if faults == "all" else f" --faults {faults!r}"
+    option = "" if kinds == tuple(FaultKind) else f" --faults {','.join(kinds)!r}"
     sys.stdout.write(
         f"\n{story(smallest, original=result.scenario)}\n\n"
         f"Replay it:        {COMMAND} --replay {result.scenario.seed}{option}\n"
