@@ -62,6 +62,9 @@ def test_a_status_may_be_a_word(word: Any, status: Status) -> None:
     [
         ({"status": "faild"}, "status: found 'faild'; allowed: .*did you mean 'failed'"),
         ({"status": 3}, "status: found 3; allowed: waiting"),
+        ({"limit": "many"}, "limit: found 'many'; allowed: a whole number"),
+        ({"limit": 0}, "limit: found 0; allowed: a whole number from 1 on"),
+        ({"type": 3}, "type: found 3; allowed: a text"),
         ({"stauts": "failed"}, "stauts: found no such filter; .*did you mean 'status'"),
     ],
 )
