@@ -11,7 +11,15 @@ import shunter
 import shunter.testing
 from shunter.client.limits import Limits
 from shunter.client.options import JobOptions
+from shunter.client.runs import WorkflowRuns
 from shunter.client.schedules import Schedules
+from shunter.client.workflow import Workflow
+from shunter.model.explanation import Explanation
+from shunter.model.limits_record import TypeLimits
+from shunter.model.parents import Parents
+from shunter.model.pause import Pause
+from shunter.model.run_view import RunView
+from shunter.model.worker import Worker
 from shunter.store.memory import MemoryStore
 
 GROUPS: dict[str, tuple[str, ...]] = {
@@ -28,7 +36,11 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "Flows": ("Flow", "Instruction"),
 }  # fmt: skip
 
-BESIDE: dict[str, tuple[type, ...]] = {"Clients": (JobOptions, Schedules, Limits)}
+BESIDE: dict[str, tuple[type, ...]] = {
+    "Apps and handlers": (Parents,),
+    "Clients": (JobOptions, Schedules, Limits, Workflow, WorkflowRuns),
+    "Records": (Explanation, RunView, TypeLimits, Pause, Worker),
+}
 """What methods above take and return: the options of `with_options`, and `client.schedules`."""
 
 PROVIDED_TEXT = (

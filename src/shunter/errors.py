@@ -264,8 +264,10 @@ class DispatcherBusy(JobRefused):
 class JobNotFound(JobError):
     """No job has this id; it may have been purged after its retention."""
 
+    REASON = "not found; it never existed or its retention has passed"
+
     def __init__(self, job_id: str) -> None:
-        super().__init__(job_id, "not found; it never existed or its retention has passed")
+        super().__init__(job_id, self.REASON)
 
 
 class RunNotFound(JobNotFound):

@@ -10,6 +10,7 @@ import time
 from shunter import App, Context
 
 app = App()
+NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL
 _witness = os.open(os.environ["SHUNTER_WITNESS"], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
 
 
@@ -19,16 +20,26 @@ def done(what: str, context: Context) -> str:
     return f"{what} by {context.attempt}"
 
 
+def is_first(context: Context) -> bool:
+    """True once for each job. Attempts may skip 1: a job is given back before it has begun."""
+    try:
+        os.close(os.open(f"{os.environ['SHUNTER_WITNESS']}-{context.job_id}", NEW, 0o600))
+    except FileExistsError:
+        return False
+    return True
+
+
 @app.job
-def three(context: Context, kill_after: float = 0.0) -> list[str]:
-    """Three steps; the first run is killed inside the third."""
+def three(context: Context, kill_after: float, is_early: bool) -> list[str]:
+    """Three steps; the first run is killed inside the third, before or behind its effect."""
 
     def third() -> str:
-        result = done("third", context)
-        if context.attempt == 1:
+        dies = is_first(context)
+        results = [] if is_early and dies else [done("third", context)]
+        if dies:
             time.sleep(kill_after)
             os.kill(os.getpid(), signal.SIGKILL)
-        return result
+        return results[0]
 
     first = context.step("first", lambda: done("first", context))
     second = context.step("second", lambda: done("second", context))
@@ -36,7 +47,7 @@ def three(context: Context, kill_after: float = 0.0) -> list[str]:
 
 
 @app.job(name="three-async")
-async def three_async(context: Context) -> list[str]:
+async def three_async(context: Context, kill_after: float, is_early: bool) -> list[str]:
     """The same as a coroutine, two steps at a time."""
 
     async def step(name: str) -> str:
@@ -46,10 +57,16 @@ async def three_async(context: Context) -> list[str]:
     both = await asyncio.gather(
         context.step("first", step, "first"), context.step("second", step, "second")
     )
-    if context.attempt == 1:
-        done("third", context)
-        os.kill(os.getpid(), signal.SIGKILL)
-    return [*both, await context.step("third", step, "third")]
+
+    async def third() -> str:
+        dies = is_first(context)
+        results = [] if is_early and dies else [await step("third")]
+        if dies:
+            await asyncio.sleep(kill_after)
+            os.kill(os.getpid(), signal.SIGKILL)
+        return results[0]
+
+    return [*both, await context.step("third", third)]
 
 
 @app.job(concurrency=4)

@@ -213,6 +213,8 @@ def test_a_job_that_is_not_there_is_named(shared_yard: Yard, station: Station) -
 
     assert done.returncode == 1
     assert "01nosuchjob" in done.stderr
+    signalled = shared_yard.shunter("signal", "01nosuchjob", "approved", station=station)
+    assert (signalled.returncode, signalled.stderr) == (1, done.stderr)
 
 
 def test_retries_wait_longer_each_time(shared_yard: Yard, client: Client) -> None:

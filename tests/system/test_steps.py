@@ -7,6 +7,7 @@ import signal
 import time
 from collections import Counter
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -17,7 +18,7 @@ from system.witness import whole_lines
 from system.yard import PATIENCE, QUICK_LEASE, Yard, until
 
 STEPS_APP = f"{Path(__file__).parent / 'steps_app.py'}:app"
-SEEDS = 25 if IS_LONG else 1
+SEEDS = range(50 if IS_LONG else 2)
 LEASE = {key.replace(".", "__"): value for key, value in QUICK_LEASE.items()}
 
 
@@ -34,7 +35,11 @@ def test_a_killed_run_does_not_repeat_its_kept_steps_and_parked_jobs_go_on(
     yard.worker(station, app=STEPS_APP)
     client = yard.client(station)
 
-    killed = [client.submit(kind) for kind in ("three", "three-async") for _ in range(SEEDS)]
+    killed = {
+        client.submit(kind, Random(seed).random() * 0.2, seed % 2 == 0): 2 - (seed % 2 == 0)
+        for kind in ("three", "three-async")
+        for seed in SEEDS
+    }
     sleeping, waiting = client.submit("nap", 0.5), client.submit("approval")
     reading = client.submit("book", 20)
     client.signal(waiting.id, "approved", "early", id="one")
@@ -48,8 +53,9 @@ def test_a_killed_run_does_not_repeat_its_kept_steps_and_parked_jobs_go_on(
     assert [it.split()[0] for it in sleeping.result(PATIENCE)] == ["first", "second"]
     assert reading.result(PATIENCE) == sum(number * number for number in range(20))
     seen = done_in(yard)
-    for job in killed:
+    for job, thirds in killed.items():
         assert (seen["first", job.id], seen["second", job.id]) == (1, 1)
+        assert seen["third", job.id] == thirds, "the first run died inside it"
     assert (seen["first", sleeping.id], seen["second", sleeping.id]) == (1, 1)
     assert list(sleeping.stream()) == ["slept", "woke"]
     last = client.job(story.id).attempt

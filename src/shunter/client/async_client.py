@@ -21,7 +21,6 @@ from shunter.client.addresses import checked_addresses
 from shunter.client.handle import AsyncJob, raise_refusal
 from shunter.client.input_checks import (
     check_size,
-    checked_drain,
     checked_ids,
     checked_names,
     checked_query,
@@ -31,6 +30,7 @@ from shunter.client.job_journals import JobJournals, signal_body
 from shunter.client.job_logs import JobLogs
 from shunter.client.limits import AsyncLimits
 from shunter.client.options import JobOptions
+from shunter.client.pauses import AsyncPauses, JobType
 from shunter.client.pending_outcomes import PendingOutcomes
 from shunter.client.questions import ask_why
 from shunter.client.runs import AsyncWorkflowRuns
@@ -42,14 +42,13 @@ from shunter.client.sealed_values import (
     opened_payload,
     sealed_payload,
 )
-from shunter.client.session import DispatcherSession, OpenSession, Session
+from shunter.client.session import OpenSession, Session
 from shunter.client.submit_options import SubmitOptions
 from shunter.client.workflow import AsyncWorkflow, Call, RunPlan, add_batch, as_whole
 from shunter.codec import Codec
 from shunter.context import current_context
 from shunter.errors import (
     JobNotFound,
-    PauseRefused,
     ResultTimeout,
     UniqueKeyTaken,
 )
@@ -58,8 +57,8 @@ from shunter.model.document import NIL
 from shunter.model.explanation import Explanation
 from shunter.model.identity import RisingIds
 from shunter.model.job import Job
+from shunter.model.job_log import LogPiece, LogRestart
 from shunter.model.journal import EntryKind, JournalEntry
-from shunter.model.pause import Pause, PauseTarget
 from shunter.model.resubmission import resubmission
 from shunter.model.submission import Receipt, Submission
 from shunter.model.worker import Worker
@@ -76,8 +75,6 @@ from shunter.wire.messages import (
     JobsAsked,
     JobsListed,
     Kind,
-    PauseOrder,
-    PausesListed,
     Standing,
     Submit,
     WorkersListed,
@@ -96,10 +93,8 @@ OPTIONS_OF_HANDLER = ("priority", "timeout", "retry", "effects")
 P = ParamSpec("P")
 R = TypeVar("R")
 
-JobType = str | JobFunction[..., Any]
 
-
-class AsyncClient:
+class AsyncClient(AsyncPauses):
     """Submits jobs to dispatchers. Use it with `async with`.
 
     `codec` is that of the app that does the jobs. Jobs that are submitted as functions of an app
@@ -122,7 +117,7 @@ class AsyncClient:
         self._awaited = PendingOutcomes(self._fetch, environment)
         # In a handler that a sandbox runs, the sandbox answers and no address is called.
         opened: OpenSession = getattr(current_context(), "client_session", None) or Session
-        self._session: DispatcherSession = opened(
+        self._session = opened(
             checked_addresses(addresses),
             timeout=timeout,
             on_outcomes=self._awaited.settle,
@@ -511,6 +506,18 @@ class AsyncClient:
         page = partial(self.journals.page, kind=EntryKind.LOG)
         return JobLogs(page, self.job, self._codec, self._environment)
 
+    async def log(self, job_id: str) -> str:
+        """Return what a job's current run has printed so far, or its last one if none is."""
+        return await self.logs.log(job_id)
+
+    def log_pieces(self, job_id: str) -> AsyncIterator[LogPiece | LogRestart]:
+        """Yield what a job prints, and that it runs again, until it has ended."""
+        return self.logs.follow(job_id)
+
+    async def journal(self, job_id: str, kind: EntryKind = EntryKind.STEP) -> list[JournalEntry]:
+        """Return what a job has kept: its steps, or the signals that it was sent."""
+        return await self.journals.entries(job_id, kind)
+
     async def job(self, job_id: str) -> Job:
         """Return a job's whole record."""
         found = await self.jobs(job_ids=(job_id,))
@@ -548,39 +555,6 @@ class AsyncClient:
             asked = some.index(answer.jobs[-1].id) + 1 if answer.jobs else len(some)
             job_ids = job_ids[asked:]
         return shown
-
-    # ---- holding back
-
-    async def pause(self, job_type: JobType) -> None:
-        """Let no dispatcher start more jobs of a type, from 2 s on; what runs goes on."""
-        await self._hold(PauseTarget.TYPE, checked_type(job_type), is_on=True)
-
-    async def resume(self, job_type: JobType) -> None:
-        """Let jobs of a type start again, or raise PauseRefused if it is not paused."""
-        await self._hold(PauseTarget.TYPE, checked_type(job_type), is_on=False)
-
-    async def drain(self, worker_id: str = "", *, version: str = "") -> None:
-        """Give nothing new to a worker, or to all workers of a version, from 2 s on."""
-        await self._hold(*checked_drain(worker_id, version), is_on=True)
-
-    async def undrain(self, worker_id: str = "", *, version: str = "") -> None:
-        """Give jobs again to what was drained."""
-        await self._hold(*checked_drain(worker_id, version), is_on=False)
-
-    async def pauses(self) -> list[Pause]:
-        """Return all that is held back: types, workers and versions."""
-        answer = await self._session.ask(Kind.PAUSES, BareRequest)
-        assert isinstance(answer, PausesListed)
-        return list(answer.pauses)
-
-    async def _hold(self, target: PauseTarget, name: str, *, is_on: bool) -> None:
-        answer = await self._session.ask(
-            Kind.PAUSE, lambda number: PauseOrder(number, target, name, is_on)
-        )
-        assert isinstance(answer, Accepted)
-        for receipt in answer.receipts:
-            if receipt.reason:
-                raise PauseRefused(target, name, receipt.reason)
 
     async def workers(self) -> list[Worker]:
         """Return all workers, and the ids of the jobs that each has."""

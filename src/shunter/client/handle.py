@@ -217,4 +217,6 @@ def raise_refusal(receipt: Receipt) -> None:
     """Raise what a receipt says against a job."""
     if receipt.reason:
         reason = receipt.reason.removeprefix(f"job {receipt.job_id}: ")
+        if receipt.field == "id" and reason == JobNotFound.REASON:
+            raise JobNotFound(receipt.job_id)
         raise JobRefused(receipt.job_id, receipt.field, reason.removeprefix(f"{receipt.field}: "))

@@ -23,6 +23,8 @@ SEAL_BYTES = 16
 
 QUERIES = tuple(field for field in JobsAsked.__struct_fields__ if field not in ("request", "parts"))
 
+_TEXT_QUERIES = ("type", "worker_id", "before", "namespace", "run")
+
 
 def checked_names(options: Mapping[str, Any], known: Sequence[str]) -> None:
     """Raise a JobRefused if an option is none that a submission has."""
@@ -61,6 +63,11 @@ def checked_query(query: dict[str, Any]) -> dict[str, Any]:
             raise SettingsError("jobs()", name, "no such filter", f"{', '.join(QUERIES)}{hint}")
     if query.get("job_ids"):
         query = {**query, "job_ids": checked_ids("jobs()", query["job_ids"])}
+    for name in _TEXT_QUERIES:
+        if not isinstance(query.get(name), str | None):
+            raise SettingsError("jobs()", name, repr(query[name]), "a text")
+    if "limit" in query and (type(query["limit"]) is not int or query["limit"] < 1):
+        raise SettingsError("jobs()", "limit", repr(query["limit"]), "a whole number from 1 on")
     status = query.get("status")
     if status is None or isinstance(status, Status):
         return query

@@ -46,6 +46,7 @@ class AsyncLimits:
         """Change the limits of a type for all dispatchers, also while its jobs run.
 
         What is left out stays as it is; 0 takes a limit away, and an empty `fair` the turns.
+        `by` is the key of all that goes by one.
         """
         change = {"limit": limit, "by": by, "total": total, "rate": rate, "per": per, "fair": fair}
         job_type = checked_type(job)
@@ -87,6 +88,7 @@ class Limits:
         """Change the limits of a type for all dispatchers, also while its jobs run.
 
         What is left out stays as it is; 0 takes a limit away, and an empty `fair` the turns.
+        `by` is the key of all that goes by one.
         """
         return self._done(
             self._async.set(job, limit=limit, by=by, total=total, rate=rate, per=per, fair=fair)

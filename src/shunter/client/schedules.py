@@ -280,8 +280,11 @@ def _accepted(answer: object) -> SchedulesListed:
 
 
 def _seconds(name: str, field: str, moment: Moment) -> float:
-    if not isinstance(moment, datetime):
+    if isinstance(moment, int | float) and not isinstance(moment, bool):
         return float(moment)
+    if not isinstance(moment, datetime):
+        rule = "pass seconds since 1970, or a datetime with a zone"
+        raise ScheduleRefused(name, field, f"found {moment!r}; {rule}")
     if moment.tzinfo is None:
         raise ScheduleRefused(
             name, field, f"found {moment} without a zone; pass one with it, or seconds since 1970"

@@ -19,9 +19,10 @@ from typing import Any, Generic, ParamSpec, TypeVar, Unpack, overload
 
 from shunter.app import JobFunction
 from shunter.client.addresses import checked_addresses
-from shunter.client.async_client import AsyncClient, JobType
+from shunter.client.async_client import AsyncClient
 from shunter.client.handle import AsyncJob, R_co, value_of
 from shunter.client.limits import Limits
+from shunter.client.pauses import JobType
 from shunter.client.runs import WorkflowRuns
 from shunter.client.schedules import AsyncSchedules, Schedules
 from shunter.client.submit_options import SubmitOptions
@@ -56,6 +57,11 @@ class SubmittedJob(Generic[R_co]):
     def id(self) -> str:
         """The job's id, by which anybody may ask for it."""
         return self._job.id
+
+    @property
+    def type(self) -> str:
+        """The job's type; empty for a handle that was made of an id."""
+        return self._job.type
 
     @property
     def is_done(self) -> bool:
@@ -311,9 +317,9 @@ class Client:
         while (handle := self._do(_next(completed))) is not None:
             yield by_handle[id(handle)]
 
-    def job_handle(self, job_id: str) -> SubmittedJob[Any]:
-        """Return a handle for a job that was submitted elsewhere."""
-        return SubmittedJob(self, self._async.job_handle(job_id))
+    def job_handle(self, job_id: str, job_type: str = "") -> SubmittedJob[Any]:
+        """Return a handle for a job, whoever submitted it."""
+        return SubmittedJob(self, self._async.job_handle(job_id, job_type))
 
     def cancel(self, job_ids: Sequence[str]) -> list[Receipt]:
         """Ask for jobs to be stopped; a receipt with a reason says why one can't be."""
@@ -332,17 +338,17 @@ class Client:
 
     def log(self, job_id: str) -> str:
         """Return what a job's current run has printed so far, or its last one if none is."""
-        return self._do(self._async.logs.log(job_id))
+        return self._do(self._async.log(job_id))
 
     def log_pieces(self, job_id: str) -> Iterator[LogPiece | LogRestart]:
         """Yield what a job prints, and that it runs again, until it has ended."""
-        pieces = self._async.logs.follow(job_id)
+        pieces = self._async.log_pieces(job_id)
         while (piece := self._do(_next_chunk(pieces))) is not _END:
             yield piece
 
     def journal(self, job_id: str, kind: EntryKind = EntryKind.STEP) -> list[JournalEntry]:
         """Return what a job has kept: its steps, or the signals that it was sent."""
-        return self._do(self._async.journals.entries(job_id, kind))
+        return self._do(self._async.journal(job_id, kind))
 
     def job(self, job_id: str) -> Job:
         """Return a job's whole record."""

@@ -32,6 +32,7 @@ class AddedTask:
 
     @property
     def id(self) -> TaskName:
+        """This client's own name for it."""
         return self._task.id
 
     @property

@@ -17,6 +17,7 @@ import msgspec
 from msgspec.structs import replace
 
 from shunter.app import JobFunction, payload_of
+from shunter.client.input_checks import checked_type
 from shunter.client.sealed_values import opened_outcome, sealed_payload
 from shunter.client.tasks import NoticeVerdict, TaskName, Tasks, outcome_of
 from shunter.codec import Codec
@@ -279,14 +280,14 @@ class AsyncUdpClient:
             raise
         return addition.task
 
-    async def submit(self, job: str | JobFunction[..., Any], /, *args: Any, **kw: Any) -> AsyncTask:
+    async def submit(
+        self, job: str | JobFunction[..., Any], /, *args: Any, **kwargs: Any
+    ) -> AsyncTask:
         """Add a task for a call of this job, under an id made here."""
-        job_type, priority, codec = job, None, None
-        if isinstance(job, JobFunction):
-            job_type, priority, codec = job.handler.type, job.handler.priority, job.codec
-        assert isinstance(job_type, str)
-        payload = Packed(payload_of(*args, **kw))
-        return await self._add(job_type, payload, None, priority or None, codec)
+        job_type, payload = checked_type(job), Packed(payload_of(*args, **kwargs))
+        if not isinstance(job, JobFunction):
+            return await self._add(job_type, payload, None, None, None)
+        return await self._add(job_type, payload, None, job.handler.priority or None, job.codec)
 
     async def submit_many(
         self, job: str | JobFunction[..., Any], calls: Iterable[Any]

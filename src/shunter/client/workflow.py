@@ -6,7 +6,7 @@ a submission that is repeated remains one. Nothing is sent if the block raises.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
 from msgspec.structs import replace
@@ -115,6 +115,8 @@ def ids_of(after: Parents) -> tuple[str, ...]:
 def add_batch(run: RunPlan[H], calls: Iterable[Call], then: Call, when: str | None) -> H:
     """Add a job for each call, and one that comes after all of them; return that one."""
     run.block.is_open = True
+    if isinstance(calls, str | Mapping) or not isinstance(calls, Iterable):
+        raise AppError(f'batch: found {calls!r}; give a list of calls, as [("load", 1)]')
     parts = [run.job(*_parts_of(call)) for call in calls]
     return run.job(*_parts_of(then), after=parts, when=when)
 

@@ -128,7 +128,7 @@ def _check_terms(submission: Submission) -> None:
     """Refuse what a job of a graph can't have."""
     if submission.when is not None:
         if submission.when not in set(When):
-            suggestion = did_you_mean(submission.when, set(When))
+            suggestion = did_you_mean(submission.when, [str(it) for it in When])
             fault = f"found {submission.when[:64]!r}; send {', '.join(When)}{suggestion}"
             raise JobRefused(submission.id, "when", fault)
         if not submission.after:

@@ -14,6 +14,7 @@ from shunter.model.limits_record import (
     LimitsRecord,
     TypeLimits,
     after_change,
+    change_faults,
     limits_record,
     record_of,
 )
@@ -42,7 +43,12 @@ async def change_limits(store: Store, job_type: str, change: LimitsChange) -> Ty
     """Change the limits of a type, for all dispatchers; raise LimitsRefused if they can't be so."""
 
     def wanted(before: JobLimits) -> JobLimits | None:
-        return None if change.is_default else after_change(before, change)
+        if change.is_default:
+            return None
+        after = after_change(before, change)
+        for field, reason in change_faults(change, after):
+            raise LimitsRefused(job_type, field, reason)
+        return after
 
     return await _swapped(store, job_type, wanted)
 

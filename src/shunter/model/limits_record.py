@@ -6,6 +6,8 @@ limits, the one that was started later counts.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
@@ -37,6 +39,11 @@ class LimitsChange(Struct, frozen=True, kw_only=True, omit_defaults=True):
     per: float | None = None
     fair: str | None = None
     is_default: bool = False
+
+    @property
+    def is_empty(self) -> bool:
+        """True if it says nothing."""
+        return self == LimitsChange()
 
 
 class TypeLimits(Struct, frozen=True, kw_only=True):
@@ -97,15 +104,29 @@ def after_change(before: JobLimits, change: LimitsChange) -> JobLimits:
         limit = replace(limit, total=change.total or None)
     if change.rate is not None:
         rate = replace(rate, count=change.rate, by=rate.by or change.by or "")
+    if change.by is not None and rate.by:
+        rate = replace(rate, by=change.by)
     if change.per is not None:
         rate = replace(rate, per=change.per)
     is_limited = limit.at_once is not None or limit.total is not None
     is_rated = rate.count != 0 or (change.per is not None and change.rate is None)
+    fair = before.fair if change.fair is None else change.fair
+    if change.by is not None and change.fair is None and fair:
+        fair = change.by
     return JobLimits(
-        limit=limit if is_limited else None,
-        rate=rate if is_rated else None,
-        fair=before.fair if change.fair is None else change.fair,
+        limit=limit if is_limited else None, rate=rate if is_rated else None, fair=fair
     )
+
+
+def change_faults(change: LimitsChange, after: JobLimits) -> Iterator[tuple[str, str]]:
+    """Yield what a change says that changes nothing; `after` is what it leads to."""
+    if change.is_empty:
+        yield "change", "found nothing; say limit, by, total, rate, per or fair"
+    elif change.by and after.key != change.by:
+        yield (
+            "by",
+            f"found {change.by!r}, and nothing that goes by a key; say limit or rate beside it",
+        )
 
 
 def limits_record(record: Record) -> LimitsRecord:

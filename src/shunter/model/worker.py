@@ -161,14 +161,17 @@ class Worker(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def is_gone(self) -> bool:
+        """True if it gets no more jobs: it has died or left."""
         return self.is_dead or self.is_resigned
 
     @property
     def has_hooks(self) -> bool:
+        """True if its app has declared what is called when a job has failed for good."""
         return any(handler.has_hooks for handler in self.handlers)
 
     @property
     def state(self) -> str:
+        """How it is, in a word for people."""
         if self.is_dead:
             return "dead"
         if self.is_resigned:

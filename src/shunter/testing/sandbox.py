@@ -462,6 +462,4 @@ class Sandbox:
         receipts: list[Receipt] = []
         self.dispatcher.cancel([job_id], receipts.extend)
         finish(self.dispatcher.turn())
-        (receipt,) = receipts
-        if receipt.reason:
-            raise JobRefused(job_id, receipt.field, receipt.reason)
+        raise_refusal(receipts[0])

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from shunter import App, AsyncClient, JobRefused, Retry, Status, Unique
+from shunter import App, AsyncClient, AsyncUdpClient, JobRefused, Retry, Status, Unique
 from shunter.client.input_checks import checked_query
 from shunter.client.options import JobOptions
 from shunter.errors import AppError, ResultTimeout, SettingsError
@@ -62,6 +62,9 @@ def test_a_status_may_be_a_word(word: Any, status: Status) -> None:
     [
         ({"status": "faild"}, "status: found 'faild'; allowed: .*did you mean 'failed'"),
         ({"status": 3}, "status: found 3; allowed: waiting"),
+        ({"limit": "many"}, "limit: found 'many'; allowed: a whole number"),
+        ({"limit": 0}, "limit: found 0; allowed: a whole number from 1 on"),
+        ({"type": 3}, "type: found 3; allowed: a text"),
         ({"stauts": "failed"}, "stauts: found no such filter; .*did you mean 'status'"),
     ],
 )
@@ -107,3 +110,12 @@ def test_an_id_where_a_list_of_them_is_wanted_is_refused() -> None:
             client.cancel("abc")
         with pytest.raises(SettingsError, match=r"jobs\(\): job_ids: found \(3,\)"):
             client.job(3)  # type: ignore[arg-type]
+
+
+def test_what_is_no_job_is_no_task_either() -> None:
+    async def add() -> None:
+        async with AsyncUdpClient(("127.0.0.1", 9)) as client:
+            await client.submit(3)  # type: ignore[arg-type]
+
+    with pytest.raises(AppError, match="is no job; pass the name of its type, or a func"):
+        asyncio.run(add())

@@ -275,6 +275,9 @@ def test_a_change_that_can_not_be_is_refused(scene: Scene) -> None:
         (LimitsChange(limit=-1), "limit.at_once"),
         (LimitsChange(per=5.0), "rate.count"),
         (LimitsChange(fair="no key"), "fair"),
+        (LimitsChange(), "change"),
+        (LimitsChange(by="tenant"), "by"),
+        (LimitsChange(total=5, by="tenant"), "by"),
     ):
         with pytest.raises(LimitsRefused) as refused:
             finish(change_limits(scene.store, "t", change))
@@ -295,6 +298,9 @@ def test_parts_that_are_not_named_stay_as_they_are() -> None:
     assert after(limit=0) == replace(before, limit=Limit(total=40))
     assert after(rate=5) == replace(before, rate=Rate(5, per=60, by="tenant"))
     assert after(rate=0, fair="") == JobLimits(limit=before.limit)
+    assert after(by="user") == JobLimits(
+        limit=Limit(5, by="user", total=40), rate=Rate(60, per=60, by="user"), fair="user"
+    )
     assert after_change(JobLimits(), LimitsChange(limit=3)) == JobLimits(limit=Limit(3))
     by_user = after_change(JobLimits(), LimitsChange(limit=3, rate=9, by="user"))
     assert by_user == JobLimits(limit=Limit(3, by="user"), rate=Rate(9, by="user"))

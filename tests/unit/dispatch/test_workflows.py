@@ -165,6 +165,14 @@ def test_a_call_of_a_batch_may_be_a_job_without_arguments(sandbox):
         sandbox.batch([()], then="gather")
 
 
+@pytest.mark.parametrize("calls", ["work", {"work": 1}, 7])
+def test_what_is_no_list_of_calls_is_refused(sandbox, calls):
+    with pytest.raises(AppError, match=r"batch: found .*; give a list of calls"):
+        sandbox.batch(calls, then="gather")
+    with sandbox.client() as client:
+        assert client.jobs() == []
+
+
 def test_jobs_of_a_block_are_stored_or_refused_as_a_whole_though_none_waits_for_another(sandbox):
     with sandbox.client() as client:
         for place in (client, sandbox):
@@ -369,6 +377,7 @@ def refused(sandbox, *wishes) -> Receipt:
         ([wish("a", "a")], "a", "after", "wait for each other"),
         ([wish("a"), wish("b", "gone")], "b", "after", "there is no job gone"),
         ([wish("a"), wish("b", "a", when="sometimes")], "b", "when", "all_ok, all_done"),
+        ([wish("a"), wish("b", "a", when="all_don")], "b", "when", "did you mean 'all_done'?"),
         ([wish("a"), wish("b", when="all_done")], "b", "when", "name the jobs"),
         ([wish("a"), wish("b", "a"), wish("b", "a")], "b", "id", "twice"),
         ([wish("a", unique_key="k"), wish("b", "a")], "a", "unique_key", "leave it out"),

@@ -68,6 +68,9 @@ def test_a_schedule_is_put_changed_and_removed() -> None:
         assert len(schedules.backfill("notes", now - 600, now)) == 10
         assert [it.name for it in schedules.list()] == ["notes"]
         assert schedules.get("notes").job.type == "note"
+        for moment in ("2026-03-01", None, datetime(2026, 3, 1)):
+            with pytest.raises(ScheduleRefused, match="schedule 'notes': begin: found"):
+                schedules.backfill("notes", moment, now)  # type: ignore[arg-type]
         schedules.remove("notes")
         sandbox.advance(600)
         assert schedules.list() == []

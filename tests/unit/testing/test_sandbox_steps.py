@@ -10,7 +10,14 @@ import pytest
 
 from shunter import App, Context, Retry
 from shunter.aes_codec import AesCodec
-from shunter.errors import ChildFailed, JobRefused, SignalTimeout, StepRefused, StreamRestarted
+from shunter.errors import (
+    ChildFailed,
+    JobNotFound,
+    JobRefused,
+    SignalTimeout,
+    StepRefused,
+    StreamRestarted,
+)
 from shunter.model.job import ErrorKind, Status
 from shunter.testing import Sandbox
 
@@ -353,8 +360,12 @@ def test_a_signal_that_can_t_be_kept_is_refused(sandbox, name, value, field):
 
 
 def test_a_signal_to_a_job_that_is_not_there_says_so_once(sandbox):
-    with pytest.raises(JobRefused, match=r"^job nobody: id: not found; it never existed"):
+    with pytest.raises(JobNotFound, match=r"^job nobody: not found; it never existed"):
         sandbox.signal("nobody", "approved")
+    with sandbox.client() as client:
+        for order in (lambda job: job.signal("approved"), lambda job: job.cancel()):
+            with pytest.raises(JobNotFound):
+                order(client.job_handle("nobody"))
 
 
 # ---- children
