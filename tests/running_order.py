@@ -41,6 +41,9 @@ LONGEST = (
     # those that wait
     "tests/system/flow/test_flow_jobs.py",
     "tests/system/flow/test_engines.py",
+    "tests/system/page/test_page.py",
+    "tests/system/rerun/test_kills_at_every_step.py",
+    "tests/system/http/test_schemathesis.py",
     "tests/system/test_credits.py",
     "tests/system/security/test_idle_connections.py",
     "tests/system/test_store_faults.py",
@@ -59,8 +62,7 @@ LONGEST = (
     "tests/system/http_worker/test_lease_over_http.py",
     "tests/system/udp/test_calculator_alone.py",
     "tests/system/test_dispatchers_share_http_workers.py",
-    "tests/system/rerun/test_kills_at_every_step.py",
-    "tests/system/page/test_page.py",
+    "tests/system/page/test_plots.py",
     "tests/system/pool/test_child_deaths.py",
     "tests/system/page/test_page_safety.py",
 )

@@ -121,7 +121,10 @@ def test_a_job_that_kills_its_process_each_time_fails_and_others_go_on(yard: Yar
     assert "max_losses" in outcome.error.message
     assert "SIGKILL" in outcome.error.message
     story = client.job(poison.id)
-    assert (story.attempt, story.losses, len(story.history)) == (3, 3, 3)
+    # one that waits too long for a new process is given back, which counts for nothing
+    ended = [past for past in story.history if past.outcome != "returned"]
+    assert (story.losses, len(ended)) == (3, 3)
+    assert story.attempt == len(story.history)
     assert len(runs_in(yard.witness)[poison.id]) == 3
 
 

@@ -33,7 +33,8 @@ def test_a_worker_never_seems_to_run_more_jobs_than_it_has_slots(yard: Yard, pro
     for job in (*quick, slow):
         job.result(PATIENCE)
 
-    jobs = [client.job(job.id) for job in quick]
+    jobs = client.jobs(job_ids=tuple(job.id for job in quick))
+    assert len(jobs) == MANY
     begun = min(job.execution.started or 0.0 for job in jobs)
     span = max(job.execution.ended or 0.0 for job in jobs) - begun
     assert sum(map(lasted, jobs)) <= SLOTS * span

@@ -328,7 +328,7 @@ class Yard:
     ) -> subprocess.CompletedProcess[str]:
         """Run a command to its end."""
         where = ["--dispatcher", station.frontend] if station else []
-        return fork_server.run([*words, *where], folder=self.folder, within=PATIENCE)
+        return fork_server.run([*words, *where], folder=self.folder, within=2 * PATIENCE)
 
     def processes(self, name: str) -> list[Process]:
         """Return the processes that run, whose names begin so."""

@@ -31,7 +31,7 @@ REPLICA_SET = "shunter"
 
 _MEMORY = "/dev/shm"  # noqa: S108  the name is made unique there
 
-START_SECONDS = 30.0
+START_SECONDS = 90.0
 STOP_SECONDS = 20.0
 
 

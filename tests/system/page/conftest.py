@@ -23,7 +23,9 @@ def browser() -> Iterator[Any]:
     if CHROMIUM is None:
         pytest.skip(NO_BROWSER)
     with playwright.sync_playwright() as running:
-        found = running.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        found = running.chromium.launch(
+            executable_path=CHROMIUM, args=["--no-sandbox"], timeout=2 * PATIENCE * 1000
+        )
         yield found
         found.close()
 
