@@ -14,6 +14,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta, Struct
 
+from shunter.durable_files import flush_to_disk, sync
 from shunter.errors import SettingsError
 from shunter.model.key import PUBLIC_LENGTH, CurvePair, Role
 
@@ -93,8 +94,8 @@ def write_key_file(path: Path, key: KeyFile) -> None:
         ) from None
     with os.fdopen(descriptor, "w") as file:
         file.writelines(lines)
-        file.flush()
-        os.fsync(file.fileno())
+        flush_to_disk(file)
+    sync(path.parent)
 
 
 def _fault(path: str, reason: str, allowed: str) -> SettingsError:

@@ -71,6 +71,39 @@ def test_every_relative_link_leads_somewhere(page: Path) -> None:
     assert [wrong for target in found if (wrong := fault(page, target))] == []
 
 
+FOR_USERS = ("guide", "tutorial.md")
+"""Pages that name files of users, too."""
+
+_SOURCE_FILE = re.compile(r"`((?:[\w-]+/)*[\w-]+\.(?:py|sql))`")
+
+
+def missing_files(text: str) -> list[str]:
+    """Return the files of ours that a text names and that are not there."""
+    rooms = (PROJECT / "src" / "shunter", PROJECT)
+    return [
+        name
+        for name in _SOURCE_FILE.findall(without_code(text))
+        if "NAME" not in name
+        and not any((room / name).exists() for room in rooms)
+        and not any(any(PROJECT.glob(f"{place}/**/{name}")) for place in ("src", "tests", "tools"))
+    ]
+
+
+@pytest.mark.parametrize(
+    "page",
+    [page for page in pages() if not set(FOR_USERS).intersection(page.relative_to(PROJECT).parts)],
+    ids=lambda page: str(page.relative_to(PROJECT)),
+)
+def test_every_file_that_is_named_is_there(page: Path) -> None:
+    assert missing_files(page.read_text(encoding="utf-8")) == []
+
+
+def test_a_file_that_is_not_there_is_found() -> None:
+    text = "as in `gateway/complaints.py`, not as in `store/port.py`, `turn.py` or `schema.sql`"
+
+    assert missing_files(text) == ["gateway/complaints.py"]
+
+
 def test_a_wrong_file_and_a_wrong_heading_are_found(tmp_path: Path) -> None:
     page = PROJECT / "docs" / "README.md"
 

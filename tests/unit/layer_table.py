@@ -10,12 +10,12 @@ LAYERS = {
     "settings_sources": ("errors", "model", "settings"),
     "wire": ("errors", "model", "wire"),
     "net": ("errors", "model", "wire", "net"),
-    **dict.fromkeys(("errors", "refusal_log", "shown_text"), ()),
+    **dict.fromkeys(("errors", "refusal_log", "shown_text", "durable_files"), ()),
     "tracing": ("app", "wire.messages"),  # for annotations
     "private_folder": ("errors",),
     "secret_file": ("errors", "model", "settings", "key_file", "wire"),
-    "key_file": ("errors", "model"),
-    "store": ("errors", "model", "store"),
+    "key_file": ("errors", "model", "durable_files"),
+    "store": ("errors", "model", "durable_files", "store"),
     "context": ("errors", "model"),
     "codec": ("errors", "model"),
     "aes_codec": ("errors", "model", "codec"),
@@ -23,13 +23,13 @@ LAYERS = {
     "handler": ("errors", "model", "context", "handler"),
     "job_function": ("errors", "model", "context", "codec", "payload"),
     "app": ("errors", "model", "wire", "context", "codec", "payload", "handler", "job_function"),
-    "rerun": ("errors", "context", "rerun"),
+    "rerun": ("errors", "context", "durable_files", "rerun"),
     "flow": (
         "errors", "model", "store", "shown_text", "context", "codec", "payload", "app", "rerun",
         "client", "flow",
     ),
     "flow.arrow": ("errors",),
-    "flow.location": ("errors", "flow.arrow"),
+    "flow.location": ("errors", "durable_files", "flow.arrow"),
     "flow.manifest": ("errors", "flow.location"),
     "flow.graph": ("errors", "model", "flow.graph"),
     "flow.sources": (
@@ -39,6 +39,7 @@ LAYERS = {
     "flow.sinks": (
         "errors", "shown_text", "codec", "payload", "client", "rerun", "flow.arrow",
         "flow.location", "flow.manifest", "flow.graph", "flow.sources", "flow.sinks",
+        "durable_files",
     ),
     "flow.runtime": (
         "errors", "flow.graph", "flow.sources.port", "flow.sinks.port", "flow.runtime",
@@ -48,6 +49,7 @@ LAYERS = {
         "errors", "flow.graph", "flow.runtime", "flow.sources", "flow.sinks", "flow.runners",
         "flow.arrow", "flow.location", "flow.manifest", "flow.loader", "private_folder",
         "net.connections", "net.unsent_bytes", "key_file", "model.key", "net.curve",
+        "durable_files",
     ),
     "flow.runners.local": (
         "errors", "flow.graph", "flow.runtime", "flow.sources", "flow.sinks",

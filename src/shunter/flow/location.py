@@ -21,6 +21,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO, NamedTuple
 from urllib.parse import unquote, urlsplit
 
+from shunter.durable_files import sync, write_whole
 from shunter.errors import FlowError
 from shunter.flow.arrow import arrow
 
@@ -195,12 +196,8 @@ class Location:
             if self.renames:
                 staged.move_to(self)
             return
-        with staged.create() as file:
-            file.write(body)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(staged.url, self.url)
-        sync_folder(self.path.parent)
+        os.makedirs(self.path.parent, exist_ok=True)
+        write_whole(self.url, body, staged=staged.url)
 
     def write_new(self, body: bytes) -> bool:
         """Write a file unless there is one already; return whether this one was first."""
@@ -214,7 +211,7 @@ class Location:
                 return False
             finally:
                 os.unlink(staged.url)
-            sync_folder(self.path.parent)
+            sync(self.path.parent)
             return True
         if self.exists():
             return False
@@ -323,15 +320,6 @@ def _local_files(folder: Path, *, recursive: bool) -> list[FileInfo]:
                 elif recursive and entry.is_dir(follow_symlinks=False):
                     folders.append(entry.path)
     return sorted(found, key=lambda info: info.location.url)
-
-
-def sync_folder(folder: Path) -> None:
-    """Make names in a folder survive a crash of the host."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 @contextmanager

@@ -13,10 +13,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from shunter.durable_files import sync
 from shunter.errors import StagingError, Superseded
 from shunter.rerun.exchange import exchange
 from shunter.rerun.ownership import Attempt, owner_of
-from shunter.rerun.staging_folder import StagingFolder, discard, sync
+from shunter.rerun.staging_folder import StagingFolder, discard
 from shunter.rerun.staging_names import ASIDE
 
 _TRIES = 100

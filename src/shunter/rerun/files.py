@@ -13,9 +13,10 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import IO, Any, BinaryIO, Literal, TextIO, overload
 
+from shunter.durable_files import sync
 from shunter.errors import StagingError, Superseded
 from shunter.rerun.ownership import Attempt, owner_of
-from shunter.rerun.staging_folder import StagingFolder, sync
+from shunter.rerun.staging_folder import StagingFolder
 
 
 @contextmanager

@@ -104,15 +104,6 @@ def discard(path: Path) -> None:
                 raise
 
 
-def sync(path: Path) -> None:
-    """Have the disk take what was written to a file or directory."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
 def sweep_files(folder: str | os.PathLike[str], *, older_than: float) -> list[str]:
     """Drop what runs that never came back have staged in this folder; return the names.
 

@@ -441,15 +441,49 @@ def test_no_view_has_a_serious_fault_of_accessibility(
     assert found == []
 
 
-@pytest.mark.parametrize("path", ["/", "/jobs", "/workers", "/dispatchers"])
-def test_everything_can_be_read_without_a_script(browser: Any, station: Station, path: str) -> None:
+def test_everything_can_be_read_and_done_without_a_script(
+    browser: Any, station: Station, client: Client, flow_run: str, workflow_run: Any
+) -> None:
+    job = client.submit("nobody_does_this", "without a script")
     context = browser.new_context(java_script_enabled=False, base_url=station.url)
     tab = context.new_page()
     tab.set_default_timeout(PATIENCE * 1000)
-    tab.goto(path)
-    assert tab.locator("table").count() >= 1
-    assert tab.locator("main").inner_text().strip()
+    some = (f"/workflows/{workflow_run.id}", f"/flows/{flow_run}", "/limits/add")
+    for path in (*PATHS, *some, f"/jobs/{job.id}"):
+        tab.goto(path)
+        tab.locator("main h1").first.wait_for()
+        assert tab.locator("main table, main svg.graph, main dl.facts").count() >= 1, path
+        assert tab.locator("main [hidden]").count() == 0, path
+
+    tab.get_by_role("button", name="Cancel").click()
+    tab.locator(".notice", has_text="cancelled").wait_for()
+    tab.locator(".head .status", has_text="cancelled").wait_for()
+    tab.goto("/jobs?type=nobody_does_this")
+    tab.get_by_role("button", name="Rerun all found").click()
+    tab.get_by_role("heading", name="Rerun").wait_for()
+    tab.get_by_role("button", name="Rerun").click()
+    tab.locator(".notice", has_text="submitted again").wait_for()
+    tab.get_by_role("button", name="Pause nobody_does_this").click()
+    tab.locator(".notice", has_text="paused").wait_for()
     context.close()
+
+
+def test_the_keyboard_leads_from_view_to_view(tab: Any) -> None:
+    def heads() -> str:
+        return str(tab.locator("main h1").first.inner_text())
+
+    tab.goto("/")
+    for letter, view in (("w", "Workflows"), ("w", "Workers"), ("j", "Jobs"), ("l", "Limits")):
+        is_live(tab)
+        tab.keyboard.press("g")
+        tab.keyboard.press(letter)
+        tab.get_by_role("heading", name=view, exact=True).wait_for()
+        assert heads() == view
+    tab.goto("/jobs")
+    tab.keyboard.press("Tab")
+    assert tab.evaluate("document.activeElement.textContent") == "Skip to the content"
+    tab.keyboard.press("Enter")
+    assert tab.evaluate("document.activeElement.id") == "main"
 
 
 def test_a_page_says_that_its_dispatcher_is_gone_and_comes_back(

@@ -34,6 +34,7 @@ from shunter.model.submission import Receipt
 from shunter.store.memory import MemoryStore
 from shunter.testing.simulation.campaign import be_quiet
 from shunter.testing.simulation.generator import scenario_of
+from shunter.testing.simulation.processes import SimulatedEnvironment
 from shunter.testing.simulation.scenario import FaultKind
 from shunter.testing.simulation.shrinker import shrunk
 from shunter.testing.simulation.simulator import simulate
@@ -205,6 +206,15 @@ def early_takeover(patch: pytest.MonkeyPatch) -> None:
     soon = LeaseTerms(worker_gives_up=1.0, kill_within=0.5, dispatcher_takes_over=3.0)
     rules_of = service.rules_of
     patch.setattr(service, "rules_of", lambda s: replace(rules_of(s), lease=soon))
+
+
+@bug("a worker times its lease by the clock on the wall", FaultKind.CLOCK_JUMP, FaultKind.FREEZE)
+def lease_by_the_wall(patch: pytest.MonkeyPatch) -> None:
+    def monotonic(self: Any) -> float:
+        is_worker = self._process.name.startswith("w")
+        return float(self.wall() if is_worker else self._time.now + self._booted)
+
+    patch.setattr(SimulatedEnvironment, "monotonic", monotonic)
 
 
 # ---- what must be found again

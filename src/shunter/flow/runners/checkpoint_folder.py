@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from shunter.durable_files import write_whole
 from shunter.errors import FlowError
 from shunter.flow.runtime.checkpoint import Checkpoint, decoded, encoded
 
@@ -30,12 +31,7 @@ class Checkpoints:
         path = self._folder / f"{kept.number:08d}.checkpoint"
         staged = path.with_suffix(".part")
         try:
-            with open(staged, "wb") as file:
-                file.write(encoded(kept))
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(staged, path)
-            _sync(self._folder)
+            write_whole(path, encoded(kept), staged=staged)
         except OSError as error:
             raise FlowError(
                 f"checkpoint {kept.number} can't be written to {self._folder}: {error.strerror}"
@@ -63,11 +59,3 @@ class Checkpoints:
 
     def _paths(self) -> list[Path]:
         return sorted(self._folder.glob("*.checkpoint"))
-
-
-def _sync(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -15,9 +15,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from shunter.durable_files import flush_to_disk, put_in_place, sync
 from shunter.errors import FlowError
 from shunter.flow.sinks.growing_file import check_target, file_faults, is_still_there, lock
-from shunter.rerun.staging_folder import sync
 
 _BLOCK = 1 << 20
 
@@ -58,8 +58,7 @@ class AppendedFile:
         """See to it that the disk has all, and return what `open` needs to go back to here."""
         if self._file is not None:
             with file_faults(self.target):
-                self._file.flush()
-                os.fsync(self._file.fileno())
+                flush_to_disk(self._file)
                 sync(self._part.parent)
         return [self._size, self._base, self._sum]
 
@@ -152,15 +151,14 @@ class AppendedFile:
                 while block := memoryview(part.read(_BLOCK)):
                     while block:  # a disk that gets full takes some, and raises only then
                         block = block[whole.write(block) :]
-                os.fsync(whole.fileno())
+                flush_to_disk(whole)
             except OSError:
                 whole.truncate(self._base)  # nobody is to see a half of it
                 raise
         self._part.unlink()
 
     def _replace(self) -> None:
-        os.replace(self._part, self.target)
-        sync(self.target.parent)
+        put_in_place(self._part, self.target)
 
     def _end_part(self) -> None:
         file, self._file = self._file, None

@@ -16,6 +16,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from shunter.durable_files import sync
 from shunter.errors import FlowError
 from shunter.flow.arrow import arrow
 from shunter.flow.location import AnyPath, Location, file_faults
@@ -28,7 +29,6 @@ from shunter.flow.sinks.parts import PartFile, PartNames, packed, schema_of, unp
 from shunter.flow.sinks.renamed_target import RenamedFolder
 from shunter.flow.sinks.single_file import LocalFile
 from shunter.flow.sinks.task_files import FileShare, TaskFiles
-from shunter.rerun.staging_folder import sync
 
 RUN_BYTES = 16
 

@@ -19,8 +19,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from shunter.durable_files import flush_to_disk, put_in_place, sync
 from shunter.errors import FlowError
-from shunter.rerun.staging_folder import sync
 
 LOCK_SECONDS = 5.0
 _BLOCK = 1 << 20
@@ -66,8 +66,7 @@ class GrowingFile:
         """See to it that the disk has all, and return what `open` needs to go back to here."""
         assert self._file is not None, "not open"
         with file_faults(self.target):
-            self._file.flush()
-            os.fsync(self._file.fileno())
+            flush_to_disk(self._file)
         return [self._size, self._sum]
 
     def close(self) -> None:
@@ -78,8 +77,7 @@ class GrowingFile:
         with file_faults(self.target):
             with contextlib.suppress(FileNotFoundError):
                 os.chmod(self.path, stat.S_IMODE(self.target.stat().st_mode))
-            os.replace(self.path, self.target)
-            sync(self.target.parent)
+            put_in_place(self.path, self.target)
         self.let_go()
 
     def let_go(self) -> None:

@@ -12,8 +12,9 @@ import shutil
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
+from shunter.durable_files import put_in_place, sync
 from shunter.errors import FlowError
-from shunter.flow.location import Location, sync_folder
+from shunter.flow.location import Location
 from shunter.flow.sinks.growing_file import (
     check_target,
     file_faults,
@@ -54,7 +55,7 @@ class LocalFolder:
         self._check()
         with file_faults(self.target):
             self._lock_staging()
-            sync_folder(self._staging.parent)
+            sync(self._staging.parent)
             self._sweep({part.name for part in kept})
             (self._staging / MARKER).write_text(run)
             for part in kept:
@@ -87,9 +88,8 @@ class LocalFolder:
                 if not path.exists() and place.exists():
                     continue
                 place.parent.mkdir(parents=True, exist_ok=True)
-                os.replace(path, place)
+                put_in_place(path, place)
                 path.unlink(missing_ok=True)  # one link to a file stays, if there were two
-                sync_folder(place.parent)
 
     def end(self) -> None:
         """Nothing is staged any more."""

@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
+from shunter.durable_files import flush_to_disk
 from shunter.errors import FlowError
 from shunter.flow.location import Location, file_faults
 from shunter.flow.sinks.formats import FileWriter, Format, ParquetWriter
@@ -144,8 +145,7 @@ class PartWriter:
 def _closed(file: BinaryIO, location: Location) -> int:
     """Close a file such that it survives a crash of the host; return its size."""
     if location.is_local:
-        file.flush()
-        os.fsync(file.fileno())
+        flush_to_disk(file)
         size = os.fstat(file.fileno()).st_size
         file.close()
         return size

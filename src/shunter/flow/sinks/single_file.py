@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from shunter.durable_files import put_in_place
 from shunter.errors import FlowError
-from shunter.flow.location import sync_folder
 from shunter.flow.sinks.growing_file import check_target, file_faults
 from shunter.flow.sinks.local_target import LocalFolder
 from shunter.flow.sinks.parts import PartFile
@@ -35,8 +34,7 @@ class LocalFile(LocalFolder):
                 staged.touch()
             if self.target.is_dir():
                 _remove(self.target)
-            os.replace(staged, self.target)
-            sync_folder(self.target.parent)
+            put_in_place(staged, self.target)
 
 
 def is_folder_of_parts(target: Path) -> bool:

@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import closing, suppress
 
+from shunter.durable_files import put_in_place, sync
 from shunter.errors import StoreError
 from shunter.store.finding import Finding, State
 from shunter.store.sqlite.connection import APPLICATION_ID, existing, migrations
@@ -224,7 +225,8 @@ def _salvaged(path: str, kept: str) -> Finding:
         for name in (path + LOG, path + INDEX):
             with suppress(FileNotFoundError):
                 os.unlink(name)
-        os.replace(target, path)
+        sync(target)
+        put_in_place(target, path)
     except (OSError, sqlite3.Error, StoreError) as error:
         fact = f"nothing can be read from it: {error}; a copy is {kept}"
         return Finding("repair", State.MISSING, fact, _restore(path))

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
+from shunter.durable_files import flush_to_disk
 from shunter.errors import StoreError
 from shunter.store.finding import Finding, State
 from shunter.store.sqlite import doctor
@@ -87,7 +88,6 @@ def _fsync_seconds(folder: Path) -> float:
         for _ in range(5):
             begun = time.perf_counter()
             probe.write(b"." * 4096)
-            probe.flush()
-            os.fsync(probe.fileno())
+            flush_to_disk(probe.file)
             spans.append(time.perf_counter() - begun)
     return sorted(spans)[len(spans) // 2]

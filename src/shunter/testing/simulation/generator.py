@@ -37,6 +37,8 @@ OFTEN = frozenset({FaultKind.KILL, FaultKind.ISOLATE, FaultKind.FREEZE})
 LASTING = frozenset({FaultKind.ISOLATE, FaultKind.FREEZE, FaultKind.FREEZE_PARENT})
 DEADLY = (FaultKind.KILL, FaultKind.KILL, FaultKind.ISOLATE, FaultKind.FREEZE)
 LASTS_SECONDS = 9.0
+OTHERS_CLOCKS = 0.15
+"""In this part of the seeds clocks of workers and clients are set, too."""
 BETWEEN_TWO = frozenset({FaultKind.CUT, FaultKind.RESET, FaultKind.DELAY, FaultKind.SLOW})
 
 
@@ -71,7 +73,26 @@ def scenario_of(seed: int, kinds: Collection[FaultKind] = tuple(FaultKind)) -> S
         faults=tuple(sorted(faults, key=lambda fault: fault.at)),
         cooldown=random.choice((0, 0, 0, 0, 0, 300, 1500)),
     )
-    return with_schedules(with_peers(scenario, kinds, SPANS), kinds)
+    return _with_clocks(with_schedules(with_peers(scenario, kinds, SPANS), kinds), kinds)
+
+
+def _with_clocks(scenario: Scenario, kinds: Collection[FaultKind]) -> Scenario:
+    """Set the clocks of some who are no dispatchers, by so much that whoever went by them erred."""
+    random = Random(f"clocks of {scenario.seed}")  # noqa: S311
+    if FaultKind.CLOCK_JUMP not in kinds or random.random() >= OTHERS_CLOCKS:
+        return scenario
+    others = [name for name in scenario.names if name not in scenario.dispatchers]
+    jumps = [
+        Fault(
+            kind=FaultKind.CLOCK_JUMP,
+            at=round(random.random() * 8.0, 3),
+            target=name,
+            amount=random.choice((-3600.0, -30.0, -6.0, 6.0, 30.0, 3600.0)),
+        )
+        for name in random.sample(others, k=(len(others) + 1) // 2)
+    ]
+    faults = sorted((*scenario.faults, *jumps), key=lambda fault: fault.at)
+    return replace(scenario, faults=tuple(faults))
 
 
 def limited_scenario_of(seed: int) -> Scenario:

@@ -80,7 +80,7 @@ class FaultKind(StrEnum):
     CLOCK_OFF = "clock off"
     """A dispatcher's clock is `amount` seconds off from the start, within what the docs allow."""
     CLOCK_JUMP = "clock jump"
-    """A dispatcher's clock is set by `amount` seconds."""
+    """A process's clock is set by `amount` seconds."""
 
 
 class Fault(Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -22,8 +22,9 @@ from urllib.parse import quote
 
 import msgspec
 
+from shunter.durable_files import flush_to_disk, sync
 from shunter.errors import FlowError
-from shunter.flow.location import Location, sync_folder
+from shunter.flow.location import Location
 from shunter.flow.runners.spark.stream.segments import (
     TAIL,
     Segment,
@@ -97,9 +98,8 @@ class StateFiles:
             if self._folder.is_local:
                 with open(self._folder.path / name, "xb") as file:
                     yield name, SegmentWriter(file)
-                    file.flush()
-                    os.fsync(file.fileno())
-                sync_folder(self._folder.path)
+                    flush_to_disk(file)
+                sync(self._folder.path)
                 return
             copy = self._copy_of(name)
             with open(copy, "xb") as file:
