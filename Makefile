@@ -52,7 +52,7 @@ soak: $(READY)  ## kills, partitions, and four times the examples, again and aga
 	@for round in $$(seq $(ROUNDS)); do echo "round $$round of $(ROUNDS)"; \
 	  SHUNTER_TASKS=10000 SHUNTER_LONG=1 .venv/bin/python -m pytest --timeout 1200 tests/system/test_kills.py \
 	    tests/system/test_partitions.py tests/system/test_no_master.py \
-	    tests/system/test_workflows.py tests/system/test_steps.py \
+	    tests/system/test_limits.py tests/system/test_workflows.py tests/system/test_steps.py tests/system/simulation \
 	    tests/system/udp/test_bad_weather.py tests/system/rerun tests/system/http/test_schemathesis.py \
 	    tests/system/security/test_mutated_messages.py tests/unit tests/conformance tests/system/spark || exit 1; done
 

@@ -11,6 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from conformance.store.given import NOW, claim, job, jobs
+from long_runs import IS_LONG
 from shunter.errors import StoreError
 from shunter.model import lifecycle
 from shunter.model.job import Status
@@ -126,13 +127,25 @@ def test_a_claim_that_is_not_started_yet_holds_its_places_until_it_is_released(r
 
 
 def test_who_waits_behind_many_of_a_full_key_is_claimed_next(run, store):
-    count = 1 if "Mongo" in type(store).__name__ else 20  # thousand
+    count = 100 if IS_LONG else 1 if "Mongo" in type(store).__name__ else 20  # thousand
     for number in range(count):
         run(store.insert([replace(it, id=f"a-{number}-{it.id}") for it in of("a", 1000)]))
     run(store.insert([job("b", created=NOW + 1e6, keys={"tenant": "b"}, lane="tenant=b")]))
 
     assert {it.lane for it in run(store.claim(wish(limit=5)))} == {"tenant=a"}
     assert names(run(store.claim(wish(limit=5)))) == ["b"]
+
+
+def test_whose_turn_it_is_has_the_next_place_behind_any_number_of_another_key(run, store):
+    count = 100 if IS_LONG else 1  # thousand
+    for number in range(count):
+        many = of("a", 1000, limits=FAIR)
+        run(store.insert([replace(it, id=f"a-{number}-{it.id}") for it in many]))
+    first = run(store.commit(Batch(now=NOW, claims=[wish(FAIR, limit=5)])))
+    run(store.insert([job("b", created=NOW + 1e6, keys={"tenant": "b"}, lane="tenant=b")]))
+
+    turn = wish(FAIR, limit=1, after=first.looks["sum"].after)
+    assert names(run(store.claim(turn))) == ["b"]
 
 
 def test_keys_take_turns(run, store):

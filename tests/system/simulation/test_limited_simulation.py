@@ -3,22 +3,46 @@
 from __future__ import annotations
 
 from itertools import count
+from random import Random
 
 import pytest
 from msgspec.structs import replace
 
+from long_runs import IS_LONG
 from shunter.model import lane_claim
 from shunter.model.job import Job, Status
 from shunter.model.job_limits import place_text
 from shunter.model.lifecycle import Event
 from shunter.store import memory
 from shunter.testing.simulation.generator import limited_scenario_of
+from shunter.testing.simulation.scenario import Fault, FaultKind
 from shunter.testing.simulation.simulator import simulate
 
+SEEDS = range(1, 201 if IS_LONG else 9)
 
-@pytest.mark.parametrize("seed", range(1, 9))
+
+@pytest.mark.parametrize("seed", SEEDS)
 def test_limits_hold_whatever_dies(seed: int) -> None:
     found = simulate(limited_scenario_of(seed))
+
+    assert found.violation is None
+    assert found.events[Status.QUEUED, Event.CLAIMED] >= 30
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_of_a_limit_of_five_no_place_is_taken_twice_or_lost_when_dispatchers_are_killed(
+    seed: int,
+) -> None:
+    random = Random(seed)
+    scenario = limited_scenario_of(seed)
+    kills = [
+        Fault(kind=FaultKind.KILL, at=1.0 + random.random() * 6.0, target=target, seconds=2.5)
+        for target in (*scenario.dispatchers, "w1")
+    ]
+
+    found = simulate(
+        replace(scenario, limit=5, faults=tuple(sorted(kills, key=lambda kill: kill.at)))
+    )
 
     assert found.violation is None
     assert found.events[Status.QUEUED, Event.CLAIMED] >= 30
