@@ -12,6 +12,7 @@ from shunter.model import lifecycle
 from shunter.model.job_limits import JobLimits, Limit, Rate
 from shunter.model.lane_claim import LaneState
 from shunter.model.lifecycle import WorkerSlot
+from shunter.model.place_guess import KEPT_SECONDS
 from shunter.store.mongo import lanes
 from shunter.store.mongo.inserting import Insertions
 from shunter.store.mongo.replacing import Replacements
@@ -131,3 +132,87 @@ def test_a_claim_that_believes_tokens_to_be_there_is_refused_them(run, store, mo
     monkeypatch.setattr(lanes, "read_buckets", nothing)
 
     assert run(store.claim(wanted)) == []
+
+
+def count_places(monkeypatch):
+    """The types whose places are read from now on."""
+    seen = []
+
+    async def noted(connection, job_type, limits, taken=lanes.taken):
+        seen.append(job_type)
+        return await taken(connection, job_type, limits)
+
+    monkeypatch.setattr(lanes, "taken", noted)
+    return seen
+
+
+def guessed(run, store, limits):
+    """What a claim has left to be given away, a moment later, when its lanes are too old."""
+    run(store.insert([job("first", **A)]))
+    committed = run(store.commit(Batch(now=NOW, claims=[wish(limits, 1)])))
+    return replace(committed.looks["sum"].guess, is_known=True), NOW + KEPT_SECONDS
+
+
+@pytest.mark.parametrize("fair", ["", "tenant"])
+def test_a_guess_that_is_too_old_for_its_lanes_reads_those_and_no_places(
+    run, store, monkeypatch, fair
+):
+    limits = JobLimits(limit=Limit(50, by="tenant", total=80), fair=fair)
+    guess, now = guessed(run, store, limits)
+    new = job("b", keys={"tenant": "b"}, lane="tenant=b")
+    run(store.insert([*jobs(2, **A), new, job("unsorted", keys={"tenant": "c"})]))
+    read = count_places(monkeypatch)
+
+    asked = replace(wish(limits, 4), now=now, guess=guess, first=1)
+    committed = run(store.commit(Batch(now=now, claims=[asked])))
+
+    assert read == []
+    assert {it.id for it in committed.claimed[0]} == {"job-0", "job-1", "b", "unsorted"}
+    left = committed.looks["sum"].guess
+    assert left.lanes == ["tenant=a", "tenant=b", "tenant=c"]
+    assert (left.looked_at, left.counted_at) == (now, NOW)
+
+
+def test_a_look_before_its_batch_knows_the_lanes_that_the_batch_puts_jobs_into(run, store, events):
+    limits = JobLimits(limit=Limit(50, by="tenant"))
+    guess, now = guessed(run, store, limits)
+    events.clear()
+    new = job("b", keys={"tenant": "b"}, lane="tenant=b")
+
+    known = replace(guess, lanes=["tenant=a", "tenant=b"])
+    asked = replace(wish(limits, 1), now=now, guess=known, first=1)
+    committed = run(store.commit(Batch(now=now, inserts=[new], claims=[asked])))
+
+    assert "looked" not in events, "the lane was known, so places were not read"
+    assert [it.id for it in committed.claimed[0]] == ["b"]
+
+
+def test_a_guess_in_vain_over_new_lanes_ends_with_a_look_at_places(run, store, monkeypatch):
+    limits = JobLimits(limit=Limit(50, by="tenant"))
+    guess, now = guessed(run, store, limits)
+    run(store.insert(jobs(2, **A)))
+    read = count_places(monkeypatch)
+
+    asked = replace(wish(limits, 2), now=now, guess=guess, first=0)  # the place of the first job
+    committed = run(store.commit(Batch(now=now, claims=[asked])))
+
+    assert read == ["sum"]
+    assert [it.id for it in committed.claimed[0]] == ["job-1", "job-0"]
+
+
+def test_where_nothing_waits_places_are_not_read_and_what_was_known_of_them_holds(
+    run, store, monkeypatch
+):
+    limits = JobLimits(limit=Limit(50, by="tenant"))
+    guess, now = guessed(run, store, limits)
+    read = count_places(monkeypatch)
+
+    looks = [
+        run(store.commit(Batch(now=now, claims=[replace(wish(limits, 2), now=now, guess=it)])))
+        for it in (guess, None)
+    ]
+
+    assert read == []
+    by_guess, without = (it.looks["sum"] for it in looks)
+    assert (by_guess.guess.looked_at, by_guess.is_held_back) == (now, False)
+    assert (without.is_empty, without.is_held_back, without.is_more) == (True, False, False)
