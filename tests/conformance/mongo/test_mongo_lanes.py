@@ -216,3 +216,40 @@ def test_where_nothing_waits_places_are_not_read_and_what_was_known_of_them_hold
     by_guess, without = (it.looks["sum"] for it in looks)
     assert (by_guess.guess.looked_at, by_guess.is_held_back) == (now, False)
     assert (without.is_empty, without.is_held_back, without.is_more) == (True, False, False)
+
+
+@pytest.mark.parametrize("limit", [Limit(9, by="tenant"), Limit(9), Limit(9, by="t", total=12)])
+def test_the_numbers_of_places_are_in_their_names_alone(run, store, limit):
+    limits = JobLimits(limit=limit)
+    run(store.insert([job("it", **A)]))
+    [taken] = run(store.claim(wish(limits, 1)))
+    places = [taken.execution.limit_place, taken.execution.total_place]
+
+    found = run(store._connection.jobs.find_one({"_id": "it"}))
+    read = run(store.get(["it"]))
+    run(store.replace([lifecycle.completed(taken, taken.attempt, result=b"\xc0", now=NOW)]))
+    [ended] = run(store.get(["it"]))
+
+    assert read == [replace(taken, payload=None)]
+    assert any(it is not None for it in places)
+    assert not {"limit_place", "total_place"} & found["execution"].keys()
+    assert [it for it in ("limit_place", "total_place") if it in found] == [
+        it for it in ("limit_place", "total_place") if getattr(taken.execution, it) is not None
+    ]
+    assert ended.execution.limit_place is ended.execution.total_place is None
+
+
+def test_a_job_that_an_older_version_has_started_leaves_its_places(run, store):
+    limits = JobLimits(limit=Limit(1, by="tenant"))
+    run(store.insert(jobs(2, **A)))
+    [first] = run(store.claim(wish(limits, 1)))
+    older = {"$set": {"execution.limit_place": 0}}
+    run(store._connection.jobs.update_one({"_id": first.id}, older))
+
+    [read] = run(store.get([first.id]))
+    is_full = not run(store.claim(wish(limits, 1)))
+    run(store.replace([lifecycle.completed(read, read.attempt, result=b"\xc0", now=NOW)]))
+
+    assert read == replace(first, payload=None)
+    assert is_full
+    assert [it.id for it in run(store.claim(wish(limits, 1)))] == ["job-1"]
