@@ -138,10 +138,10 @@ class LimitBook:
         record = self._records.get(job.type)
         return None if record is None else record.limits.lane(job.keys)
 
-    def take_place(self, job: Job, *, running: int, now: float) -> LanePlace | None:
+    def take_place(self, job: Job, *, running: int) -> LanePlace | None:
         """Give places to a new job that may start at once; None if a claim has to look."""
         limits, lane = self._records[job.type].limits, job.lane or ""
-        place = self._guesses.take(job.type, limits, lane, running=running, now=now)
+        place = self._guesses.take(job.type, limits, lane, running=running)
         if place is not None and limits.fair:
             self._after[job.type] = lane  # that was its turn
         return place
@@ -161,13 +161,18 @@ class LimitBook:
         self._guesses.forget(job_type)
         self._unhindered.discard(job_type)
 
+    def left_place(self, job_type: str) -> None:
+        """Note that a job that ran here has left its places."""
+        self._guesses.left(job_type)
+
     def is_held_back(self, job_type: str) -> bool:
         """True if a job of this type may be waiting for a place that another leaves."""
         return job_type not in self._unhindered
 
     def saw(self, job_type: str, look: LaneLook, *, started: int) -> None:
         """Note what a claim has seen; `started` is how many jobs it has started."""
-        self._guesses.saw(job_type, look.guess, started=started)
+        if not look.is_empty:
+            self._guesses.saw(job_type, look.guess, started=started)
         (self._unhindered.discard if look.is_held_back else self._unhindered.add)(job_type)
         self._after[job_type] = look.after
         if look.due is None:

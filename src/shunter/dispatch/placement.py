@@ -183,7 +183,7 @@ class Placement:
         place: LanePlace | None = NO_PLACE
         if capacity is not None and job.lane is not None:
             running = len(self._state.running)
-            place = self._state.limits.take_place(job, running=running, now=now)
+            place = self._state.limits.take_place(job, running=running)
         if capacity is None or place is None:
             self._state.waiting.add(job.type)
             self._state.limits.queued(job)

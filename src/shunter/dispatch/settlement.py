@@ -136,9 +136,12 @@ class Settlement:
                     state.know_since(job, self._now)
             state.adopt(job, now=self._now)
             return
-        state.end(job.id)
-        if job.lane is not None and state.limits.is_held_back(job.type):
-            state.waiting.add(job.type)  # it has left its places
+        was_running = state.end(job.id) is not None
+        if job.lane is not None:
+            if was_running:
+                state.limits.left_place(job.type)
+            if state.limits.is_held_back(job.type):
+                state.waiting.add(job.type)  # it has left its places
         if job.status is Status.QUEUED and job.wait_until is None:
             state.waiting.add(job.type)
         elif job.status.is_final:

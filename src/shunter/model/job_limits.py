@@ -203,6 +203,11 @@ def total_text(job_type: str, number: int) -> str:
     return f"{job_type} {number}"
 
 
+def place_number(text: str) -> int:
+    """Read the number from the name of a place of either kind."""
+    return int(text[text.rindex(" ") + 1 :])
+
+
 def texts_between(job_type: str) -> tuple[str, str]:
     """Return between which two texts all places of a type are, in the order of code points."""
     return f"{job_type} ", f"{job_type}!"

@@ -316,7 +316,7 @@ def completed(
         result=result,
         log=log,
         error=None,
-        execution=replace(job.execution, started=started, ended=ended),
+        execution=_closed(job.execution, started, ended),
     )
 
 
@@ -516,7 +516,7 @@ def _ended_run(
     if event is Event.SNOOZED and history and history[-1].outcome == event:
         history = history[:-1]  # one line for all of them, or nothing else would be left
     is_final = step(job, event).is_final
-    execution = replace(run, started=started, ended=ended) if is_final else _without_run(run)
+    execution = _closed(run, started, ended) if is_final else _without_run(run)
     if job.place_within is not None and event in (Event.LOST, Event.RETRIED, Event.SNOOZED):
         changes["place_by"] = (changes.get("wait_until") or now) + job.place_within
     log = changes.pop("log", "")
@@ -532,6 +532,11 @@ def _ended_run(
         log=log or job.log,
         **changes,
     )
+
+
+def _closed(run: Execution, started: float | None, ended: float) -> Execution:
+    """Say how long the last run took; it has left its places under limits."""
+    return replace(run, started=started, ended=ended, limit_place=None, total_place=None)
 
 
 def _without_run(run: Execution) -> Execution:

@@ -2,9 +2,9 @@
 to be free. Pure.
 
 The store refuses a place that is another job's, so a guess is never wrong, only in vain. It is made
-while a full look, a moment ago, has found far more room than is wanted: the numbers go round, and
-one comes again when as many jobs have started as the limit allows at once. Where limits bind, every
-claim looks.
+while a full look has found far more room than is wanted: the numbers go round, and one comes again
+when as many jobs have started as the limit allows at once. What jobs leave that end here may be
+given away again. Where limits bind, every claim looks.
 """
 
 from __future__ import annotations
@@ -18,7 +18,10 @@ from shunter.model.job_limits import MAX_PLACES, JobLimits
 from shunter.model.lane_claim import LANES_AT_ONCE, LaneChoice, LanePlace, LaneState, rotated
 
 KEPT_SECONDS = 0.25
-"""How long a look counts. A lane that is new waits that long, where others have jobs enough."""
+"""How long lanes count as known. One that is new waits that long, where others have jobs enough."""
+
+ROOM_KEPT_SECONDS = 5.0
+"""How long claims go by the room that a look has found: what others start is not known here."""
 
 PART_OF_ROOM = 2
 """The part of the room that is given away without a look is 1 / this."""
@@ -27,6 +30,8 @@ PART_OF_ROOM = 2
 class PlaceGuess(Struct, frozen=True):
     """What a full look has found: lanes in order, how many jobs may start without another look.
 
+    Places are read seldom: `counted_at` is when that was, and `looked_at` when lanes were seen.
+    `is_known` says that it was given away before: what is spare since then is counted elsewhere.
     `next_at` and `revisions` are those of the buckets.
     """
 
@@ -36,11 +41,29 @@ class PlaceGuess(Struct, frozen=True):
     spare: int
     next_at: Mapping[str, float] = {}
     revisions: Mapping[str, int] = {}
+    counted_at: float = 0.0
+    is_known: bool = False
 
     @property
     def state(self) -> LaneState:
         """As if no place was taken."""
         return LaneState(self.limits, {}, set(), dict(self.next_at))
+
+    def knows_lanes(self, now: float) -> bool:
+        """True if no lane that is not named can have had jobs for long."""
+        return 0 <= now - self.looked_at < KEPT_SECONDS
+
+    def with_lanes(
+        self, lanes: Iterable[str], state: LaneState, revisions: Mapping[str, int], *, now: float
+    ) -> PlaceGuess:
+        """Return the same for lanes that are seen now, with what `state` says of their buckets."""
+        return replace(
+            self,
+            lanes=sorted(lanes),
+            looked_at=now,
+            next_at={**self.next_at, **state.next_at},
+            revisions={**self.revisions, **revisions},
+        )
 
     def lanes_after(self, after: str | None) -> list[str]:
         """The lanes in the order in which it is their turn."""
@@ -69,6 +92,7 @@ class LaneLook(Struct, frozen=True):
     `due` is when a token comes for a job that waits. `is_more` says that a next claim may bring
     more at once: there are jobs to be sorted, or others were faster. `is_held_back` says that jobs
     may wait for a place or a token, and `guess` what may be started without another look.
+    Where `is_empty`, nothing waits, and places were not looked at: what was known of them holds.
     """
 
     after: str | None = None
@@ -76,6 +100,7 @@ class LaneLook(Struct, frozen=True):
     is_more: bool = False
     is_held_back: bool = True
     guess: PlaceGuess | None = None
+    is_empty: bool = False
 
 
 def look_after(
@@ -153,7 +178,9 @@ def _guess_after(
     rooms = [_room(state.limits.total, state.totals), _room(state.limits.per_key, ())]
     rooms += [_room(state.limits.per_key, state.held.get(lane, ())) for lane in lanes]
     spare = min(rooms) // PART_OF_ROOM
-    seen = PlaceGuess(state.limits, sorted(lanes), now, spare, state.next_at, revisions)
+    seen = PlaceGuess(
+        state.limits, sorted(lanes), now, spare, state.next_at, revisions, counted_at=now
+    )
     guess = seen.less(len(choice.starts), choice.buckets)
     return guess if guess.spare > 0 else None
 
@@ -186,6 +213,7 @@ class PlaceGuesses:
         self._start = first
         self._by_type: dict[str, PlaceGuess] = {}
         self._spare: dict[str, int] = {}
+        self._most: dict[str, int] = {}  # what was spare after the full look
         self._lanes: dict[str, set[str]] = {}
         self._first: dict[str, int] = {}
 
@@ -198,10 +226,11 @@ class PlaceGuesses:
         guess = self._by_type.get(job_type)
         if guess is None or not self.is_roomy(job_type, limits, wanted=wanted):
             return None
-        if not 0 <= now - guess.looked_at < KEPT_SECONDS:
+        if not 0 <= now - guess.counted_at < ROOM_KEPT_SECONDS:
             return None
         lanes = self._lanes[job_type]
-        return guess if len(lanes) == len(guess.lanes) else replace(guess, lanes=sorted(lanes))
+        names = guess.lanes if len(lanes) == len(guess.lanes) else sorted(lanes)
+        return replace(guess, lanes=names, is_known=True)
 
     def is_roomy(self, job_type: str, limits: JobLimits, *, wanted: int) -> bool:
         """True if the last look has found far more room than is wanted, however long ago."""
@@ -216,17 +245,18 @@ class PlaceGuesses:
                 self.forget(job_type)
 
     def take(
-        self, job_type: str, limits: JobLimits, lane: str, *, running: int, now: float
+        self, job_type: str, limits: JobLimits, lane: str, *, running: int
     ) -> LanePlace | None:
         """Give places to a job that is about to be stored; None if it has to wait for a claim.
 
-        Tokens are taken by claims alone. A lane that the look has not seen is taken to have room
-        if not even all jobs that are `running` would fill half of it.
+        However long ago the look was: a guess in vain costs no look, and is the last one. Tokens
+        are taken by claims alone. A lane that the look has not seen is taken to have room if not
+        even all jobs that are `running` would fill half of it.
         """
         guess = self._by_type.get(job_type)
         if guess is None or limits.rate is not None or self._spare[job_type] < 1:
             return None
-        if guess.limits != limits or not 0 <= now - guess.looked_at < KEPT_SECONDS:
+        if guess.limits is not limits and guess.limits != limits:
             return None
         per_key = limits.per_key
         if per_key is not None and per_key < 2 * running and lane not in guess.lanes:
@@ -237,15 +267,23 @@ class PlaceGuesses:
         [place] = places_at(limits, (number,))
         return place
 
+    def left(self, job_type: str) -> None:
+        """Note that a job that was started here has left its places."""
+        if job_type in self._by_type:
+            self._spare[job_type] = min(self._spare[job_type] + 1, self._most[job_type])
+
     def saw(self, job_type: str, guess: PlaceGuess | None, *, started: int) -> None:
         """Note what a claim has left, and how many numbers it has used."""
         self._first[job_type] = self.first(job_type) + started
-        if guess is None:
+        if guess is None or (guess.is_known and job_type not in self._by_type):
             self.forget(job_type)
+            return
+        if guess.is_known:
+            self._spare[job_type] -= started
         else:
-            self._by_type[job_type] = guess
-            self._spare[job_type] = guess.spare
-            self._lanes[job_type] = set(guess.lanes)
+            self._spare[job_type], self._most[job_type] = guess.spare, guess.spare + started
+        self._by_type[job_type] = guess
+        self._lanes[job_type] = set(guess.lanes)
 
     def forget(self, job_type: str) -> None:
         """Look the next time: a guess was in vain."""

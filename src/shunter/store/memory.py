@@ -154,8 +154,8 @@ class MemoryStore:
         """Take what the limits of a type allow."""
         (job_type,) = wish.types
         is_more = False
-        if wish.guess is not None:
-            state = wish.guess.state
+        if (guess := wish.fresh_guess) is not None:
+            state = guess.state
         else:
             is_more = self._sort_into_lanes(job_type, limits)
             state = LaneState.read(job_type, limits, *self._places_of(job_type))

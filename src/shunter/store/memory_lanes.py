@@ -39,9 +39,9 @@ class MemoryLaneClaim(Struct, frozen=True):
         wish, choice, lanes = self.claim, self.choice, self.lanes
         last, count = (started[-1] if started else None), len(started)
         look = look_after(choice, self.state, lanes, last, now=wish.now, before=wish.after)
-        if wish.guess is not None:
+        if (guess := wish.fresh_guess) is not None:
             return seen_by_guess(
-                look, wish.guess, choice, started=count, wanted=wish.limit, is_rest=is_rest
+                look, guess, choice, started=count, wanted=wish.limit, is_rest=is_rest
             )
         return seen_by_look(
             look, self.state, lanes, choice, fronts=self.fronts, started=count, now=wish.now
@@ -58,8 +58,8 @@ def chosen(
 ) -> MemoryLaneClaim:
     """Decide what a claim takes of what waits; with a guess, from the lanes that it names."""
     wanted = max(wish.limit, 0)
-    if wish.guess is not None:
-        lanes = [lane for lane in wish.guess.lanes_after(wish.after) if lane in by_lane]
+    if (guess := wish.fresh_guess) is not None:
+        lanes = [lane for lane in guess.lanes_after(wish.after) if lane in by_lane]
     else:
         lanes = rotated(sorted(by_lane), wish.after)
     opened = [lane for lane in lanes if state.is_open(lane, now=wish.now)][:LANES_AT_ONCE]

@@ -38,7 +38,8 @@ class Claim(Struct, frozen=True, kw_only=True):
     are taken, no more jobs are: so a claim brings that much, and up to one job more.
     With `limits` there is one type, and its jobs are taken as those allow, lane by lane, beginning
     behind the lane `after`. Free places are looked for from the number `first` on. With a `guess`
-    the places from there on are taken to be free, and only the lanes that it names are looked into.
+    the places from there on are taken to be free, and only the lanes that it names are looked into,
+    or those that are there now, where it is too old to know them.
     Without one, `is_roomy` says that the last look has found far more room than is wanted: a store
     may look before the rest of the batch has freed any.
     """
@@ -55,6 +56,12 @@ class Claim(Struct, frozen=True, kw_only=True):
     first: int = 0
     guess: PlaceGuess | None = None
     is_roomy: bool = False
+
+    @property
+    def fresh_guess(self) -> PlaceGuess | None:
+        """The guess, unless it is too old to know the lanes."""
+        guess = self.guess
+        return guess if guess is not None and guess.knows_lanes(self.now) else None
 
 
 class JobQuery(Struct, frozen=True, kw_only=True):

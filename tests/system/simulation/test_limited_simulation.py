@@ -9,8 +9,8 @@ import pytest
 from msgspec.structs import replace
 
 from long_runs import IS_LONG
-from shunter.model import lane_claim
-from shunter.model.job import Job, Status
+from shunter.model import lane_claim, lifecycle
+from shunter.model.job import Execution, Job, Status
 from shunter.model.job_limits import place_text
 from shunter.model.lifecycle import Event
 from shunter.store import memory
@@ -65,6 +65,10 @@ def test_places_that_are_never_left_are_found(monkeypatch: pytest.MonkeyPatch) -
         number = job.execution.limit_place
         return None if number is None else place_text(job.type, job.lane or "", number)
 
+    def closed(run: Execution, started: float | None, ended: float) -> Execution:
+        return replace(run, started=started, ended=ended)
+
+    monkeypatch.setattr(lifecycle, "_closed", closed)
     monkeypatch.setitem(memory._PLACES, "_limit_places", held_for_ever)
     quiet = replace(limited_scenario_of(1), faults=(), limit=3)
 

@@ -8,6 +8,7 @@ from shunter.model.job_limits import JobLimits, Limit, Rate
 from shunter.model.lane_claim import LANES_AT_ONCE, LaneChoice, LanePlace, LaneState
 from shunter.model.place_guess import (
     KEPT_SECONDS,
+    ROOM_KEPT_SECONDS,
     LaneLook,
     PlaceGuess,
     PlaceGuesses,
@@ -62,10 +63,11 @@ def test_half_of_the_room_is_given_away_without_a_look(given, most):
     assert not is_guessed(guesses, wanted=most + 1, limits=limits)
 
 
-def test_a_look_counts_for_a_moment_and_under_the_same_limits():
+def test_a_look_counts_for_some_seconds_and_under_the_same_limits():
     guesses = guesses_after(look())
 
-    assert not is_guessed(guesses, wanted=1, now=NOW + KEPT_SECONDS)
+    assert is_guessed(guesses, wanted=1, now=NOW + ROOM_KEPT_SECONDS - 0.01)
+    assert not is_guessed(guesses, wanted=1, now=NOW + ROOM_KEPT_SECONDS)
     assert not is_guessed(guesses, wanted=1, now=NOW - 0.01)
     assert not is_guessed(guesses, wanted=1, limits=JobLimits(limit=Limit(41, by="tenant")))
 
@@ -73,7 +75,7 @@ def test_a_look_counts_for_a_moment_and_under_the_same_limits():
 def test_new_jobs_get_the_next_numbers_while_there_is_room():
     guesses = guesses_after(look())
 
-    places = [guesses.take("mail", LIMITS, "tenant=a", running=0, now=NOW) for _ in range(21)]
+    places = [guesses.take("mail", LIMITS, "tenant=a", running=0) for _ in range(21)]
 
     assert places[:3] == [LanePlace(7, 7), LanePlace(8, 8), LanePlace(9, 9)]
     assert places[19:] == [LanePlace(26, 26), None], "half of the room is given away"
@@ -86,7 +88,7 @@ def test_numbers_go_round():
     guesses = PlaceGuesses(first=99)
     guesses.saw("mail", look().guess, started=0)
 
-    taken = [guesses.take("mail", LIMITS, "tenant=a", running=0, now=NOW) for _ in range(2)]
+    taken = [guesses.take("mail", LIMITS, "tenant=a", running=0) for _ in range(2)]
 
     assert taken == [LanePlace(19, 99), LanePlace(20, 0)]
 
@@ -97,7 +99,7 @@ def test_numbers_go_round():
 def test_a_lane_that_was_not_seen_may_be_full(lane, running, is_given):
     guesses = guesses_after(look())
 
-    place = guesses.take("mail", LIMITS, f"tenant={lane}", running=running, now=NOW)
+    place = guesses.take("mail", LIMITS, f"tenant={lane}", running=running)
 
     assert (place is not None) is is_given
 
@@ -107,7 +109,7 @@ def test_tokens_are_taken_by_claims_alone():
     guesses = guesses_after(look(limits))
 
     assert is_guessed(guesses, wanted=1, limits=limits)
-    assert guesses.take("mail", limits, "tenant=a", running=0, now=NOW) is None
+    assert guesses.take("mail", limits, "tenant=a", running=0) is None
 
 
 def test_tokens_that_were_taken_are_remembered_with_their_revisions():
@@ -157,10 +159,84 @@ def test_who_waits_for_a_place_is_known_after_a_look(held, fronts, is_held_back)
     assert seen.is_held_back is is_held_back
 
 
+def test_lanes_are_known_for_a_moment_and_then_looked_at_again():
+    guesses = guesses_after(look())
+    guess = guesses.of("mail", LIMITS, wanted=1, now=NOW)
+
+    now = NOW + KEPT_SECONDS
+    again = guess.with_lanes(["tenant=c", "tenant=a"], guess.state, {}, now=now)
+
+    assert guess.knows_lanes(now - 0.01)
+    assert not guess.knows_lanes(now)
+    assert not guess.knows_lanes(NOW - 0.01)
+    assert again.lanes == ["tenant=a", "tenant=c"]
+    assert again.knows_lanes(now)
+    assert again.counted_at == NOW, "places were not read"
+
+
+def test_buckets_that_were_read_with_the_lanes_are_remembered():
+    limits = JobLimits(rate=Rate(10, by="tenant"))
+    guess = look(limits, chosen=choice(1, **{"tenant=a": 5.0, "tenant=b": 6.0})).guess
+    state = LaneState(limits, {}, set(), {"tenant=b": 7.0})
+
+    again = guess.with_lanes(["tenant=b"], state, {"tenant=b": 4}, now=NOW)
+
+    assert again.next_at == {"tenant=a": 5.0, "tenant=b": 7.0}
+    assert again.revisions == {"tenant=a": 1, "tenant=b": 4}
+
+
+def test_places_that_jobs_have_left_are_given_away_again():
+    guesses = guesses_after(look())
+    for _ in range(20):
+        guesses.take("mail", LIMITS, "tenant=a", running=0)
+    is_full = not is_guessed(guesses, wanted=1)
+
+    for _ in range(25):
+        guesses.left("mail")
+    guesses.left("of another type")
+
+    assert is_full
+    assert is_guessed(guesses, wanted=20)
+    assert not is_guessed(guesses, wanted=21), "more than half of the room was never known"
+
+
+def test_what_a_claim_by_a_guess_has_started_is_taken_off_what_is_left_now():
+    guesses = guesses_after(look())
+    guess = guesses.of("mail", LIMITS, wanted=5, now=NOW)
+    for _ in range(10):
+        guesses.take("mail", LIMITS, "tenant=a", running=0)
+
+    guesses.saw("mail", guess.less(5, {}), started=5)
+
+    assert is_guessed(guesses, wanted=5)
+    assert not is_guessed(guesses, wanted=6)
+
+
+def test_a_full_look_says_anew_how_much_is_left():
+    guesses = guesses_after(look())
+    for _ in range(15):
+        guesses.take("mail", LIMITS, "tenant=a", running=0)
+
+    guesses.saw("mail", look(chosen=choice(4)).guess, started=4)
+
+    assert is_guessed(guesses, wanted=16)
+    assert not is_guessed(guesses, wanted=17)
+
+
+def test_a_guess_that_was_given_up_meanwhile_stays_so():
+    guesses = guesses_after(look())
+    guess = guesses.of("mail", LIMITS, wanted=5, now=NOW)
+    guesses.forget("mail")
+
+    guesses.saw("mail", guess.less(5, {}), started=5)
+
+    assert not is_guessed(guesses, wanted=1)
+
+
 def test_room_that_was_found_is_remembered_longer_than_it_is_given_away():
     guesses = guesses_after(look())
 
-    assert not is_guessed(guesses, wanted=20, now=NOW + KEPT_SECONDS)
+    assert not is_guessed(guesses, wanted=20, now=NOW + ROOM_KEPT_SECONDS)
     assert guesses.is_roomy("mail", LIMITS, wanted=20)
     assert not guesses.is_roomy("mail", LIMITS, wanted=21)
     assert not guesses.is_roomy("mail", JobLimits(limit=Limit(40)), wanted=1)

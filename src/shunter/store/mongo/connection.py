@@ -23,13 +23,14 @@ from shunter.model.redaction import redacted_url, without_secrets_of
 from shunter.store.mongo import indexes
 from shunter.store.mongo.faults import Patience
 
-VERSION = 5
+VERSION = 6
 """Of the schema: collections, indexes, and what documents mean.
 
 2: jobs have a namespace, which older versions would lose, and keys are unique within it.
 3: jobs of limited types wait in lanes and occupy places, which older versions would not see.
 4: jobs wait for jobs and have journals, which older versions would neither wake nor read.
 5: jobs hold the few that they wait for, which older versions would lose at their next write.
+6: numbers of places under limits are in their names only, where older versions would not see them.
 """
 
 OLDEST_SERVER = (6, 0)

@@ -3,7 +3,8 @@
 A document has the record's own names, so that people can read it. Beside them stand
 `seq` (the order of insertion), `stamp` (the write that made it so), and, where they mean
 something, the fields that indexes are made of: `ready` (or `laned`, in a lane), `alarm`,
-`deadline`, `parked`, `held`, `place`, `limit_place`, `total_place`, `ended`. A job that waits for
+`deadline`, `parked`, `held`, `place`, `limit_place`, `total_place`, `ended`. The last two places
+have the numbers of `execution` in them, which are not written twice. A job that waits for
 others names them in `after`, and `wakes` is its rank if it can be queued as it is (`telling.py`).
 Times are floats, seconds since 1970, as everywhere in Shunter: BSON's dates know milliseconds
 only, and a time that comes back changed would make two equal records differ.
@@ -20,6 +21,7 @@ from bson.raw_bson import RawBSONDocument
 from msgspec.structs import force_setattr, replace
 
 from shunter.model.job import FINAL, Job, Status
+from shunter.model.job_limits import place_number
 from shunter.model.queue_order import alarm, deadline, limit_place, place, rank, total_place
 from shunter.model.worker import Worker
 from shunter.model.workflow import wakes_as_it_is
@@ -47,6 +49,9 @@ class Apart(msgspec.Struct, frozen=True):
     def part_ids(self) -> list[str]:
         return [f"{self.blob}/{part}" for part in range(self.parts)]
 
+
+_NUMBERED = ("limit_place", "total_place")
+"""Places whose names have the numbers in them that a run has in its record."""
 
 Body = bytes | Apart | None
 
@@ -103,6 +108,9 @@ def job_of(document: Document) -> tuple[Job, dict[str, Apart]]:
     for field in apart:
         del document[field]
     document["id"] = document.pop("_id")
+    for field in _NUMBERED:
+        if (text := document.get(field)) is not None:
+            document["execution"][field] = place_number(text)
     return msgspec.convert(document, Job), apart
 
 
@@ -148,12 +156,17 @@ def _document(job: Job, stamp: str, result: Body) -> Document:
         document["held"] = True
         if (taken := place(job)) is not None:
             document["place"] = taken
-        if (taken := limit_place(job)) is not None:
-            document["limit_place"] = taken
-        if (taken := total_place(job)) is not None:
-            document["total_place"] = taken
+        if job.execution.limit_place is not None or job.execution.total_place is not None:
+            _put_limited_places(document, job)
     _put(document, "result", result)
     return document
+
+
+def _put_limited_places(document: Document, job: Job) -> None:
+    for field, taken in zip(_NUMBERED, (limit_place(job), total_place(job)), strict=True):
+        if taken is not None:
+            document[field] = taken
+            del document["execution"][field]
 
 
 def _put(document: Document, field: str, body: Body) -> None:

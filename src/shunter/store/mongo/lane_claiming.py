@@ -13,11 +13,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from functools import partial
 
-from bson.raw_bson import RawBSONDocument
-from msgspec import Struct
 from msgspec.structs import replace
-from pymongo import UpdateOne
-from pymongo.errors import BulkWriteError
 
 from shunter.model.job import Dispatch, Job, Status
 from shunter.model.job_limits import JobLimits
@@ -37,16 +33,16 @@ from shunter.model.place_guess import (
     LaneLook,
     PlaceGuess,
     look_after,
+    places_at,
     seen_by_look,
 )
 from shunter.model.record import Record, RecordKind
 from shunter.store.mongo import lanes, record_documents
-from shunter.store.mongo.blobs import Found, filled
+from shunter.store.mongo.blobs import filled
 from shunter.store.mongo.connection import MongoConnection
 from shunter.store.mongo.documents import Document, job_of, replacing
-from shunter.store.mongo.faults import duplicates
 from shunter.store.mongo.front import Reserve
-from shunter.store.mongo.swapping import KEPT, swap
+from shunter.store.mongo.lane_bid import LaneBid, written
 from shunter.store.port import Claim
 
 MOST_FRONTS = 32
@@ -54,20 +50,6 @@ MOST_FRONTS = 32
 
 MOST_ROUNDS = 8
 """How often a claim looks again because others were faster."""
-
-
-class _LaneBid(Struct):
-    """Jobs that were chosen, as they are to be, each with the stamp under which it was seen."""
-
-    stamp: str
-    documents: dict[str, RawBSONDocument] = {}
-    seen: dict[str, str] = {}
-    found: dict[str, Found] = {}
-    buckets: list[Record] = []
-    has_tokens: bool = False
-    guess: PlaceGuess | None = None
-    is_guess: bool = False
-    is_all: bool = False
 
 
 class LaneClaiming:
@@ -85,7 +67,8 @@ class LaneClaiming:
         self._room = claim.most_bytes
         self._after = claim.after
         self._rounds = 0
-        self._bid: _LaneBid | None = None
+        self._bid: LaneBid | None = None
+        self._is_unsorted = False  # there are more jobs to be put into their lanes
         self.reserve: Reserve | None = None
         self.look = LaneLook(claim.after)
         self.jobs: list[Job] = []
@@ -110,9 +93,13 @@ class LaneClaiming:
             self.is_done = is_full or is_end or self._rounds >= MOST_ROUNDS
             if self.is_done:
                 is_held_back = is_full or losses > 0 or not bid.is_all
-                is_more = self.look.is_more or losses > 0
+                is_more = self.look.is_more or losses > 0 or self._is_unsorted
                 self.look = replace(
-                    self.look, guess=self._guess, is_held_back=is_held_back, is_more=is_more
+                    self.look,
+                    guess=self._guess,
+                    is_held_back=is_held_back,
+                    is_more=is_more,
+                    is_empty=bid.is_empty and self.claim.guess is None and not self.jobs,
                 )
 
     @property
@@ -121,7 +108,7 @@ class LaneClaiming:
         is_first_look = self.claim.is_roomy and not self._rounds
         return self._bid is not None or self._guess is not None or is_first_look
 
-    def _may_be_more(self, bid: _LaneBid) -> bool:
+    def _may_be_more(self, bid: LaneBid) -> bool:
         """True if the rest of the batch may make jobs ready, or free the places that they want."""
         if self.reserve is None:
             return False
@@ -131,13 +118,51 @@ class LaneClaiming:
     async def _is_waiting(self, connection: MongoConnection) -> bool:
         return await connection.patiently(partial(lanes.is_waiting, connection, self._type))
 
-    async def _next_bid(self, connection: MongoConnection) -> _LaneBid:
+    async def _next_bid(self, connection: MongoConnection) -> LaneBid:
         """Choose what is to start: without a look at places, if they are very likely free."""
-        if self._guess is None:
+        guess = self._guess
+        if guess is not None and not guess.knows_lanes(self.claim.now):
+            guess = await self._with_lanes(connection, guess)
+            if guess is not None and not guess.lanes:
+                return self._empty_bid(guess)
+        if guess is None:
             return await self._seen_bid(connection)
-        return await self._guessed_bid(connection, self._guess)
+        return await self._guessed_bid(connection, guess)
 
-    async def _guessed_bid(self, connection: MongoConnection, guess: PlaceGuess) -> _LaneBid:
+    def _empty_bid(self, guess: PlaceGuess | None) -> LaneBid:
+        """Conclude a look that has found no lane, as most looks of an idle dispatcher do."""
+        self._rounds += 1
+        return LaneBid(f"{self._stamp}.{self._rounds}", guess=guess, is_all=True, is_empty=True)
+
+    async def _with_lanes(
+        self, connection: MongoConnection, guess: PlaceGuess
+    ) -> PlaceGuess | None:
+        """Look which lanes there are now; None if they are too many to go by a guess.
+
+        Before its batch is written a claim knows of lanes that the batch puts jobs into.
+        """
+        names = {head.lane for head in await self._heads(connection)}
+        if self.reserve is not None:
+            names.update(guess.lanes)
+        if len(names) > MOST_FRONTS:
+            return None
+        state, revisions = guess.state, dict[str, int]()
+        await lanes.read_buckets(connection, self._type, state, list(names), revisions)
+        return guess.with_lanes(names, state, revisions, now=self.claim.now)
+
+    async def _heads(self, connection: MongoConnection) -> list[lanes.FrontJob]:
+        """Read the first jobs of lanes, once what waits in none is in its own."""
+        after = self._after
+        moved, heads = await asyncio.gather(
+            lanes.sort(connection, self._type, self._limits),
+            lanes.heads_after(connection, self._type, after),
+        )
+        if moved:
+            heads = await lanes.heads_after(connection, self._type, after)
+            self._is_unsorted = moved >= SORTED_AT_ONCE
+        return heads
+
+    async def _guessed_bid(self, connection: MongoConnection, guess: PlaceGuess) -> LaneBid:
         """Choose from the lanes that were seen last, as if all places were free."""
         state, names = guess.state, guess.lanes_after(self._after)
         opened = [lane for lane in names if state.is_open(lane, now=self.claim.now)]
@@ -150,7 +175,11 @@ class LaneClaiming:
         else:
             deep = wanted
             fronts = await self._first_of_all(connection, opened, documents)
-        chosen, choice = self._choose(state, self._free(fronts), deep)
+        free = self._free(fronts)
+        if state.has_room(opened, wanted):
+            chosen, choice = self._in_a_row(free), LaneChoice({}, {})
+        else:
+            chosen, choice = self._choose(state, free, deep)
         bid = await self._bid_for(connection, chosen, documents)
         bid.is_guess, bid.is_all = True, True
         bid.guess = guess.less(len(chosen), choice.buckets)
@@ -178,19 +207,12 @@ class LaneClaiming:
         documents |= {document["_id"]: document for document in found}
         return [lanes.seen(document) for document in found]
 
-    async def _seen_bid(self, connection: MongoConnection) -> _LaneBid:
+    async def _seen_bid(self, connection: MongoConnection) -> LaneBid:
         """Look at lanes and places, and choose."""
         job_type, now, wanted = self._type, self.claim.now, len(self._slots)
-        after = self._after
-        moved, heads = await asyncio.gather(
-            lanes.sort(connection, job_type, self._limits),
-            lanes.heads_after(connection, job_type, after),
-        )
-        if moved:
-            heads = await lanes.heads_after(connection, job_type, after)
+        after, heads = self._after, await self._heads(connection)
         if not heads:  # as in every look of an idle dispatcher
-            self._rounds += 1
-            return _LaneBid(f"{self._stamp}.{self._rounds}", is_all=True)
+            return self._empty_bid(None)
         state = await lanes.taken(connection, job_type, self._limits)
         revisions: dict[str, int] = {}
         opened: list[lanes.FrontJob] = []
@@ -229,12 +251,11 @@ class LaneClaiming:
             revisions=revisions,
         )
         bid.guess, bid.is_all = seen.guess, not seen.is_held_back
-        self.look = replace(self.look, is_more=self.look.is_more or moved >= SORTED_AT_ONCE)
         return bid
 
     def _conclude(
         self,
-        bid: _LaneBid,
+        bid: LaneBid,
         choice: LaneChoice,
         state: LaneState,
         names: Sequence[str],
@@ -255,6 +276,13 @@ class LaneClaiming:
         now = self.claim.now
         self.look = look_after(choice, state, names, last, now=now, before=self._after)
         self._after = self.look.after
+
+    def _in_a_row(self, fronts: Sequence[lanes.FrontJob]) -> dict[str, LanePlace]:
+        """Start all of these, which have room, on the next places."""
+        numbers = range(self._first, self._first + len(fronts))
+        self._first += len(fronts)
+        places = places_at(self._limits, numbers)
+        return {job.id: place for job, place in zip(fronts, places, strict=True)}
 
     def _choose(
         self, state: LaneState, fronts: Sequence[lanes.FrontJob], deep: int
@@ -279,9 +307,9 @@ class LaneClaiming:
         connection: MongoConnection,
         chosen: dict[str, LanePlace],
         by_id: dict[str, Document] | None,
-    ) -> _LaneBid:
+    ) -> LaneBid:
         """Read the jobs that were chosen, and say what they are to become."""
-        bid = _LaneBid(f"{self._stamp}.{self._rounds}")
+        bid = LaneBid(f"{self._stamp}.{self._rounds}")
         if not chosen:
             return bid
         if by_id is None:
@@ -310,12 +338,12 @@ class LaneClaiming:
             bid.documents[job_id] = replacing(job, stamp=bid.stamp, result=None)
         return bid
 
-    async def _made(self, connection: MongoConnection, bid: _LaneBid) -> int:
+    async def _made(self, connection: MongoConnection, bid: LaneBid) -> int:
         """Take the tokens, then the jobs; return how many were lost to others."""
         count = len(bid.found)
         if not bid.has_tokens:
             await self._take_tokens(connection, bid)
-        taken = await connection.patiently(partial(_written, connection, bid))
+        taken = await connection.patiently(partial(written, connection, bid))
         jobs = await filled(connection, [it for name, it in bid.found.items() if name in taken])
         self.jobs += jobs
         self._room -= sum(len(job.payload or b"") for job in jobs)
@@ -324,7 +352,7 @@ class LaneClaiming:
         self._slots = lost + self._slots[len(bid.found) :]
         return count - len(taken)
 
-    async def _take_tokens(self, connection: MongoConnection, bid: _LaneBid) -> None:
+    async def _take_tokens(self, connection: MongoConnection, bid: LaneBid) -> None:
         """Keep to the jobs whose buckets nobody else has changed."""
         if bid.buckets:
             swap = partial(record_documents.swap, connection, bid.buckets, stamp=bid.stamp)
@@ -338,37 +366,3 @@ class LaneClaiming:
                 if self._limits.bucket(job.lane or "") not in ours:
                     del bid.documents[job_id]
         bid.has_tokens = True
-
-
-async def _written(connection: MongoConnection, bid: _LaneBid) -> set[str]:
-    """Write the jobs that are still as they were seen; return those that stand as written here.
-
-    By few statements; where a place is another job's already, by one for each.
-    """
-    if not bid.documents:
-        return set()
-    kept = {**KEPT, "result": "$result"}
-    try:
-        return await swap(
-            connection,
-            bid.documents,
-            stamp=bid.stamp,
-            where=lanes.WAITS,
-            seen=bid.seen,
-            kept=kept,
-        )
-    except BulkWriteError as error:
-        duplicates(error)  # another claim has taken the place
-    writes = [
-        UpdateOne(
-            {"_id": job_id, "stamp": bid.seen[job_id], **lanes.WAITS},
-            [{"$replaceWith": {"$mergeObjects": [{"$literal": document}, kept]}}],
-        )
-        for job_id, document in bid.documents.items()
-    ]
-    try:
-        await connection.jobs.bulk_write(writes, ordered=False)
-    except BulkWriteError as error:
-        duplicates(error)
-    mine = {"_id": {"$in": list(bid.documents)}, "stamp": bid.stamp}
-    return {found["_id"] async for found in connection.jobs.find(mine, {"_id": True})}

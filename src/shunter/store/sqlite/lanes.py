@@ -200,7 +200,7 @@ def claim(
     connection: sqlite3.Connection, wish: Claim, limits: JobLimits
 ) -> tuple[list[Job], LaneLook]:
     """Take what the limits of a type allow: by a guess, or if there is none, after a look."""
-    if (guess := wish.guess) is not None and wish.limit > 0:
+    if (guess := wish.fresh_guess) is not None and wish.limit > 0:
         state, lanes = guess.state, guess.lanes_after(wish.after)
         _read_buckets(connection, wish.types[0], state, lanes)
         is_merged = len(lanes) <= MOST_MERGED and state.has_room(lanes, wish.limit)
