@@ -20,7 +20,9 @@ from shunter.app import JobFunction, payload_of
 from shunter.client.sealed_values import opened_outcome, sealed_payload
 from shunter.client.tasks import NoticeVerdict, TaskName, Tasks, outcome_of
 from shunter.codec import Codec
+from shunter.context import current_context
 from shunter.errors import (
+    AppError,
     DispatcherBusy,
     JobError,
     JobFailed,
@@ -177,6 +179,11 @@ class AsyncUdpClient:
     ) -> None:
         if not 0 < timeout <= RESENT_SECONDS:
             raise ValueError(f"timeout {timeout}: use seconds above 0, at most {RESENT_SECONDS:g}")
+        if getattr(current_context(), "client_session", None) is not None:
+            raise AppError(
+                "UdpClient: this handler runs in a sandbox, which has no UDP, and must not reach a "
+                "real dispatcher; open a Client, which reaches the sandbox"
+            )
         self._dispatcher, self._bind, self._codec = dispatcher, bind, codec
         self._key = _key(key, secret, key_file)
         self._environment = environment
