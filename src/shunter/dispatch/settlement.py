@@ -33,7 +33,7 @@ from shunter.dispatch.state import DispatcherState
 from shunter.errors import JobRefused, UniqueKeyTaken
 from shunter.model.job import FINAL, Job, Status
 from shunter.model.lifecycle import Event
-from shunter.model.queueing import UNDER_WAY
+from shunter.model.queue_order import UNDER_WAY
 from shunter.model.report import Held
 from shunter.store.port import Claim, Committed
 

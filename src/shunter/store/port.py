@@ -31,7 +31,7 @@ CLAIM_BYTES = 16 << 20
 
 
 class Claim(Struct, frozen=True, kw_only=True):
-    """A dispatcher's wish for up to `limit` jobs of these types.
+    """A dispatcher's request for up to `limit` jobs of these types.
 
     Where it has `slots`, one for each job it could get, the jobs are started on them before
     the claim returns, and where the store can, by the same write. Once payloads of `most_bytes`

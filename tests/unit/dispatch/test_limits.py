@@ -33,8 +33,8 @@ def limited(
     scene.turns(at)
 
 
-def submit(scene: Scene, *ids: str, tenant: str = "a", **wish) -> None:
-    receipts = scene.submit(*ids, keys={"tenant": tenant}, **wish)
+def submit(scene: Scene, *ids: str, tenant: str = "a", **fields) -> None:
+    receipts = scene.submit(*ids, keys={"tenant": tenant}, **fields)
     assert not any(receipt.reason for receipt in receipts)
 
 
