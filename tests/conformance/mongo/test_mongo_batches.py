@@ -14,8 +14,8 @@ from shunter.model import lifecycle
 from shunter.model.job import Status
 from shunter.model.lifecycle import WorkerSlot
 from shunter.store.mongo.front import HALF_LIFE, Contention
-from shunter.store.mongo.inserting import Insertions
-from shunter.store.mongo.replacing import Replacements
+from shunter.store.mongo.insertions import Insertions
+from shunter.store.mongo.replacements import Replacements
 from shunter.store.port import Batch
 
 

@@ -14,8 +14,8 @@ from shunter.model.lane_claim import LaneState
 from shunter.model.lifecycle import WorkerSlot
 from shunter.model.place_guess import KEPT_SECONDS
 from shunter.store.mongo import lanes
-from shunter.store.mongo.inserting import Insertions
-from shunter.store.mongo.replacing import Replacements
+from shunter.store.mongo.insertions import Insertions
+from shunter.store.mongo.replacements import Replacements
 from shunter.store.port import Batch
 
 A = {"keys": {"tenant": "a"}, "lane": "tenant=a"}

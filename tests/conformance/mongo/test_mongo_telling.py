@@ -17,8 +17,8 @@ from shunter.model.job import Status, When
 from shunter.model.presence import Presence
 from shunter.model.workflow import JobEdge, JobGraph, ParentOutcome
 from shunter.store.mongo import inline_edges
-from shunter.store.mongo.replacing import Replacements
-from shunter.store.mongo.telling import LEFT_TO_OTHERS_MS, Telling
+from shunter.store.mongo.replacements import Replacements
+from shunter.store.mongo.told_dependents import LEFT_TO_OTHERS_MS, Telling
 from shunter.store.port import Batch
 
 HERE = Presence(dispatcher_id="d-2", clock=NOW, host="host", uptime=1.0)

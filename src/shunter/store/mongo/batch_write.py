@@ -9,8 +9,8 @@ on where it stopped.
 Parts that don't need each other are under way at the same time, and share the wait for the
 journals: that wait is what a batch costs. A claim leaves alone what its batch is about to
 write, and looks again afterwards where that was not enough, also for children of jobs that the
-batch completes (`telling.py`). A claim under limits that has to look at places comes after all
-others, because what they write frees those that it wants. A graph is a transaction by itself
+batch completes (`told_dependents.py`). A claim under limits that has to look at places comes after
+all others, because what they write frees those that it wants. A graph is a transaction by itself
 (`graphs.py`), and comes behind the replacements if it has to do with jobs that are there.
 What a job keeps comes before a write of that job: what the write says is then true, whatever
 becomes of the rest.
@@ -26,17 +26,17 @@ from typing import Protocol
 from shunter.errors import StoreError
 from shunter.model.job import Job
 from shunter.model.queue_order import is_ready, rank
-from shunter.store.mongo.claiming import Claiming
+from shunter.store.mongo.claims import Claiming
 from shunter.store.mongo.connection import MongoConnection
-from shunter.store.mongo.delivering import Deliveries
+from shunter.store.mongo.deliveries import Deliveries
 from shunter.store.mongo.edges import OutcomeMarks
 from shunter.store.mongo.free_children import FreeChildren
 from shunter.store.mongo.front import Contention, Reserve
 from shunter.store.mongo.graphs import Graphs
-from shunter.store.mongo.inserting import Insertions
+from shunter.store.mongo.insertions import Insertions
 from shunter.store.mongo.journal_documents import JournalWrites
-from shunter.store.mongo.lane_claiming import LaneClaiming
-from shunter.store.mongo.replacing import ToldReplacements
+from shunter.store.mongo.lane_claims import LaneClaiming
+from shunter.store.mongo.replacements import ToldReplacements
 from shunter.store.mongo.workers import WorkerWrites
 from shunter.store.port import Batch, Claim, Committed
 

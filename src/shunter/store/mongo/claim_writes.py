@@ -2,7 +2,7 @@
 
 Most jobs of a claim become the same: in progress on a worker, from now on. So those whose changes
 are the same are changed by one statement, which costs the server a fifth less than a document for
-each of them (`swapping.py`), and its client much less. Where hardly any two are the same, each gets
+each of them (`swaps.py`), and its client much less. Where hardly any two are the same, each gets
 its document.
 A job is taken only if it is as it was seen: still in the queue, or parked and free to start, at the
 same revision, with a stamp that was seen.
@@ -24,7 +24,7 @@ from shunter.model.job import Job
 from shunter.model.queue_order import alarm, deadline, limit_place, place, total_place
 from shunter.store.mongo.connection import MongoConnection
 from shunter.store.mongo.documents import LOWEST, Document, replacing
-from shunter.store.mongo.swapping import KEPT, MOST_BYTES, swap
+from shunter.store.mongo.swaps import KEPT, MOST_BYTES, swap
 
 FEWEST_A_GROUP = 16
 """With fewer jobs than that in a statement, on average, a document for each is cheaper."""

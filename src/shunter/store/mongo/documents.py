@@ -5,7 +5,8 @@ A document has the record's own names, so that people can read it. Beside them s
 something, the fields that indexes are made of: `ready` (or `laned`, in a lane), `alarm`,
 `deadline`, `parked`, `held`, `place`, `limit_place`, `total_place`, `ended`. The last two places
 have the numbers of `execution` in them, which are not written twice. A job that waits for
-others names them in `after`, and `wakes` is its rank if it can be queued as it is (`telling.py`).
+others names them in `after`, and `wakes` is its rank if it can be queued as it is
+(`told_dependents.py`).
 Times are floats, seconds since 1970, as everywhere in Shunter: BSON's dates know milliseconds
 only, and a time that comes back changed would make two equal records differ.
 Must not know collections or connections.

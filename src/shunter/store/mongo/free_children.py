@@ -4,8 +4,8 @@ The claim that starts such a child is also what wakes it: one write instead of t
 took is queued by the end of its batch. Only a dispatcher that is alone may leave it parked for a
 while (`Batch.may_hold`): nobody else could take it, and often there are many more such children
 than free slots.
-Their parents have ended, and are told. The note that says so to others (`telling.py`) stays until
-the last of its children is started or queued: if this client dies, another one takes them up.
+Their parents have ended, and are told. The note that says so to others (`told_dependents.py`) stays
+until the last of its children is started or queued: if this client dies, another one takes them up.
 """
 
 from __future__ import annotations

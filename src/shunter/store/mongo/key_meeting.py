@@ -18,7 +18,7 @@ from shunter.model.uniqueness import EarlierJobChange
 from shunter.store.mongo.blobs import Cutter, loosen
 from shunter.store.mongo.connection import MongoConnection
 from shunter.store.mongo.documents import Document, inserted, replacing
-from shunter.store.mongo.swapping import KEPT, swap
+from shunter.store.mongo.swaps import KEPT, swap
 
 NOT_BEGUN: Document = {"status": {"$in": ["q", "d"]}}
 WITHOUT_KEY: Document = {"$unsetField": {"field": "unique_key", "input": "$$ROOT"}}

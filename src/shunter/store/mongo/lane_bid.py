@@ -17,7 +17,7 @@ from shunter.store.mongo import lanes
 from shunter.store.mongo.blobs import Found
 from shunter.store.mongo.connection import MongoConnection
 from shunter.store.mongo.faults import duplicates
-from shunter.store.mongo.swapping import KEPT, swap
+from shunter.store.mongo.swaps import KEPT, swap
 
 
 class LaneBid(Struct):

@@ -28,12 +28,12 @@ from shunter.store.mongo import (
     edges,
     journal_documents,
     lanes,
-    purging,
+    purge,
     reads,
     record_documents,
-    searching,
-    telling,
-    waking,
+    searches,
+    told_dependents,
+    wake_notifier,
 )
 from shunter.store.mongo.batch_write import BatchWrite
 from shunter.store.mongo.connection import MongoConnection, public_name
@@ -75,7 +75,7 @@ class MongoStore:
         async with self._opening:
             if self._connection is None:
                 connection = await MongoConnection.open(self._url, patience=self._patience)
-                self._herald = waking.WakeNotifier(connection, self.client_id)
+                self._herald = wake_notifier.WakeNotifier(connection, self.client_id)
                 self._connection = connection
 
     async def close(self) -> None:
@@ -145,11 +145,11 @@ class MongoStore:
 
     async def search(self, wanted: JobSearch) -> JobsSeen:
         async with self._use() as it:
-            return await searching.search(it, wanted)
+            return await searches.search(it, wanted)
 
     async def depths(self, *, most: int) -> list[QueueDepth]:
         async with self._use() as it:
-            return await searching.depths(it, most)
+            return await searches.depths(it, most)
 
     async def queue_look(self, job: Job, *, most: int, deep: int) -> QueueLook:
         async with self._use() as it:
@@ -157,7 +157,7 @@ class MongoStore:
 
     async def runs(self, wanted: RunSearch) -> RunsSeen:
         async with self._use() as it:
-            return await searching.runs(it, wanted)
+            return await searches.runs(it, wanted)
 
     async def presences(self) -> list[Presence]:
         async with self._use() as it:
@@ -219,7 +219,7 @@ class MongoStore:
     async def purge(self, *, ended_before: float, limit: int) -> int:
         async with self._use() as it:
             return await it.patiently(
-                lambda: purging.purge(it, ended_before=ended_before, limit=limit)
+                lambda: purge.purge(it, ended_before=ended_before, limit=limit)
             )
 
     async def put_workers(self, workers: Sequence[Worker]) -> None:
@@ -245,7 +245,7 @@ class MongoStore:
     async def meet(self, presence: Presence) -> list[Presence]:
         async with self._use() as it:
             stamp = f"{self._next_stamp()}.u"
-            await it.patiently(lambda: telling.take_up(it, stamp=stamp))
+            await it.patiently(lambda: told_dependents.take_up(it, stamp=stamp))
             return await it.patiently(lambda: meet(it, presence))
 
     async def records(
@@ -273,7 +273,7 @@ class MongoStore:
         try:
             async with asyncio.timeout(None) as watch:
                 self._watches.add(watch)
-                await waking.listen(connection, self.client_id, notify)
+                await wake_notifier.listen(connection, self.client_id, notify)
         except TimeoutError:
             raise StoreError(f"store {self.name} was closed while it was watched") from None
         finally:

@@ -23,7 +23,7 @@ from shunter.store.mongo.connection import MongoConnection
 from shunter.store.mongo.documents import Document, job_of
 from shunter.store.mongo.free_children import FreeChildren
 from shunter.store.mongo.front import Contention, Reserve, look, place_of
-from shunter.store.mongo.swapping import MOST_JOBS
+from shunter.store.mongo.swaps import MOST_JOBS
 from shunter.store.port import Claim
 
 

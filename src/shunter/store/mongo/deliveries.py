@@ -14,7 +14,7 @@ from functools import partial
 from shunter.model.job import FINAL, Job
 from shunter.store.mongo.connection import MongoConnection
 from shunter.store.mongo.documents import Document, delivering
-from shunter.store.mongo.swapping import MOST_JOBS, swap
+from shunter.store.mongo.swaps import MOST_JOBS, swap
 
 HAS_ENDED: Document = {"status": {"$in": sorted(FINAL)}}
 WITHOUT_ALARM: Document = {

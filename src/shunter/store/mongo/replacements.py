@@ -18,8 +18,8 @@ from shunter.store.mongo.blobs import Cutter
 from shunter.store.mongo.connection import MongoConnection
 from shunter.store.mongo.documents import OPEN, replacing
 from shunter.store.mongo.free_children import FreeChildren
-from shunter.store.mongo.swapping import MOST_BYTES, MOST_JOBS, swap, swap_each
-from shunter.store.mongo.telling import Telling
+from shunter.store.mongo.swaps import MOST_BYTES, MOST_JOBS, swap, swap_each
+from shunter.store.mongo.told_dependents import Telling
 from shunter.store.port import Batch
 
 
