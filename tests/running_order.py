@@ -63,6 +63,7 @@ LONGEST = (
     "tests/system/udp/test_calculator_alone.py",
     "tests/system/test_dispatchers_share_http_workers.py",
     "tests/system/page/test_plots.py",
+    "tests/system/page/test_live_views.py",
     "tests/system/pool/test_child_deaths.py",
     "tests/system/page/test_page_safety.py",
 )

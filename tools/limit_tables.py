@@ -1,14 +1,14 @@
-"""The table of limits in docs/spec/ping-pong.md, from the constants that are kept to."""
+"""The tables of limits in docs/spec/, from the constants that are kept to."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from shunter.client import session
-from shunter.dispatch import limit_changes
+from shunter.dispatch import limit_changes, schedule_book, tick_sweep
 from shunter.dispatch.rules import UNSENT_BYTES
 from shunter.gateway.zmq import frontend, large_messages, questions
-from shunter.model import job_limits, limits
+from shunter.model import job_limits, limits, schedule, timing
 from shunter.model.document import DOCUMENT_BYTES
 from shunter.model.identity import NAME_RULE
 from shunter.model.queue_order import PRIORITY_LIMIT
@@ -136,6 +136,28 @@ def limit_rows() -> Iterator[tuple[str, str]]:
     yield (
         "payloads of waiting jobs that one turn takes from the store",
         f"{_size(CLAIM_BYTES)}, and up to one job more for each set of types that workers do",
+    )
+
+
+def schedule_limit_rows() -> Iterator[tuple[str, str]]:
+    """Yield what is limited about schedules, and how."""
+    yield "schedules in one store", f"{schedule_book.MAX_SCHEDULES:,}"
+    yield (
+        "the payload of its jobs",
+        f"{_size(schedule.MAX_PAYLOAD_BYTES)}; of those that apps declare, which is a call without "
+        f"arguments, {_size(schedule.MAX_DECLARED_BYTES)}",
+    )
+    yield (
+        "an interval",
+        f"{timing.LEAST_SECONDS:g} s to {timing.MOST_SECONDS / 86400:g} days",
+    )
+    yield "the text of a calendar, the name of a zone", f"{timing.MOST_CHARACTERS} characters"
+    yield "`jitter`", f"0 to {schedule.MAX_JITTER_SECONDS / 86400:g} day"
+    yield "ticks of one backfill", f"{schedule.MOST_BACKFILLED:,}"
+    yield (
+        "ticks decided on at once",
+        f"{schedule.MOST_TICKS} of one schedule, {tick_sweep.TICKS_AT_ONCE:,} of all; more follow "
+        "at once",
     )
 
 

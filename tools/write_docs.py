@@ -19,7 +19,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from tools.api_reference import api_reference
-from tools.limit_tables import LIMIT_HEAD, limit_rows
+from tools.limit_tables import LIMIT_HEAD, limit_rows, schedule_limit_rows
 from tools.message_tables import (
     CLIENT_PARTS,
     MAPS,
@@ -168,6 +168,7 @@ PARTS: dict[str, Callable[[], str | None]] = {
     "the arrays of clients": lambda: table(PART_HEAD, parts(CLIENT_PARTS)),
     "the methods of UDP": lambda: table(("method", "params", "meaning"), by_method()),
     "the limits": lambda: table(LIMIT_HEAD, limit_rows()),
+    "the limits of schedules": lambda: table(LIMIT_HEAD, schedule_limit_rows()),
     "the Python interface": api_reference,
     "the messages about parts": lambda: table(KIND_HEAD, by_sender(PART_MESSAGES)),
 }

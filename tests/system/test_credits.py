@@ -85,9 +85,9 @@ def submit_to_both(
     start, jobs = threading.Barrier(2), list[SubmittedJob]()
 
     def submit(client: Client, first: int) -> None:
-        wishes = [(first + n, SECONDS) for n in range(number)]
+        calls = [(first + n, SECONDS) for n in range(number)]
         start.wait(PATIENCE)
-        jobs.extend(client.submit_many("work", wishes))
+        jobs.extend(client.submit_many("work", calls))
 
     threads = [
         threading.Thread(target=submit, args=(client, place * number))

@@ -183,8 +183,8 @@ def test_older_clients_that_ask_for_no_leave_are_slowed_down(yard: Yard) -> None
         payload = document(size)
         for request in range(1, each + 1):
             for peer in peers:
-                wish = Submission(f"j-{peers.index(peer)}-{request}", "nobody", payload)
-                body = msgspec.msgpack.encode(Submit(request, (wish,)))
+                submission = Submission(f"j-{peers.index(peer)}-{request}", "nobody", payload)
+                body = msgspec.msgpack.encode(Submit(request, (submission,)))
                 peer.send(b"", Kind.SUBMIT.value.encode(), body)
         for peer in peers:
             for _ in range(each):

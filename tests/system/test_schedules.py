@@ -134,8 +134,8 @@ def test_readers_look_and_change_nothing(gate: Gate) -> None:
 
 
 def test_all_of_it_over_http(gate: Gate) -> None:
-    wish = {"type": "add", "payload": [1], "every": 3600, "overlap": "one", "jitter": 5}
-    made = gate.ask("PUT", "hourly", "lab", json=wish)
+    schedule = {"type": "add", "payload": [1], "every": 3600, "overlap": "one", "jitter": 5}
+    made = gate.ask("PUT", "hourly", "lab", json=schedule)
     assert made.status_code == 200, made.text
     assert (made.json()["every"], made.json()["namespace"]) == (3600, "lab")
     assert gate.ask("GET", "hourly", "shop").status_code == 404

@@ -48,8 +48,8 @@ LAYERS = {
     "flow.runners": (
         "errors", "flow.graph", "flow.runtime", "flow.sources", "flow.sinks", "flow.runners",
         "flow.arrow", "flow.location", "flow.manifest", "flow.loader", "private_folder",
-        "net.connections", "net.unsent_bytes", "key_file", "model.key", "net.curve",
-        "durable_files",
+        "net.connections", "net.unsent_bytes", "key_file", "model.key", "model.retry",
+        "net.curve", "durable_files",
     ),
     "flow.runners.local": (
         "errors", "flow.graph", "flow.runtime", "flow.sources", "flow.sinks",

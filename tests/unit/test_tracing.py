@@ -144,8 +144,10 @@ def test_a_client_takes_the_span_of_its_callers_thread(spans: Any, trace: Any) -
 )
 def test_what_names_no_span_is_refused(text: str) -> None:
     def submitted(traceparent: str) -> Any:
-        wish = Submission("j", "t", b"\xc0", traceparent=traceparent)
-        return admit(wish, NOBODY, rules=IntakeRules(), handler=None, known_types=set(), now=1.0)
+        submission = Submission("j", "t", b"\xc0", traceparent=traceparent)
+        return admit(
+            submission, NOBODY, rules=IntakeRules(), handler=None, known_types=set(), now=1.0
+        )
 
     assert submitted(ORIGIN).traceparent == ORIGIN
     with pytest.raises(JobRefused, match="as W3C has it") as caught:

@@ -26,6 +26,7 @@ from shunter.errors import (
     Unreachable,
 )
 from shunter.model.key import CurvePair
+from shunter.model.retry import Retry, backoff
 from shunter.net.environment import REAL, Environment
 from shunter.net.parted import PART_KINDS, Body, PartedMessages, Release
 from shunter.net.transport import LoopSocket
@@ -138,7 +139,7 @@ class Session:
     """Questions and answers over a connection that comes back by itself."""
 
     RESEND_SECONDS = 1.0
-    LONGEST_RESEND_SECONDS = 8.0
+    RESENDS = Retry(delay=RESEND_SECONDS, max_delay=8.0)
     BYTES_PER_SECOND = 1_000_000
     """How fast a dispatcher is expected to take in what was sent to it."""
 
@@ -237,7 +238,7 @@ class Session:
         sender = self._parts[self._place].sender()
         under_way = sum(question.delivered for question in self._questions.values())
         under_way += sender.unacknowledged if sender else 0
-        seconds = min(self.RESEND_SECONDS * 2.0**self._misses, self.LONGEST_RESEND_SECONDS)
+        seconds = backoff(self.RESENDS, self._misses + 1, jitter=0.0)
         return seconds + under_way / self.BYTES_PER_SECOND
 
     @property

@@ -21,7 +21,9 @@ from shunter.client.input_checks import checked_type
 from shunter.client.sealed_values import opened_outcome, sealed_payload
 from shunter.client.tasks import NoticeVerdict, TaskName, Tasks, outcome_of
 from shunter.codec import Codec
+from shunter.context import current_context
 from shunter.errors import (
+    AppError,
     DispatcherBusy,
     JobError,
     JobFailed,
@@ -35,6 +37,7 @@ from shunter.key_file import read_key_file
 from shunter.model.document import NIL
 from shunter.model.job import DEFAULT_TYPE, ErrorKind, Status
 from shunter.model.key import udp_key
+from shunter.model.retry import Retry, backoff
 from shunter.net.dialogue import (
     DEFAULT_DISPATCHER,
     Dialogue,
@@ -64,10 +67,9 @@ UNCONFIRMED_AT_ONCE = 256
 
 BUSY_CODE = "busy"
 
-PING_SECONDS, LONGEST_PING_SECONDS = 5.0, 30.0
+PINGS = Retry(delay=5.0, factor=1.5, max_delay=30.0)
 """How soon a client that waits says that it is there, and at most how seldom: a dispatcher sends
 little to an address that it knows nothing of, and after a restart it knows of none."""
-PING_GROWTH = 1.5
 
 
 class AsyncTask:
@@ -178,6 +180,11 @@ class AsyncUdpClient:
     ) -> None:
         if not 0 < timeout <= RESENT_SECONDS:
             raise ValueError(f"timeout {timeout}: use seconds above 0, at most {RESENT_SECONDS:g}")
+        if getattr(current_context(), "client_session", None) is not None:
+            raise AppError(
+                "UdpClient: this handler runs in a sandbox, which has no UDP, and must not reach a "
+                "real dispatcher; open a Client, which reaches the sandbox"
+            )
         self._dispatcher, self._bind, self._codec = dispatcher, bind, codec
         self._key = _key(key, secret, key_file)
         self._environment = environment
@@ -188,7 +195,7 @@ class AsyncUdpClient:
         self._turn = asyncio.Semaphore(UNCONFIRMED_AT_ONCE)
         self._dialogue: Dialogue[_Addition] | None = None
         self._alarm: asyncio.TimerHandle | None = None
-        self._ping_after = PING_SECONDS
+        self._pings = 0
 
     async def __aenter__(self) -> AsyncUdpClient:
         await self.open()
@@ -328,14 +335,15 @@ class AsyncUdpClient:
     def _ping_later(self) -> None:
         if self._alarm is None:
             loop = asyncio.get_running_loop()
-            self._alarm = loop.call_later(self._ping_after, self._ping)
+            wait = backoff(PINGS, self._pings + 1, jitter=0.0)
+            self._alarm = loop.call_later(wait, self._ping)
 
     def _ping(self) -> None:
         """Let the dispatcher know that somebody waits here, ever less often."""
         self._alarm = None
         if self._additions and self._dialogue is not None:
             self._dialogue.tell(Ping())
-            self._ping_after = min(self._ping_after * PING_GROWTH, LONGEST_PING_SECONDS)
+            self._pings += 1
             self._ping_later()
 
     def _take_command(self, command: Command) -> None:
@@ -355,7 +363,7 @@ class AsyncUdpClient:
             case NoticeVerdict.AGAIN:
                 dialogue.confirm(command)
             case NoticeVerdict.SETTLE:
-                self._ping_after = PING_SECONDS
+                self._pings = 0
                 addition = self._additions.pop(notice.task_id)
                 addition.task.settle(outcome_of(notice), notice.job_id or "")
                 addition.answered(Confirmation(0))  # it must have been accepted

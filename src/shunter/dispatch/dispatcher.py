@@ -71,6 +71,7 @@ from shunter.model.limits_record import LimitsRecord
 from shunter.model.pause import Pauses
 from shunter.model.presence import Company
 from shunter.model.report import Advance, Held, Report
+from shunter.model.retry import Retry, backoff
 from shunter.model.scope import EVERYTHING, JobScope
 from shunter.model.submission import Submission
 from shunter.model.worker import Handler
@@ -82,8 +83,7 @@ T = TypeVar("T")
 IDLE_SECONDS = 0.01
 """How long to wait when all there is to do is to wait, for a cooldown or a free place."""
 
-STORE_RETRY_SECONDS = 0.1
-MAX_STORE_RETRY_SECONDS = 2.0
+STORE_RETRY = Retry(delay=0.1, max_delay=2.0)
 
 NOTHING_WRITTEN = Committed(inserted=[], replaced=[], delivered=[], claimed=[])
 
@@ -507,7 +507,7 @@ class Dispatcher:
 
     async def _patiently(self, work: Callable[[], Awaitable[T]]) -> T:
         """Use the store. While it fails, wait: nothing has been promised yet."""
-        delay = STORE_RETRY_SECONDS
+        failures = 0
         while True:
             try:
                 with self.store_health.observed():
@@ -516,8 +516,8 @@ class Dispatcher:
                 self.counters["store_failures"] += 1
                 self._on_store_error(error)
                 heed_cancellation()
-            await asyncio.sleep(delay)
-            delay = min(2 * delay, MAX_STORE_RETRY_SECONDS)
+            failures += 1
+            await asyncio.sleep(backoff(STORE_RETRY, failures, jitter=0.0))
 
     # ---- after the commit
 

@@ -111,6 +111,7 @@ class Plan:
         self.entries: list[JournalEntry] = []
         self.keeps: list[tuple[KeepRequested, slice]] = []  # and where its entries are
         self.parks: dict[str, int] = {}  # jobs that wait for others, and where their graph is
+        self.is_alone = False  # no other dispatcher is there
         self.signals: list[tuple[SignalSent, Receipt, int | None]] = []
 
     @property
@@ -138,6 +139,7 @@ class Plan:
             graphs=[insertion.graph for insertion in self.graphs],
             outcomes=self.outcomes,
             tells=EDGES_TOLD_AT_ONCE,
+            may_hold=self.is_alone,
             replacements=[change.job for change in self.changes.values()],
             deliveries=[delivery.job for delivery in self.deliveries],
             claims=self.claims,

@@ -66,6 +66,7 @@ class Planner:
             self._state.skews = arrivals.company.skews
             self._state.others = arrivals.company.alive
             self._state.most_ahead = arrivals.company.most_ahead
+        plan.is_alone = not self._state.others
         for survey in arrivals.surveyed:
             take_survey(self._state, survey, now=now)
         self._state.hooked |= arrivals.hooked

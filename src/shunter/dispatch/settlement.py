@@ -33,6 +33,7 @@ from shunter.dispatch.state import DispatcherState
 from shunter.errors import JobRefused, UniqueKeyTaken
 from shunter.model.job import FINAL, Job, Status
 from shunter.model.lifecycle import Event
+from shunter.model.queue_order import UNDER_WAY
 from shunter.model.report import Held
 from shunter.store.port import Claim, Committed
 
@@ -78,6 +79,8 @@ class Settlement:
                 self._written(_as_told(change.job, committed))
                 if change.cause is not None:
                     state.timings.ran(change.job)
+                    if change.job.lane is not None and change.job.status not in UNDER_WAY:
+                        state.limits.left_place(change.job.type)
             else:
                 self._lost_race(change)
         state.waiting |= committed.woken  # before the claims, which have seen them
@@ -136,12 +139,9 @@ class Settlement:
                     state.know_since(job, self._now)
             state.adopt(job, now=self._now)
             return
-        was_running = state.end(job.id) is not None
-        if job.lane is not None:
-            if was_running:
-                state.limits.left_place(job.type)
-            if state.limits.is_held_back(job.type):
-                state.waiting.add(job.type)  # it has left its places
+        state.end(job.id)
+        if job.lane is not None and state.limits.is_held_back(job.type):
+            state.waiting.add(job.type)  # it has left its places
         if job.status is Status.QUEUED and job.wait_until is None:
             state.waiting.add(job.type)
         elif job.status.is_final:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+LEVEL_SECONDS = 1.0
+"""Clocks that differ by less count as the same: a word from another host takes a while."""
+
 _STEPS = ((86400.0, "d"), (3600.0, "h"), (60.0, "min"))
 
 
@@ -26,6 +29,15 @@ def span_text(seconds: float | None) -> str:
             part = int(rest // below)
             return f"{int(whole)} {unit} {part} {lower}" if part else f"{int(whole)} {unit}"
     return f"{seconds:.0f} s"
+
+
+def skew_text(behind: float | None) -> str:
+    """Return by how much a clock is behind ours, or ahead."""
+    if behind is None:
+        return "–"
+    if abs(behind) < LEVEL_SECONDS:
+        return "the same"
+    return f"{span_text(abs(behind))} {'behind' if behind > 0 else 'ahead'}"
 
 
 def count_text(count: float, *, most: int | None = None) -> str:

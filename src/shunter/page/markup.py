@@ -34,6 +34,7 @@ def templates() -> Environment:
     )
     found.filters |= {
         "span": figures.span_text,
+        "skew": figures.skew_text,
         "count": figures.count_text,
         "rate": figures.rate_text,
         "size": figures.bytes_text,

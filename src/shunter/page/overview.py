@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
@@ -51,11 +51,16 @@ class TypeRow(Struct, frozen=True):
 
 
 class DispatcherRow(Struct, frozen=True):
-    """One dispatcher: whether it is here, and how long its turns and commits took of late."""
+    """One dispatcher: whether it is here, and how long its turns and commits took of late.
+
+    `behind` is by how much its clock is behind that of the dispatcher that serves the page; None if
+    that is not known. `last_seen` is by the clock of that one.
+    """
 
     id: str
     is_alive: bool
     last_seen: float
+    behind: float | None
     host: str
     version: str
     started: float
@@ -119,11 +124,20 @@ def type_rows(
 
 
 def dispatcher_rows(
-    presences: Iterable[Presence], minutes: Sequence[ActivityMinute], *, now: float
+    presences: Iterable[Presence],
+    minutes: Sequence[ActivityMinute],
+    skews: Mapping[str, float],
+    *,
+    now: float,
 ) -> list[DispatcherRow]:
-    """Return all dispatchers of the last day, those that are here first."""
+    """Return all dispatchers of the last day, those that are here first.
+
+    `skews` says by how much our clock is ahead of others'.
+    """
     rows = []
     for presence in presences:
+        behind = skews.get(presence.dispatcher_id)
+        last_seen = presence.clock + (behind or 0.0)
         own = [it for it in minutes if it.dispatcher_id == presence.dispatcher_id]
         recent = [it for it in own if it.minute > minute_of(now) - RECENT_MINUTES]
         latest = max(own, key=lambda it: it.minute, default=None)
@@ -133,8 +147,9 @@ def dispatcher_rows(
         rows.append(
             DispatcherRow(
                 presence.dispatcher_id,
-                now - presence.clock < ALIVE_SECONDS,
-                presence.clock,
+                now - last_seen < ALIVE_SECONDS,
+                last_seen,
+                None if behind is None else round(behind, 1),
                 presence.host,
                 latest.version if latest else "",
                 latest.started if latest else 0.0,

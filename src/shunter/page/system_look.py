@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from time import monotonic
 from typing import Any, TypeVar, cast
 
@@ -59,6 +59,11 @@ class SystemLook:
     @property
     def now(self) -> float:
         return self.ports.dispatcher.now()
+
+    @property
+    def skews(self) -> Mapping[str, float]:
+        """By how much the clock of the dispatcher that shows the page is ahead of others'."""
+        return self.ports.dispatcher.view.skews
 
     async def depths(self) -> list[QueueDepth]:
         return await self.once("depths", lambda: self._store.depths(most=COUNTED))

@@ -19,7 +19,7 @@ async def read_overview(look: SystemLook, asked: PageRequest) -> Data:
     )
     now = look.now
     types = overview.type_rows(depths, minutes, workers, pauses)
-    dispatchers = overview.dispatcher_rows(presences, minutes, now=now)
+    dispatchers = overview.dispatcher_rows(presences, minutes, look.skews, now=now)
     return {
         "figures": overview.figures(types, minutes, workers, dispatchers, pauses, now=now),
         "plots": overview.plots(minutes, now=now),
@@ -41,7 +41,7 @@ async def read_workers(look: SystemLook, asked: PageRequest) -> Data:
 async def read_dispatchers(look: SystemLook, asked: PageRequest) -> Data:
     """Who gives jobs out."""
     presences, minutes = await asyncio.gather(look.presences(), look.minutes())
-    rows = overview.dispatcher_rows(presences, minutes, now=look.now)
+    rows = overview.dispatcher_rows(presences, minutes, look.skews, now=look.now)
     return {"dispatchers": {row.id: row for row in rows}, "own": look.ports.dispatcher.id}
 
 

@@ -150,11 +150,11 @@ class MemoryStore:
                 taken.append(self._with_payload(job))
         return taken
 
-    def _claim_lanes(self, wish: Claim, limits: JobLimits) -> tuple[list[Job], LaneLook]:
+    def _claim_lanes(self, request: Claim, limits: JobLimits) -> tuple[list[Job], LaneLook]:
         """Take what the limits of a type allow."""
-        (job_type,) = wish.types
+        (job_type,) = request.types
         is_more = False
-        if (guess := wish.fresh_guess) is not None:
+        if (guess := request.fresh_guess) is not None:
             state = guess.state
         else:
             is_more = self._sort_into_lanes(job_type, limits)
@@ -163,13 +163,13 @@ class MemoryStore:
             if kind is RecordKind.RATE and name.startswith(f"{job_type} "):
                 state.next_at[name[len(job_type) + 1 :]] = float(record.document or b"0")
         claim = memory_lanes.chosen(
-            wish,
+            request,
             state,
             self._lanes.get(job_type, {}),
             priority=lambda job_id: self._jobs[job_id].priority,
             size=lambda job_id: len(self._payloads[job_id] or b""),
         )
-        jobs = self._take(wish, claim.places)
+        jobs = self._take(request, claim.places)
         for bucket, next_at in claim.choice.buckets.items():
             name = f"{job_type} {bucket}"
             before = self._records.get((RecordKind.RATE, name))

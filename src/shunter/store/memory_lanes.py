@@ -36,20 +36,20 @@ class MemoryLaneClaim(Struct, frozen=True):
 
     def look(self, started: Sequence[str | None], *, is_rest: bool) -> LaneLook:
         """Say what is learnt from it; `started` has the lanes of the jobs that it got."""
-        wish, choice, lanes = self.claim, self.choice, self.lanes
+        request, choice, lanes = self.claim, self.choice, self.lanes
         last, count = (started[-1] if started else None), len(started)
-        look = look_after(choice, self.state, lanes, last, now=wish.now, before=wish.after)
-        if (guess := wish.fresh_guess) is not None:
+        look = look_after(choice, self.state, lanes, last, now=request.now, before=request.after)
+        if (guess := request.fresh_guess) is not None:
             return seen_by_guess(
-                look, guess, choice, started=count, wanted=wish.limit, is_rest=is_rest
+                look, guess, choice, started=count, wanted=request.limit, is_rest=is_rest
             )
         return seen_by_look(
-            look, self.state, lanes, choice, fronts=self.fronts, started=count, now=wish.now
+            look, self.state, lanes, choice, fronts=self.fronts, started=count, now=request.now
         )
 
 
 def chosen(
-    wish: Claim,
+    request: Claim,
     state: LaneState,
     by_lane: Mapping[str, Sequence[Waiting]],
     *,
@@ -57,18 +57,18 @@ def chosen(
     size: Callable[[str], int],
 ) -> MemoryLaneClaim:
     """Decide what a claim takes of what waits; with a guess, from the lanes that it names."""
-    wanted = max(wish.limit, 0)
-    if (guess := wish.fresh_guess) is not None:
-        lanes = [lane for lane in guess.lanes_after(wish.after) if lane in by_lane]
+    wanted = max(request.limit, 0)
+    if (guess := request.fresh_guess) is not None:
+        lanes = [lane for lane in guess.lanes_after(request.after) if lane in by_lane]
     else:
-        lanes = rotated(sorted(by_lane), wish.after)
-    opened = [lane for lane in lanes if state.is_open(lane, now=wish.now)][:LANES_AT_ONCE]
+        lanes = rotated(sorted(by_lane), request.after)
+    opened = [lane for lane in lanes if state.is_open(lane, now=request.now)][:LANES_AT_ONCE]
     deep = depths(len(opened), wanted, state.limits)[-1]
     seen = [(lane, turn) for lane in opened for turn in by_lane[lane][:deep]]
     fronts = [WaitingJob(lane, rank, seq, priority(it)) for lane, (rank, seq, it) in seen]
     names = {seq: job_id for _, (_, seq, job_id) in seen}
-    choice = choose(state, fronts, wanted=wanted, now=wish.now, deep=deep, first=wish.first)
+    choice = choose(state, fronts, wanted=wanted, now=request.now, deep=deep, first=request.first)
     sizes = accumulate((size(names[seq]) for seq in choice.starts), initial=0)
     pairs = zip(choice.starts.items(), sizes, strict=False)
-    places = {names[seq]: held for (seq, held), before in pairs if before < wish.most_bytes}
-    return MemoryLaneClaim(wish, state, lanes, len(fronts), choice, places)
+    places = {names[seq]: held for (seq, held), before in pairs if before < request.most_bytes}
+    return MemoryLaneClaim(request, state, lanes, len(fronts), choice, places)

@@ -31,7 +31,7 @@ CLAIM_BYTES = 16 << 20
 
 
 class Claim(Struct, frozen=True, kw_only=True):
-    """A dispatcher's wish for up to `limit` jobs of these types.
+    """A dispatcher's request for up to `limit` jobs of these types.
 
     Where it has `slots`, one for each job it could get, the jobs are started on them before
     the claim returns, and where the store can, by the same write. Once payloads of `most_bytes`
@@ -92,7 +92,8 @@ class Batch(Struct, frozen=True, kw_only=True):
 
     `otherwise` has, by their ids, the inserts that hold places under limits, as they are to be
     stored where such a place is another job's. `tells` is how many edges of parents that complete
-    may be told at once (`Committed.told`).
+    may be told at once (`Committed.told`). `may_hold` says that nobody else would start what that
+    wakes: it may stay parked for a moment, to be queued and started by one write.
     """
 
     now: float
@@ -103,6 +104,7 @@ class Batch(Struct, frozen=True, kw_only=True):
     deliveries: Sequence[Job] = ()
     outcomes: Sequence[JobEdge] = ()
     tells: int = 0
+    may_hold: bool = False
     claims: Sequence[Claim] = ()
     workers: Sequence[Worker] = ()
     renewed: Sequence[str] = ()
@@ -113,7 +115,7 @@ class Committed(Struct, frozen=True, kw_only=True):
     """What became of a batch, each part in its order; by type, what claims with limits saw.
 
     `told` are the replacements whose dependents all know that they completed: they were written as
-    having none. Of the types `woken` some were queued by that.
+    having none. Of the types `woken` some were queued by that, or can be claimed all the same.
     """
 
     inserted: list[Job | UniqueKeyTaken]

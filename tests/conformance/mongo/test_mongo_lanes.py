@@ -47,7 +47,7 @@ def events(monkeypatch):
     return seen
 
 
-def wish(limits, count, *, is_roomy=True):
+def claim_of(limits, count, *, is_roomy=True):
     slots = (WorkerSlot("w-1"),) * count
     return replace(claim(limit=count), limits=limits, slots=slots, is_roomy=is_roomy)
 
@@ -61,11 +61,11 @@ def test_where_there_was_room_a_claim_looks_while_its_batch_is_written(
 ):
     limits = JobLimits(limit=Limit(50, by="tenant"), fair=fair)
     run(store.insert(jobs(6, **A)))
-    [first, *_] = run(store.claim(wish(limits, 2)))
+    [first, *_] = run(store.claim(claim_of(limits, 2)))
     events.clear()
     done = lifecycle.completed(first, first.attempt, result=b"\xc0", now=NOW)
 
-    asked = wish(limits, 3, is_roomy=is_roomy)
+    asked = claim_of(limits, 3, is_roomy=is_roomy)
     committed = run(store.commit(Batch(now=NOW, replacements=[done], claims=[asked])))
 
     assert events == order
@@ -80,12 +80,12 @@ def test_a_claim_that_looked_too_early_gets_what_its_batch_frees_and_queues(
 ):
     limits = JobLimits(limit=Limit(2, by="tenant"))
     run(store.insert(jobs(4, **A)))
-    [first, second] = run(store.claim(wish(limits, 2)))
+    [first, second] = run(store.claim(claim_of(limits, 2)))
     over = [lifecycle.completed(first, first.attempt, result=b"\xc0", now=NOW)]
     if is_returned:
         over.append(lifecycle.returned(second, second.attempt, "full", now=NOW))
 
-    committed = run(store.commit(Batch(now=NOW, replacements=over, claims=[wish(limits, 5)])))
+    committed = run(store.commit(Batch(now=NOW, replacements=over, claims=[claim_of(limits, 5)])))
 
     expected = [second.id, "job-2"] if is_returned else ["job-2"]
     assert [it.id for it in committed.claimed[0]] == expected
@@ -97,7 +97,7 @@ def test_an_early_look_takes_nothing_before_what_its_batch_puts_at_the_front(run
     limits = JobLimits(limit=limit)
     run(store.insert(jobs(4, **A)))
     urgent, newest = job("urgent", priority=5, **A), job("newest", created=NOW + 1, **A)
-    batch = Batch(now=NOW, inserts=[urgent, newest], claims=[wish(limits, 2)])
+    batch = Batch(now=NOW, inserts=[urgent, newest], claims=[claim_of(limits, 2)])
 
     assert [it.id for it in run(store.commit(batch)).claimed[0]] == ["urgent", "job-0"]
 
@@ -149,7 +149,7 @@ def count_places(monkeypatch):
 def guessed(run, store, limits):
     """What a claim has left to be given away, a moment later, when its lanes are too old."""
     run(store.insert([job("first", **A)]))
-    committed = run(store.commit(Batch(now=NOW, claims=[wish(limits, 1)])))
+    committed = run(store.commit(Batch(now=NOW, claims=[claim_of(limits, 1)])))
     return replace(committed.looks["sum"].guess, is_known=True), NOW + KEPT_SECONDS
 
 
@@ -163,7 +163,7 @@ def test_a_guess_that_is_too_old_for_its_lanes_reads_those_and_no_places(
     run(store.insert([*jobs(2, **A), new, job("unsorted", keys={"tenant": "c"})]))
     read = count_places(monkeypatch)
 
-    asked = replace(wish(limits, 4), now=now, guess=guess, first=1)
+    asked = replace(claim_of(limits, 4), now=now, guess=guess, first=1)
     committed = run(store.commit(Batch(now=now, claims=[asked])))
 
     assert read == []
@@ -180,7 +180,7 @@ def test_a_look_before_its_batch_knows_the_lanes_that_the_batch_puts_jobs_into(r
     new = job("b", keys={"tenant": "b"}, lane="tenant=b")
 
     known = replace(guess, lanes=["tenant=a", "tenant=b"])
-    asked = replace(wish(limits, 1), now=now, guess=known, first=1)
+    asked = replace(claim_of(limits, 1), now=now, guess=known, first=1)
     committed = run(store.commit(Batch(now=now, inserts=[new], claims=[asked])))
 
     assert "looked" not in events, "the lane was known, so places were not read"
@@ -193,7 +193,9 @@ def test_a_guess_in_vain_over_new_lanes_ends_with_a_look_at_places(run, store, m
     run(store.insert(jobs(2, **A)))
     read = count_places(monkeypatch)
 
-    asked = replace(wish(limits, 2), now=now, guess=guess, first=0)  # the place of the first job
+    asked = replace(
+        claim_of(limits, 2), now=now, guess=guess, first=0
+    )  # the place of the first job
     committed = run(store.commit(Batch(now=now, claims=[asked])))
 
     assert read == ["sum"]
@@ -208,7 +210,7 @@ def test_where_nothing_waits_places_are_not_read_and_what_was_known_of_them_hold
     read = count_places(monkeypatch)
 
     looks = [
-        run(store.commit(Batch(now=now, claims=[replace(wish(limits, 2), now=now, guess=it)])))
+        run(store.commit(Batch(now=now, claims=[replace(claim_of(limits, 2), now=now, guess=it)])))
         for it in (guess, None)
     ]
 
@@ -222,7 +224,7 @@ def test_where_nothing_waits_places_are_not_read_and_what_was_known_of_them_hold
 def test_the_numbers_of_places_are_in_their_names_alone(run, store, limit):
     limits = JobLimits(limit=limit)
     run(store.insert([job("it", **A)]))
-    [taken] = run(store.claim(wish(limits, 1)))
+    [taken] = run(store.claim(claim_of(limits, 1)))
     places = [taken.execution.limit_place, taken.execution.total_place]
 
     found = run(store._connection.jobs.find_one({"_id": "it"}))
@@ -242,14 +244,14 @@ def test_the_numbers_of_places_are_in_their_names_alone(run, store, limit):
 def test_a_job_that_an_older_version_has_started_leaves_its_places(run, store):
     limits = JobLimits(limit=Limit(1, by="tenant"))
     run(store.insert(jobs(2, **A)))
-    [first] = run(store.claim(wish(limits, 1)))
+    [first] = run(store.claim(claim_of(limits, 1)))
     older = {"$set": {"execution.limit_place": 0}}
     run(store._connection.jobs.update_one({"_id": first.id}, older))
 
     [read] = run(store.get([first.id]))
-    is_full = not run(store.claim(wish(limits, 1)))
+    is_full = not run(store.claim(claim_of(limits, 1)))
     run(store.replace([lifecycle.completed(read, read.attempt, result=b"\xc0", now=NOW)]))
 
     assert read == replace(first, payload=None)
     assert is_full
-    assert [it.id for it in run(store.claim(wish(limits, 1)))] == ["job-1"]
+    assert [it.id for it in run(store.claim(claim_of(limits, 1)))] == ["job-1"]

@@ -42,8 +42,8 @@ async def main():
     print("ready")
     is_served, misses = False, 0
     while misses < (3 if is_served else 2000):
-        wishes = [claim(limit=3, by=sys.argv[2]) for _ in range(4)]
-        parts = await asyncio.gather(*(store.claim(wish) for wish in wishes))
+        requests = [claim(limit=3, by=sys.argv[2]) for _ in range(4)]
+        parts = await asyncio.gather(*(store.claim(request) for request in requests))
         for part in parts:
             for it in part:
                 print(it.id)

@@ -213,25 +213,25 @@ def test_large_jobs_are_claimed_over_several_turns(run, store, count, size):
     payload = msgspec.msgpack.encode(bytes(size))
     run(store.insert(jobs(count, payload=payload)))
     slots = tuple(WorkerSlot("w-1", expiry_grace=1.0) for _ in range(count))
-    wish = replace(claim(limit=count), slots=slots, most_bytes=2 * size)
+    request = replace(claim(limit=count), slots=slots, most_bytes=2 * size)
 
     names, sizes = [], []
-    while taken := run(store.claim(wish)):
+    while taken := run(store.claim(request)):
         names += [it.id for it in taken]
         sizes.append(sum(len(it.payload) for it in taken))
 
     assert names == [it.id for it in jobs(count)]
     assert len(sizes) == -(-count // 2)
-    assert max(sizes) < wish.most_bytes + len(payload)
+    assert max(sizes) < request.most_bytes + len(payload)
 
 
 @pytest.mark.parametrize(("most_bytes", "counts"), [(1, [1, 1, 1]), (8, [2, 1]), (9, [3])])
 def test_a_claim_ends_with_the_job_that_fills_it(run, store, most_bytes, counts):
     run(store.insert(jobs(3)))
-    wish = replace(claim(), most_bytes=most_bytes)
+    request = replace(claim(), most_bytes=most_bytes)
 
-    assert [len(run(store.claim(wish))) for _ in counts] == counts
-    assert run(store.claim(wish)) == []
+    assert [len(run(store.claim(request))) for _ in counts] == counts
+    assert run(store.claim(request)) == []
 
 
 def test_whose_turn_it_is_comes_first_also_where_bytes_are_short(run, store):

@@ -91,8 +91,10 @@ async def _act(store, kind, now, action, seen):
     what, who, number, age = action
     versions = list(seen.values())[who * JOBS + number % JOBS]
     if what == "claim":
-        wish = Claim(dispatcher_id=f"d-{who}", types=(kind,), limit=number, now=now, expiry=now + 5)
-        return who, await store.claim(wish)
+        request = Claim(
+            dispatcher_id=f"d-{who}", types=(kind,), limit=number, now=now, expiry=now + 5
+        )
+        return who, await store.claim(request)
     if what == "look":
         versions += await store.get([versions[0].id])
         return who, []
@@ -113,11 +115,11 @@ def test_two_claimants_never_both_win(run, store, limits, size):
 
     async def race():
         await store.insert(given_jobs)
-        wishes = [
+        requests = [
             Claim(dispatcher_id=f"d-{who}", types=(kind,), limit=limit, now=NOW, expiry=NOW + 5)
             for who, limit in enumerate(limits)
         ]
-        return await asyncio.gather(*(store.claim(wish) for wish in wishes))
+        return await asyncio.gather(*(store.claim(request) for request in requests))
 
     parts = run(race())
 
@@ -136,10 +138,10 @@ def test_the_highest_priority_leaves_first_and_equals_in_order(run, store, prior
         job(f"{kind}-{at:02}", type=kind, priority=priority)
         for at, priority in enumerate(priorities)
     ]
-    wish = Claim(dispatcher_id="d", types=(kind,), limit=limit, now=NOW, expiry=NOW + 5)
+    request = Claim(dispatcher_id="d", types=(kind,), limit=limit, now=NOW, expiry=NOW + 5)
     run(store.insert(given_jobs))
 
-    taken = run(store.claim(wish))
+    taken = run(store.claim(request))
 
     expected = sorted(given_jobs, key=lambda it: (-it.priority, it.id))[:limit]
     assert [it.id for it in taken] == [it.id for it in expected]

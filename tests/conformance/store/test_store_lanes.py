@@ -33,7 +33,7 @@ def of(tenant, count, *, limits=BY_TENANT, **changes):
     return jobs(count, tenant, keys=keys, lane=limits.lane(keys), **changes)
 
 
-def wish(limits=BY_TENANT, *, limit=10, by="d-1", now=NOW, after=None, slots=True):
+def claim_of(limits=BY_TENANT, *, limit=10, by="d-1", now=NOW, after=None, slots=True):
     started = tuple(WorkerSlot(f"w-{by}") for _ in range(limit)) if slots else ()
     plain = claim(limit=limit, by=by, now=now)
     return replace(plain, limits=limits, after=after, slots=started)
@@ -53,7 +53,7 @@ class Claimer:
         guess = self._guesses.of("sum", self._limits, wanted=limit, now=NOW)
         self.guessed += guess is not None
         slots = tuple(islice(cycle(self._slots), limit))
-        asked = replace(wish(self._limits, limit=limit), slots=slots, first=first, guess=guess)
+        asked = replace(claim_of(self._limits, limit=limit), slots=slots, first=first, guess=guess)
         committed = await self._store.commit(Batch(now=NOW, claims=[asked], **parts))
         look = committed.looks["sum"]
         self._guesses.saw("sum", look.guess, started=len(committed.claimed[0]))
@@ -66,7 +66,7 @@ def names(found):
 
 def test_a_claim_in_lanes_ends_with_the_job_that_fills_it(run, store):
     run(store.insert(of("a", 3, payload=b"1234")))
-    asked = replace(wish(limit=3), most_bytes=8)
+    asked = replace(claim_of(limit=3), most_bytes=8)
 
     taken = [run(store.claim(asked)), run(store.claim(asked))]
 
@@ -74,7 +74,7 @@ def test_a_claim_in_lanes_ends_with_the_job_that_fills_it(run, store):
 
 
 def test_where_nothing_waits_nothing_is_held_back(run, store):
-    committed = run(store.commit(Batch(now=NOW, claims=[wish()])))
+    committed = run(store.commit(Batch(now=NOW, claims=[claim_of()])))
 
     look = committed.looks["sum"]
     assert (committed.claimed, look.is_held_back, look.is_more) == ([[]], False, False)
@@ -83,12 +83,12 @@ def test_where_nothing_waits_nothing_is_held_back(run, store):
 def test_a_key_has_no_more_at_once_than_its_limit_and_all_no_more_than_the_total(run, store):
     run(store.insert([*of("a", 7), *of("b", 3)]))
 
-    taken = run(store.claim(wish(limit=20)))
+    taken = run(store.claim(claim_of(limit=20)))
 
     assert Counter(it.keys["tenant"] for it in taken) == {"a": 5, "b": 3}
     assert {it.execution.limit_place for it in taken if it.lane == "tenant=a"} == set(range(5))
     assert sorted(it.execution.total_place for it in taken) == list(range(8))
-    assert run(store.claim(wish())) == []
+    assert run(store.claim(claim_of())) == []
     assert run(store.get(names(taken), payload=True)) == taken
 
 
@@ -104,26 +104,26 @@ def test_a_key_has_no_more_at_once_than_its_limit_and_all_no_more_than_the_total
 )
 def test_a_run_that_is_over_frees_its_places_by_the_write_that_ends_it(run, store, over):
     run(store.insert(of("a", 6)))
-    taken = run(store.claim(wish()))
+    taken = run(store.claim(claim_of()))
     freed = taken[2].execution
 
     assert run(store.replace([over(taken[2])])) == [True]
-    [next_one] = run(store.claim(wish()))
+    [next_one] = run(store.claim(claim_of()))
 
     assert next_one.execution.limit_place == freed.limit_place
-    assert run(store.claim(wish())) == []
+    assert run(store.claim(claim_of())) == []
 
 
 def test_a_claim_that_is_not_started_yet_holds_its_places_until_it_is_released(run, store):
     run(store.insert(of("a", 6)))
-    taken = run(store.claim(wish(slots=False)))
+    taken = run(store.claim(claim_of(slots=False)))
 
     assert {it.status for it in taken} == {Status.DISPATCHING}
-    assert run(store.claim(wish())) == []
+    assert run(store.claim(claim_of())) == []
     started = lifecycle.started(taken[0], WorkerSlot("w-1"), now=NOW)
     released = lifecycle.released(taken[1], now=NOW)
     assert run(store.replace([started, released])) == [True, True]
-    assert len(run(store.claim(wish()))) == 1
+    assert len(run(store.claim(claim_of()))) == 1
 
 
 def test_who_waits_behind_many_of_a_full_key_is_claimed_next(run, store):
@@ -132,8 +132,8 @@ def test_who_waits_behind_many_of_a_full_key_is_claimed_next(run, store):
         run(store.insert([replace(it, id=f"a-{number}-{it.id}") for it in of("a", 1000)]))
     run(store.insert([job("b", created=NOW + 1e6, keys={"tenant": "b"}, lane="tenant=b")]))
 
-    assert {it.lane for it in run(store.claim(wish(limit=5)))} == {"tenant=a"}
-    assert names(run(store.claim(wish(limit=5)))) == ["b"]
+    assert {it.lane for it in run(store.claim(claim_of(limit=5)))} == {"tenant=a"}
+    assert names(run(store.claim(claim_of(limit=5)))) == ["b"]
 
 
 def test_whose_turn_it_is_has_the_next_place_behind_any_number_of_another_key(run, store):
@@ -141,10 +141,10 @@ def test_whose_turn_it_is_has_the_next_place_behind_any_number_of_another_key(ru
     for number in range(count):
         many = of("a", 1000, limits=FAIR)
         run(store.insert([replace(it, id=f"a-{number}-{it.id}") for it in many]))
-    first = run(store.commit(Batch(now=NOW, claims=[wish(FAIR, limit=5)])))
+    first = run(store.commit(Batch(now=NOW, claims=[claim_of(FAIR, limit=5)])))
     run(store.insert([job("b", created=NOW + 1e6, keys={"tenant": "b"}, lane="tenant=b")]))
 
-    turn = wish(FAIR, limit=1, after=first.looks["sum"].after)
+    turn = claim_of(FAIR, limit=1, after=first.looks["sum"].after)
     assert names(run(store.claim(turn))) == ["b"]
 
 
@@ -152,7 +152,7 @@ def test_keys_take_turns(run, store):
     run(store.insert([*of("a", 9, limits=FAIR), *of("b", 2, limits=FAIR)]))
     served, after = [], None
     for _ in range(5):
-        done = run(store.commit(Batch(now=NOW, claims=[wish(FAIR, limit=1, after=after)])))
+        done = run(store.commit(Batch(now=NOW, claims=[claim_of(FAIR, limit=1, after=after)])))
         served += names(done.claimed[0])
         after = done.looks["sum"].after
 
@@ -164,7 +164,7 @@ def test_a_higher_priority_goes_before_turns(run, store):
     urgent = job("urgent", keys={"tenant": "a"}, lane="tenant=a", priority=1)
     run(store.insert([urgent]))
 
-    taken = run(store.claim(wish(FAIR, limit=2, after="tenant=a")))
+    taken = run(store.claim(claim_of(FAIR, limit=2, after="tenant=a")))
 
     assert names(taken) == ["urgent", "b-0"]
 
@@ -174,7 +174,7 @@ def test_more_keys_than_one_look_holds_are_all_served(run, store):
     run(store.insert(many))
     served, after = [], None
     for _ in range(6):
-        done = run(store.commit(Batch(now=NOW, claims=[wish(FAIR, limit=60, after=after)])))
+        done = run(store.commit(Batch(now=NOW, claims=[claim_of(FAIR, limit=60, after=after)])))
         served += names(done.claimed[0])
         after = done.looks["sum"].after
 
@@ -185,7 +185,7 @@ def test_jobs_in_no_lane_are_sorted_by_the_claim(run, store):
     run(store.insert(jobs(7, "a", keys={"tenant": "a"})))
     run(store.insert([job("b", created=NOW + 9, keys={"tenant": "b"}), job("none")]))
 
-    taken = run(store.claim(wish()))
+    taken = run(store.claim(claim_of()))
 
     assert {it.id: it.lane for it in taken if it.id in ("b", "none")} == {
         "b": "tenant=b",
@@ -203,24 +203,24 @@ def test_jobs_in_lanes_of_another_key_are_sorted_anew(run, store):
         run(store.insert([job(f"x-{at}", keys={"tenant": "x"}, lane=lane)]))
 
     for _ in range(3):
-        run(store.claim(wish(limit=0)))
-    taken = run(store.claim(wish()))
+        run(store.claim(claim_of(limit=0)))
+    taken = run(store.claim(claim_of()))
 
     assert Counter(it.lane for it in taken) == {"tenant=a": 3, "tenant=x": 3}
     everything = JobLimits()
     run(store.insert(of("late", 1)))
-    run(store.claim(wish(everything, limit=0)))
-    assert [it.lane for it in run(store.claim(wish(everything)))] == [""]
+    run(store.claim(claim_of(everything, limit=0)))
+    assert [it.lane for it in run(store.claim(claim_of(everything)))] == [""]
 
 
 def test_a_token_is_taken_by_the_claim_and_the_next_one_is_told(run, store):
     limits = JobLimits(rate=Rate(60, per=60, by="tenant"))
     run(store.insert([*of("a", 3, limits=limits), *of("b", 1, limits=limits)]))
 
-    first = run(store.commit(Batch(now=NOW, claims=[wish(limits)])))
+    first = run(store.commit(Batch(now=NOW, claims=[claim_of(limits)])))
     due = first.looks["sum"].due
-    early = run(store.commit(Batch(now=NOW, claims=[wish(limits, now=due - 0.01)])))
-    later = run(store.commit(Batch(now=NOW, claims=[wish(limits, now=due)])))
+    early = run(store.commit(Batch(now=NOW, claims=[claim_of(limits, now=due - 0.01)])))
+    later = run(store.commit(Batch(now=NOW, claims=[claim_of(limits, now=due)])))
 
     assert sorted(names(first.claimed[0])) == ["a-0", "b-0"]
     assert NOW < due < NOW + 1
@@ -234,7 +234,7 @@ def test_a_token_is_taken_by_the_claim_and_the_next_one_is_told(run, store):
 def test_jobs_in_lanes_are_counted(run, store):
     run(store.insert([*of("a", 7), *of("b", 1), *jobs(2, type="other")]))
     assert run(store.oldest())["sum"] == NOW
-    run(store.claim(wish()))
+    run(store.claim(claim_of()))
 
     assert run(store.lane_counts(limit=10)) == [
         LaneCount(type="sum", lane="tenant=a", running=5, waiting=2),
@@ -258,7 +258,7 @@ def test_several_stores_together_never_exceed_a_limit(run, database, opened):
         """Claim, check who runs, and end one job: what another store has ended may be gone."""
         idle = 0
         while idle < 4:
-            mine = await store.claim(wish(limit=3, by=by))
+            mine = await store.claim(claim_of(limit=3, by=by))
             idle = 0 if mine else idle + 1
             counted = {it.lane: it.running for it in await store.lane_counts(limit=10)}
             for lane, running in counted.items():
@@ -285,7 +285,7 @@ def test_places_that_are_guessed_wrong_cost_a_look_and_no_job(run, database, ope
     claimer = Claimer(busy, limits)
     taken = run(claimer.commit(4)).claimed[0]
     # on places that the first one takes for free
-    run(other.claim(replace(wish(limits, limit=20), first=4)))
+    run(other.claim(replace(claim_of(limits, limit=20), first=4)))
 
     for _ in range(40):
         taken += run(claimer.commit(4)).claimed[0]
@@ -324,7 +324,7 @@ def test_jobs_that_start_by_a_guess_hold_the_places_that_they_are_said_to(run, s
     claimer = Claimer(store, limits, workers=("w-1", "w-2"))
 
     taken = run(claimer.commit(3)).claimed[0] + run(claimer.commit(8)).claimed[0]
-    rest = run(store.claim(wish(limits, limit=60)))
+    rest = run(store.claim(claim_of(limits, limit=60)))
 
     assert claimer.guessed == 1
     assert run(store.get(names(taken), payload=True)) == taken
@@ -375,7 +375,7 @@ def test_a_claim_by_a_guess_says_whether_others_wait(run, store):
 def test_a_new_job_starts_on_a_place_that_was_guessed_or_else_waits(run, store):
     queued = of("a", 3)
     run(store.insert(queued[:1]))
-    [first] = run(store.claim(wish()))
+    [first] = run(store.claim(claim_of()))
     number = first.execution.limit_place
     slot = WorkerSlot("w-1")
 
@@ -407,7 +407,7 @@ def test_several_stores_together_never_exceed_a_rate(run, database, opened):
         for step in range(12):
             now = NOW + step * 0.5
             found = await asyncio.gather(
-                *(s.claim(wish(limits, by=f"d-{at}", now=now)) for at, s in enumerate(stores))
+                *(s.claim(claim_of(limits, by=f"d-{at}", now=now)) for at, s in enumerate(stores))
             )
             started += sum(map(len, found))
         return started
@@ -427,7 +427,7 @@ def test_a_claim_cut_off_anywhere_and_offered_again_takes_what_is_allowed_once(
         try:
             await store.insert([*jobs(3, "b", keys={"tenant": "b"}), *of("a", 3, limits=limits)])
             loss = database.lose(store, at=at, is_done=is_done)
-            batch = Batch(now=NOW, claims=[wish(limits)])
+            batch = Batch(now=NOW, claims=[claim_of(limits)])
             for _ in range(10):
                 with contextlib.suppress(StoreError):
                     committed = await store.commit(batch)

@@ -18,7 +18,7 @@ LIMIT = 1024 * 1024
 
 
 @pytest.mark.parametrize(
-    "wish",
+    "submission",
     [
         Submission("x y", "add", b"\x90"),
         Submission("fine-1", "", b"\x90"),
@@ -41,14 +41,14 @@ LIMIT = 1024 * 1024
         Submission("final-failure/x", "add", b"\x90"),
         Submission("fine-15", "add", b"\x90", unique=Unique("k", within=math.nan)),
     ],
-    ids=lambda wish: f"{wish.id}",
+    ids=lambda submission: f"{submission.id}",
 )
 def test_a_submission_with_a_bad_field_is_refused_with_that_field(
-    plain: PlainPeers, client: Client, wish: Submission
+    plain: PlainPeers, client: Client, submission: Submission
 ) -> None:
     stranger = plain.client()
 
-    stranger.send(b"", b"SUBMIT", msgspec.msgpack.encode(Submit(7, (wish,))))
+    stranger.send(b"", b"SUBMIT", msgspec.msgpack.encode(Submit(7, (submission,))))
 
     kind, body = stranger.hears()
     assert kind == b"ACCEPTED"
@@ -60,10 +60,10 @@ def test_a_submission_with_a_bad_field_is_refused_with_that_field(
 
 def test_texts_with_odd_characters_are_stored_or_refused(plain: PlainPeers, client: Client) -> None:
     odd = "\0 \N{SNOWMAN} \U0001f600 \x7f '; -- \""
-    wish = Submission("odd-1", "add", b"\x90", workflow=odd, unique_key=odd, delay=9e6)
+    submission = Submission("odd-1", "add", b"\x90", workflow=odd, unique_key=odd, delay=9e6)
     stranger = plain.client()
 
-    stranger.send(b"", b"SUBMIT", msgspec.msgpack.encode(Submit(1, (wish,))))
+    stranger.send(b"", b"SUBMIT", msgspec.msgpack.encode(Submit(1, (submission,))))
 
     assert stranger.hears()[0] == b"ACCEPTED"
     stored = client.job("odd-1")

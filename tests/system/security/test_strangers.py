@@ -156,9 +156,9 @@ def test_a_worker_behind_http_takes_no_job_from_a_stranger_s_page(
 def test_a_worker_is_not_believed_to_be_where_dispatchers_must_not_call(
     web: httpx.Client, hostname: str
 ) -> None:
-    wish = {"hostname": hostname, "port": 80, "handlers": ["add"], "maxJobs": 1}
+    registration = {"hostname": hostname, "port": 80, "handlers": ["add"], "maxJobs": 1}
 
-    answer = web.put(WORKERS, json=wish)
+    answer = web.put(WORKERS, json=registration)
 
     assert answer.status_code == 422, answer.text
     assert answer.json()["error"]["field"] == "hostname"

@@ -119,7 +119,7 @@ def early_receipt(patch: pytest.MonkeyPatch) -> None:
     take_in = Dispatcher._take_in
 
     def eager(self: Any, submitted: Any) -> None:
-        submitted.answer([Receipt(wish.id) for wish in submitted.submissions])
+        submitted.answer([Receipt(submission.id) for submission in submitted.submissions])
         take_in(self, replace(submitted, answer=nothing))
 
     patch.setattr(Dispatcher, "_take_in", eager)

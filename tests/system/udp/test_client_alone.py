@@ -21,6 +21,7 @@ from shunter.errors import (
     SettingsError,
     Unreachable,
 )
+from shunter.model.retry import Retry
 from system.udp.fake_dispatcher import FakeDispatcher, Said, SignedDispatcher
 from system.yard import PATIENCE
 
@@ -342,7 +343,7 @@ def test_with_a_secret_all_is_signed_and_nothing_else_taken() -> None:
 def test_a_client_that_waits_says_so_and_is_told_then(
     dispatcher: FakeDispatcher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(udp_client, "PING_SECONDS", 0.1)
+    monkeypatch.setattr(udp_client, "PINGS", Retry(delay=0.1, max_delay=30.0))
 
     async def add() -> Any:
         async with AsyncUdpClient(dispatcher.address) as client:

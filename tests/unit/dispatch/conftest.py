@@ -109,10 +109,12 @@ class Scene:
         worker = a_worker(name, *types, slots=slots, kind=kind, now=now)
         return WorkerRegistered(worker, self.said, frozenset(held), slots, 1)
 
-    def submit(self, *ids: str, at: Dispatcher | None = None, **wish: Any) -> list[Receipt]:
+    def submit(self, *ids: str, at: Dispatcher | None = None, **fields: Any) -> list[Receipt]:
         receipts: list[Receipt] = []
-        wishes = [Submission(job_id, **{"type": "t", "payload": b"\x01", **wish}) for job_id in ids]
-        (at or self.dispatcher).submit(wishes, receipts.extend, submitter=CLIENT)
+        submissions = [
+            Submission(job_id, **{"type": "t", "payload": b"\x01", **fields}) for job_id in ids
+        ]
+        (at or self.dispatcher).submit(submissions, receipts.extend, submitter=CLIENT)
         self.turns(at)
         return receipts
 

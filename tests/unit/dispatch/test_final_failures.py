@@ -334,9 +334,9 @@ def test_one_that_nobody_can_do_is_given_up_after_a_week(scene: Scene) -> None:
 
 @pytest.mark.parametrize("field", ["id", "type"])
 def test_nobody_may_submit_under_such_a_name(scene: Scene, field: str) -> None:
-    wish = {"id": "j-1", "type": "t", field: "final-failure/x"}
+    fields = {"id": "j-1", "type": "t", field: "final-failure/x"}
 
-    (receipt,) = scene.submit(wish["id"], type=wish["type"])
+    (receipt,) = scene.submit(fields["id"], type=fields["type"])
 
     assert receipt.field == field
     assert "Shunter's own; choose another" in receipt.reason

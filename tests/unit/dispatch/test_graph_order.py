@@ -14,8 +14,8 @@ from shunter.model.submission import Submission
 NOW = 1_763_460_000.25
 
 
-def admitted(wish: Submission) -> Job:
-    return Job(id=wish.id, type=wish.type, created=NOW, updated=NOW)
+def admitted(submission: Submission) -> Job:
+    return Job(id=submission.id, type=submission.type, created=NOW, updated=NOW)
 
 
 def chain(length: int) -> list[Submission]:

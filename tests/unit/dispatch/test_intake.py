@@ -16,13 +16,13 @@ from shunter.model.submission import Submission
 from shunter.model.unique import Unique
 from shunter.model.worker import Handler
 
-WISH = Submission("j-1", "add", b"\xc0")
+SUBMISSION = Submission("j-1", "add", b"\xc0")
 CLIENT = ReplyTo("zmq", b"c")
 
 
-def taken(wish: Submission, handler: Handler | None = None, **rules: object) -> Job:
+def taken(submission: Submission, handler: Handler | None = None, **rules: object) -> Job:
     return admit(
-        wish,
+        submission,
         Submitter(CLIENT, namespace="team"),
         rules=IntakeRules(**rules),  # type: ignore[arg-type]
         handler=handler,
@@ -81,7 +81,7 @@ def taken(wish: Submission, handler: Handler | None = None, **rules: object) -> 
 )
 def test_a_bad_field_is_named_with_what_to_send(change: dict[str, object], field: str) -> None:
     with pytest.raises(JobRefused) as refusal:
-        taken(replace(WISH, **change), max_payload_bytes=1024)
+        taken(replace(SUBMISSION, **change), max_payload_bytes=1024)
 
     assert refusal.value.field == field
 
@@ -89,7 +89,10 @@ def test_a_bad_field_is_named_with_what_to_send(change: dict[str, object], field
 def test_what_a_submission_leaves_open_is_decided_by_the_handler() -> None:
     handler = Handler("add", priority=7, timeout=9.0, retry=Retry(limit=2))
 
-    open_job, own_job = taken(WISH, handler), taken(replace(WISH, priority=0, timeout=1.0), handler)
+    open_job, own_job = (
+        taken(SUBMISSION, handler),
+        taken(replace(SUBMISSION, priority=0, timeout=1.0), handler),
+    )
 
     assert (open_job.priority, open_job.execution.timeout) == (7, 9.0)
     assert open_job.retry == Retry(limit=2)
@@ -97,22 +100,22 @@ def test_what_a_submission_leaves_open_is_decided_by_the_handler() -> None:
 
 
 def test_a_delay_becomes_a_moment_and_a_moment_that_has_passed_is_no_wait() -> None:
-    assert taken(replace(WISH, delay=5.0)).wait_until == 105.0
-    assert taken(replace(WISH, not_before=99.0)).wait_until is None
+    assert taken(replace(SUBMISSION, delay=5.0)).wait_until == 105.0
+    assert taken(replace(SUBMISSION, not_before=99.0)).wait_until is None
 
 
 def test_an_unknown_type_waits_by_default_and_is_refused_where_that_is_set() -> None:
-    wish = replace(WISH, type="other")
+    submission = replace(SUBMISSION, type="other")
 
-    assert taken(wish).type == "other"
+    assert taken(submission).type == "other"
     with pytest.raises(JobRefused, match="types that are served: add"):
-        taken(wish, refuse_unknown_types=True)
+        taken(submission, refuse_unknown_types=True)
 
 
 def test_who_wants_no_reply_gets_none() -> None:
-    assert taken(WISH).reply_to == CLIENT
-    assert taken(replace(WISH, reply=False)).reply_to is None
+    assert taken(SUBMISSION).reply_to == CLIENT
+    assert taken(replace(SUBMISSION, reply=False)).reply_to is None
 
 
 def test_a_job_gets_the_namespace_of_its_submitter():
-    assert taken(WISH).namespace == "team"
+    assert taken(SUBMISSION).namespace == "team"

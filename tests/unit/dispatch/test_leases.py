@@ -314,13 +314,36 @@ def test_a_run_of_another_dispatcher_is_timed_by_watching_it(scene: Any) -> None
     assert scene.job("a").status is Status.FAILED
 
 
-def test_a_run_of_another_dispatcher_whose_clock_is_known_ends_in_time(scene: Any) -> None:
-    other = scene.another_dispatcher("d-2", clock_ahead=30.0)
-    other.state.skews["d-1"] = 30.0
+@pytest.mark.parametrize("ahead", [0.0, 30.0, 60.0])
+def test_a_run_of_another_dispatcher_whose_clock_is_known_ends_in_time(
+    scene: Any, ahead: float
+) -> None:
+    other = scene.another_dispatcher("d-2", clock_ahead=ahead)
+    other.state.skews["d-1"] = ahead
     scene.worker("w-1")
     scene.submit("a", timeout=1.0)
 
     for seconds, status in ((5.0, Status.IN_PROGRESS), (1.5, Status.FAILED)):
+        scene.clock.advance(seconds)
+        finish(sweep.ring_alarms(other))
+        scene.turns(other)
+        assert scene.job("a").status is status
+
+
+@pytest.mark.parametrize("ahead", [0.0, 60.0])
+def test_a_run_of_a_clock_that_is_not_known_yet_is_left_alone_for_a_minute_at_most(
+    scene: Any, ahead: float
+) -> None:
+    other = scene.another_dispatcher("d-2", clock_ahead=ahead)
+    scene.worker("w-1")
+    scene.submit("a", timeout=600.0)
+    scene.clock.advance(606.0 - ahead)  # as long as it may take, by the other's clock
+
+    for seconds, status in (
+        (0.0, Status.IN_PROGRESS),
+        (59.0, Status.IN_PROGRESS),
+        (2.0, Status.FAILED),
+    ):
         scene.clock.advance(seconds)
         finish(sweep.ring_alarms(other))
         scene.turns(other)

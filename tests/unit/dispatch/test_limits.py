@@ -33,8 +33,8 @@ def limited(
     scene.turns(at)
 
 
-def submit(scene: Scene, *ids: str, tenant: str = "a", **wish) -> None:
-    receipts = scene.submit(*ids, keys={"tenant": tenant}, **wish)
+def submit(scene: Scene, *ids: str, tenant: str = "a", **fields) -> None:
+    receipts = scene.submit(*ids, keys={"tenant": tenant}, **fields)
     assert not any(receipt.reason for receipt in receipts)
 
 
@@ -107,6 +107,35 @@ def test_while_there_is_plenty_of_room_new_jobs_start_as_they_are_stored(scene: 
     places = [scene.job(it).execution for it in ("a1", "a3", "b1")]
     assert len({it.total_place for it in places}) == 3
     assert {it.limit_place for it in places} < set(range(1000))
+
+
+def test_after_a_pause_new_jobs_start_as_they_are_stored(scene: Scene) -> None:
+    limited(scene, PLENTY, slots=50)
+    submit(scene, "a1", tenant="a")  # by a claim, which looks at all places
+    done(scene, "a1")
+    scene.clock.advance(3600.0)
+    scene.beat("w-1")
+    claims = claims_of(scene)
+
+    submit(scene, "a2", tenant="a")
+
+    assert sent(scene) == ["a1", "a2"]
+    assert not any(claims), "nobody has to look"
+
+
+def test_places_that_jobs_have_left_go_to_new_jobs_without_a_look(scene: Scene) -> None:
+    limited(scene, JobLimits(limit=Limit(20, by="tenant")), slots=50)
+    submit(scene, "first", tenant="a")
+    done(scene, "first")
+    claims = claims_of(scene)
+    names = [f"a{number}" for number in range(30)]  # three times as many as are given away
+
+    for name in names:
+        submit(scene, name, tenant="a")
+        done(scene, name)
+
+    assert sent(scene) == ["first", *names]
+    assert not any(claims)
 
 
 def test_a_new_job_whose_place_is_taken_waits_for_a_claim(scene: Scene) -> None:

@@ -38,8 +38,14 @@ class Scene:
     plan: Plan = field(default_factory=lambda: Plan(Arrivals(), NOW))
 
     def park(self, job: Job, park: Park, *, there: frozenset[str] = frozenset()) -> Job:
-        def admit(wish: Submission, submitter: Any, now: float) -> Job:
-            return Job(id=wish.id, type=wish.type, created=now, updated=now, payload=wish.payload)
+        def admit(submission: Submission, submitter: Any, now: float) -> Job:
+            return Job(
+                id=submission.id,
+                type=submission.type,
+                created=now,
+                updated=now,
+                payload=submission.payload,
+            )
 
         return plan_park(job, parked_report(park), admit, there, self.plan)
 
@@ -126,9 +132,9 @@ def test_children_go_on_in_a_run_whose_name_would_be_refused_today() -> None:
     )
     seen: list[str | None] = []
 
-    def admit(wish: Submission, submitter: Any, now: float) -> Job:
-        seen.append(wish.run)
-        return Job(id=wish.id, type="t", created=now, updated=now, run=wish.run)
+    def admit(submission: Submission, submitter: Any, now: float) -> Job:
+        seen.append(submission.run)
+        return Job(id=submission.id, type="t", created=now, updated=now, run=submission.run)
 
     park = Park("all", WaitKind.CHILDREN, children=children)
     plan_park(running(run="two words"), parked_report(park), admit, frozenset(), scene.plan)

@@ -56,8 +56,8 @@ class Line:
         self.scene.turns()
 
     def asks(self, name: str) -> None:
-        wish = Submission(name, "default", msgspec.msgpack.encode(name.encode()))
-        self.scene.dispatcher.submit([wish], lambda receipts: None)
+        submission = Submission(name, "default", msgspec.msgpack.encode(name.encode()))
+        self.scene.dispatcher.submit([submission], lambda receipts: None)
 
 
 @pytest.fixture

@@ -36,9 +36,9 @@ ENDED = Job(
 )
 
 
-def submitted(scene: Scene, wish: Submission, **submitter: Any) -> Receipt:
+def submitted(scene: Scene, submission: Submission, **submitter: Any) -> Receipt:
     receipts: list[Receipt] = []
-    scene.dispatcher.submit([wish], receipts.extend, submitter=Submitter(**submitter))
+    scene.dispatcher.submit([submission], receipts.extend, submitter=Submitter(**submitter))
     scene.turns()
     return receipts[0]
 
@@ -60,9 +60,9 @@ def test_a_rerun_takes_over_the_work_and_leaves_out_what_belonged_to_the_one_tim
 
 def test_a_rerun_is_a_new_job_that_says_of_which(scene: Scene) -> None:
     ended(scene)
-    wish = resubmission(ENDED, new_id="j-2", payload=b"\x02")
+    submission = resubmission(ENDED, new_id="j-2", payload=b"\x02")
 
-    first, second = submitted(scene, wish), submitted(scene, wish)
+    first, second = submitted(scene, submission), submitted(scene, submission)
 
     assert (first, second) == (Receipt("j-2"), Receipt("j-2"))
     job = scene.job("j-2")

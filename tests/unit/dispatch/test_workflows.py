@@ -48,14 +48,14 @@ def sandbox():
         yield sandbox
 
 
-def submitted(sandbox, *wishes: Submission) -> list[Receipt]:
+def submitted(sandbox, *nodes: Submission) -> list[Receipt]:
     receipts: list[Receipt] = []
-    sandbox.dispatcher.submit(wishes, receipts.extend)
+    sandbox.dispatcher.submit(nodes, receipts.extend)
     finish(sandbox.dispatcher.turn())
     return receipts
 
 
-def wish(name: str, *after: str, when: str | None = None, fails: bool = False, **more: Any):
+def node(name: str, *after: str, when: str | None = None, fails: bool = False, **more: Any):
     return Submission(
         name, "work", payload_of(name, fails=fails), after=after or None, when=when, **more
     )
@@ -99,11 +99,11 @@ def expected(jobs):
 def test_any_graph_ends_as_the_plain_model_says_and_in_order(jobs):
     ran.clear()
     with Sandbox(app) as sandbox:
-        wishes = [
-            wish(f"j{at}", *(f"j{it}" for it in after), when=when, fails=fails)
+        nodes = [
+            node(f"j{at}", *(f"j{it}" for it in after), when=when, fails=fails)
             for at, (after, when, fails) in enumerate(jobs)
         ]
-        assert not any(receipt.reason for receipt in submitted(sandbox, *wishes))
+        assert not any(receipt.reason for receipt in submitted(sandbox, *nodes))
         sandbox.run()
 
         records = [sandbox.job(f"j{at}") for at in range(len(jobs))]
@@ -300,8 +300,8 @@ def small_pages(monkeypatch):
 
 
 def test_a_parent_with_more_dependents_than_a_page_tells_all_of_them(sandbox, small_pages):
-    wishes = [wish("top"), *(wish(f"n{number:04}", "top") for number in range(30))]
-    assert not any(it.reason for it in submitted(sandbox, *wishes))
+    nodes = [node("top"), *(node(f"n{number:04}", "top") for number in range(30))]
+    assert not any(it.reason for it in submitted(sandbox, *nodes))
 
     sandbox.run()
 
@@ -311,7 +311,7 @@ def test_a_parent_with_more_dependents_than_a_page_tells_all_of_them(sandbox, sm
 
 def test_more_parents_than_a_page_wake_their_child_once(sandbox, small_pages):
     parents = [f"p{number:04}" for number in range(30)]
-    submitted(sandbox, *(wish(name) for name in parents), wish("last", *parents))
+    submitted(sandbox, *(node(name) for name in parents), node("last", *parents))
 
     sandbox.run()
 
@@ -323,7 +323,7 @@ def test_more_parents_than_a_page_wake_their_child_once(sandbox, small_pages):
 
 
 def test_what_a_dead_dispatcher_left_untold_is_told_by_another(sandbox):
-    submitted(sandbox, wish("top"), wish("kid", "top"))
+    submitted(sandbox, node("top"), node("kid", "top"))
     while sandbox.job("top").status is not Status.COMPLETED:
         if sandbox.dispatcher.has_work:
             finish(sandbox.dispatcher.turn())
@@ -341,7 +341,7 @@ def test_what_a_dead_dispatcher_left_untold_is_told_by_another(sandbox):
 
 @pytest.mark.parametrize("steps", range(5))
 def test_telling_is_taken_up_wherever_it_was_left(sandbox, steps):
-    submitted(sandbox, wish("top"), wish("kid", "top"), wish("other", "kid", "top"))
+    submitted(sandbox, node("top"), node("kid", "top"), node("other", "kid", "top"))
     queue = sandbox.dispatcher.state.dependents
     for _ in range(100):
         if queue.has_work:
@@ -363,30 +363,30 @@ def test_telling_is_taken_up_wherever_it_was_left(sandbox, steps):
 # ---- refusals
 
 
-def refused(sandbox, *wishes) -> Receipt:
-    receipts = submitted(sandbox, *wishes)
+def refused(sandbox, *nodes) -> Receipt:
+    receipts = submitted(sandbox, *nodes)
     assert all(receipt.reason for receipt in receipts), "a part was accepted"
-    assert finish(sandbox.store.get([it.id for it in wishes])) == [None] * len(wishes)
+    assert finish(sandbox.store.get([it.id for it in nodes])) == [None] * len(nodes)
     return min(receipts, key=lambda receipt: "because of another" in receipt.reason)
 
 
 @pytest.mark.parametrize(
-    ("wishes", "job_id", "field", "words"),
+    ("nodes", "job_id", "field", "words"),
     [
-        ([wish("a", "b"), wish("b", "a")], "a", "after", "wait for each other: a after b after a"),
-        ([wish("a", "a")], "a", "after", "wait for each other"),
-        ([wish("a"), wish("b", "gone")], "b", "after", "there is no job gone"),
-        ([wish("a"), wish("b", "a", when="sometimes")], "b", "when", "all_ok, all_done"),
-        ([wish("a"), wish("b", "a", when="all_don")], "b", "when", "did you mean 'all_done'?"),
-        ([wish("a"), wish("b", when="all_done")], "b", "when", "name the jobs"),
-        ([wish("a"), wish("b", "a"), wish("b", "a")], "b", "id", "twice"),
-        ([wish("a", unique_key="k"), wish("b", "a")], "a", "unique_key", "leave it out"),
-        ([wish("a"), wish("b", "no name")], "b", "after", "ids"),
-        ([wish("a", priority=5000), wish("b", "a")], "a", "priority", "1000"),
+        ([node("a", "b"), node("b", "a")], "a", "after", "wait for each other: a after b after a"),
+        ([node("a", "a")], "a", "after", "wait for each other"),
+        ([node("a"), node("b", "gone")], "b", "after", "there is no job gone"),
+        ([node("a"), node("b", "a", when="sometimes")], "b", "when", "all_ok, all_done"),
+        ([node("a"), node("b", "a", when="all_don")], "b", "when", "did you mean 'all_done'?"),
+        ([node("a"), node("b", when="all_done")], "b", "when", "name the jobs"),
+        ([node("a"), node("b", "a"), node("b", "a")], "b", "id", "twice"),
+        ([node("a", unique_key="k"), node("b", "a")], "a", "unique_key", "leave it out"),
+        ([node("a"), node("b", "no name")], "b", "after", "ids"),
+        ([node("a", priority=5000), node("b", "a")], "a", "priority", "1000"),
     ],
 )
-def test_a_bad_graph_is_refused_as_a_whole_and_names_the_job(sandbox, wishes, job_id, field, words):
-    receipt = refused(sandbox, *wishes)
+def test_a_bad_graph_is_refused_as_a_whole_and_names_the_job(sandbox, nodes, job_id, field, words):
+    receipt = refused(sandbox, *nodes)
 
     assert (receipt.job_id, receipt.field) == (job_id, field)
     assert words in receipt.reason
@@ -395,15 +395,15 @@ def test_a_bad_graph_is_refused_as_a_whole_and_names_the_job(sandbox, wishes, jo
 @pytest.mark.parametrize("bound", ["MAX_NODES", "MAX_EDGES"])
 def test_a_graph_that_is_too_large_is_refused(sandbox, monkeypatch, bound):
     monkeypatch.setattr(graph_intake, bound, 3)
-    parents = [wish(f"n{number}") for number in range(4)]
+    parents = [node(f"n{number}") for number in range(4)]
 
-    receipt = refused(sandbox, wish("last", *(it.id for it in parents)), *parents)
+    receipt = refused(sandbox, node("last", *(it.id for it in parents)), *parents)
 
     assert "at most 3 are accepted" in receipt.reason
 
 
 def test_a_repeated_graph_is_answered_and_runs_once(sandbox):
-    graph = [wish("a"), wish("b", "a")]
+    graph = [node("a"), node("b", "a")]
     submitted(sandbox, *graph)
     sandbox.run()
 
@@ -485,3 +485,22 @@ def test_what_has_begun_can_t_wait_for_a_rerun_and_is_named(sandbox):
     assert (refusal.field, last.id in refusal.reason) == ("awaited_by", True)
     strange = refused(sandbox, Submission("new", "work", b"\x90", awaited_by=(last.id,)))
     assert strange.field == "awaited_by"
+
+
+@pytest.mark.parametrize("others", [frozenset(), frozenset({"d-2"})])
+def test_what_is_woken_may_be_held_only_while_no_other_dispatcher_is_there(
+    scene: Any, others: frozenset[str]
+) -> None:
+    batches = []
+    commit = scene.store.commit
+
+    async def noted(batch: Any) -> Any:
+        batches.append(batch)
+        return await commit(batch)
+
+    scene.dispatcher.state.others = others
+    scene.store.commit = noted
+    scene.worker("w-1")
+    scene.submit("a")
+
+    assert {batch.may_hold for batch in batches} == {not others}

@@ -18,10 +18,10 @@ RULES = HealthRules(ping_interval=30.0, max_retries=3, dead_ping_interval=60.0, 
 
 
 def registered(**changes: Any) -> Worker:
-    wish: dict[str, Any] = {
+    registration: dict[str, Any] = {
         "hostname": "calc.example", "port": 9000, "handlers": ("sum",), "max_jobs": 4, "now": 100.0,
     }  # fmt: skip
-    return health.registered(None, **(wish | changes))
+    return health.registered(None, **(registration | changes))
 
 
 def failed(worker: Worker, times: int) -> Worker:
@@ -44,9 +44,14 @@ def test_the_same_address_is_the_same_worker_and_another_is_another() -> None:
 
 def test_who_comes_again_is_as_new_but_for_its_revision() -> None:
     known = health.resigned(failed(registered(), 3), now=150.0)
-    wish = {"hostname": "calc.example", "port": 9000, "handlers": ("sum", "mean"), "max_jobs": 8}
+    registration = {
+        "hostname": "calc.example",
+        "port": 9000,
+        "handlers": ("sum", "mean"),
+        "max_jobs": 8,
+    }
 
-    again = health.registered(known, **wish, now=200.0)
+    again = health.registered(known, **registration, now=200.0)
 
     assert (again.id, again.revision, again.incarnation) == (known.id, known.revision + 1, 1)
     assert (again.is_dead, again.is_resigned, again.failed_ping_count) == (False, False, 0)

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from shunter.page.figures import bytes_text, count_text, moment_text, rate_text, span_text
+from shunter.page.figures import (
+    bytes_text,
+    count_text,
+    moment_text,
+    rate_text,
+    skew_text,
+    span_text,
+)
 
 
 @pytest.mark.parametrize(
@@ -25,6 +32,20 @@ from shunter.page.figures import bytes_text, count_text, moment_text, rate_text,
 )
 def test_a_span_has_two_figures_at_most(seconds: float | None, text: str) -> None:
     assert span_text(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("behind", "text"),
+    [
+        (None, "–"),
+        (0.4, "the same"),
+        (-0.9, "the same"),
+        (30.0, "30 s behind"),
+        (-62, "1 min 2 s ahead"),
+    ],
+)
+def test_a_clock_is_compared_with_ours(behind: float | None, text: str) -> None:
+    assert skew_text(behind) == text
 
 
 def test_counts_rates_and_sizes_are_short() -> None:

@@ -212,8 +212,8 @@ def test_a_client_inside_a_handler_reaches_the_sandbox() -> None:
 
 def test_a_job_that_no_worker_takes_in_time_is_given_up() -> None:
     with Sandbox(app) as sandbox:
-        wish = Submission("j-1", "nobody-does-this", payload_of(), place_within=5.0)
-        sandbox.dispatcher.submit([wish], lambda receipts: None)
+        submission = Submission("j-1", "nobody-does-this", payload_of(), place_within=5.0)
+        sandbox.dispatcher.submit([submission], lambda receipts: None)
 
         sandbox.advance(6.0)
 

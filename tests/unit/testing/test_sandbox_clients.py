@@ -6,7 +6,8 @@ import asyncio
 
 import pytest
 
-from shunter import App, JobFailed
+from shunter import App, JobFailed, Status
+from shunter.client import AsyncClient, Client, UdpClient
 from shunter.testing import Sandbox
 
 app = App()
@@ -49,6 +50,38 @@ def test_an_async_client_of_a_sandbox_runs_async_handlers() -> None:
 
     with Sandbox(app) as sandbox:
         assert asyncio.run(program(sandbox)) == [2, 4]
+
+
+@app.job
+def add_by_udp() -> None:
+    with UdpClient():
+        pass
+
+
+@app.job
+async def add_twice() -> list[str]:
+    """Open clients of all kinds that reach the sandbox."""
+
+    def in_a_thread() -> str:
+        with Client() as client:
+            return client.submit(add, 1, 2).id
+
+    async with AsyncClient() as client:
+        return [(await client.submit(add, 3, 4)).id, await asyncio.to_thread(in_a_thread)]
+
+
+def test_a_udp_client_inside_a_handler_reaches_no_real_dispatcher() -> None:
+    with Sandbox(app) as sandbox, pytest.raises(JobFailed, match="open a Client, which reaches"):
+        sandbox.submit(add_by_udp).result()
+    UdpClient()
+
+
+def test_clients_inside_a_coroutine_and_its_threads_reach_the_sandbox() -> None:
+    with Sandbox(app) as sandbox:
+        ids = sandbox.submit(add_twice).result()
+        sandbox.run()
+
+        assert [sandbox.job(job_id).status for job_id in ids] == [Status.COMPLETED] * 2
 
 
 def test_other_clients_are_not_led_into_the_sandbox() -> None:

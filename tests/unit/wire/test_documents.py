@@ -89,8 +89,8 @@ VALUES = st.recursive(
 )
 
 
-def submission(**wish: Any) -> Submission:
-    return submission_of({"type": "t", **wish}, new_id="new")
+def submission(**made: Any) -> Submission:
+    return submission_of({"type": "t", **made}, new_id="new")
 
 
 def fault(document: Any) -> BadDocument:
@@ -208,7 +208,7 @@ def test_no_document_breaks_the_check(document: Any) -> None:
 
 
 def test_a_submission_is_read_in_full() -> None:
-    wish = submission(
+    made = submission(
         id="j-1",
         payload=[1],
         priority=3,
@@ -223,7 +223,7 @@ def test_a_submission_is_read_in_full() -> None:
         keys={"tenant": "acme"},
     )
 
-    assert wish == Submission(
+    assert made == Submission(
         id="j-1",
         type="t",
         payload=b"\x91\x01",
@@ -292,9 +292,9 @@ def test_a_field_that_is_wrong_is_named_with_what_to_send(
 
 
 def test_a_whole_number_may_be_written_with_a_point() -> None:
-    wish = submission(priority=5.0, retry={"limit": 2.0})
+    made = submission(priority=5.0, retry={"limit": 2.0})
 
-    assert (wish.priority, wish.retry) == (5, Retry(limit=2))
+    assert (made.priority, made.retry) == (5, Retry(limit=2))
     assert fault({"type": "t", "priority": 5.5}).field == "priority"
     assert fault({"type": "t", "retry": {"limit": 1e300}}).field == "retry.limit"
 
@@ -303,11 +303,11 @@ def test_so_may_one_in_a_list_and_another_number_there_is_refused() -> None:
     good = {"jobs": [{"type": "t"}, {"type": "t", "priority": 5.0, "retry": {"limit": 2.0}}]}
     bad = {"jobs": [{"type": "t", "priority": 5.0}, {"type": "t", "priority": 5.5}]}
 
-    _, wish = graph_of_document(good, lambda: "made")
+    _, made = graph_of_document(good, lambda: "made")
     with pytest.raises(BadDocument) as refused:
         graph_of_document(bad, lambda: "made")
 
-    assert (wish.priority, wish.retry) == (5, Retry(limit=2))
+    assert (made.priority, made.retry) == (5, Retry(limit=2))
     assert refused.value.field == "jobs[1].priority"
     assert refused.value.message.startswith("found 5.5; send a whole number")
 

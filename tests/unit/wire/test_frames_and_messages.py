@@ -56,9 +56,9 @@ def test_a_message_with_a_field_too_many_is_refused() -> None:
 
 
 def test_a_submission_survives_the_wire() -> None:
-    wish = Submission("j-1", "t", b"\x01", priority=3, unique_key="k")
+    submission = Submission("j-1", "t", b"\x01", priority=3, unique_key="k")
 
-    assert decode(messages.encode(Submit(1, (wish,))), Submit) == Submit(1, (wish,))
+    assert decode(messages.encode(Submit(1, (submission,))), Submit) == Submit(1, (submission,))
 
 
 @given(st.binary())

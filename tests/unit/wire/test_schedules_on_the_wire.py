@@ -81,9 +81,9 @@ def test_what_a_worker_declares_over_http_is_what_its_app_declares() -> None:
         maxJobs=1,
         schedules=handler_schedules(handlers),
     )
-    wish = checked(msgspec.json.decode(msgspec.json.encode(introduction)), WorkerRequest)
+    registration = checked(msgspec.json.decode(msgspec.json.encode(introduction)), WorkerRequest)
 
-    assert declared_handlers(wish) == handlers
+    assert declared_handlers(registration) == handlers
 
 
 @pytest.mark.parametrize(

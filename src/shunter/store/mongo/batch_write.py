@@ -30,6 +30,7 @@ from shunter.store.mongo.claiming import Claiming
 from shunter.store.mongo.connection import MongoConnection
 from shunter.store.mongo.delivering import Deliveries
 from shunter.store.mongo.edges import OutcomeMarks
+from shunter.store.mongo.free_children import FreeChildren
 from shunter.store.mongo.front import Contention, Reserve
 from shunter.store.mongo.graphs import Graphs
 from shunter.store.mongo.inserting import Insertions
@@ -56,13 +57,17 @@ class BatchWrite:
         self,
         batch: Batch,
         contention: Contention,
+        free: FreeChildren,
         *,
         stamp: str,
         seqs: Iterator[int],
     ) -> None:
         self.batch = batch
+        self._free, self._stamp = free, stamp
+        self._queued: set[str] = set()
+        self._due: set[str] = set()
         self._workers = WorkerWrites(batch.workers, batch.renewed, now=batch.now)
-        self._replacements = ToldReplacements(batch, stamp=f"{stamp}.r")
+        self._replacements = ToldReplacements(batch, free, stamp=f"{stamp}.r")
         self._deliveries = Deliveries(batch.deliveries, stamp=f"{stamp}.d")
         self._insertions = Insertions(batch.inserts, batch.otherwise, stamp=f"{stamp}.i", seqs=seqs)
         written = {job.id for job in (*batch.replacements, *batch.inserts)}
@@ -74,7 +79,7 @@ class BatchWrite:
         self._graphs = Graphs(batch.graphs, stamp=f"{stamp}.g", seqs=seqs)
         self._outcomes = OutcomeMarks(batch.outcomes)
         self._claims: list[Claiming | LaneClaiming] = [
-            Claiming(claim, contention, stamp=f"{stamp}.c{at}")
+            Claiming(claim, contention, free, stamp=f"{stamp}.c{at}")
             if claim.limits is None
             else LaneClaiming(claim, claim.limits, stamp=f"{stamp}.c{at}")
             for at, claim in enumerate(batch.claims)
@@ -104,6 +109,12 @@ class BatchWrite:
             for claiming in self._claims:
                 claiming.reserve = None
             await _together(connection, *self._claims)
+        if self._free.has_work:
+            queued = await self._free.queue(
+                connection, may_hold=self.batch.may_hold, stamp=f"{self._stamp}.q"
+            )
+            self._queued |= queued.woken
+            self._due |= queued.unclear
         return Committed(
             inserted=self._insertions.answers,
             replaced=self._replacements.answers,
@@ -116,7 +127,7 @@ class BatchWrite:
                 if isinstance(claiming, LaneClaiming)
             },
             entered=self._entered(),
-            told=self._replacements.told,
+            told=self._replacements.told - self._due,
             woken=self._replacements.woken,
         )
 
@@ -127,7 +138,7 @@ class BatchWrite:
     @property
     def made_ready(self) -> bool:
         """True if it has put jobs into the queue that anybody may claim."""
-        return bool(self._replacements.woken) or any(is_ready(job) for job in self._written)
+        return bool(self._queued) or any(is_ready(job) for job in self._written)
 
     @property
     def _written(self) -> Iterator[Job]:

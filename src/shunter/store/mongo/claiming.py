@@ -5,30 +5,36 @@ those that are still as they were read, which the stamp of their last write tell
 who claim the same jobs at the same time one gets each, and a claim that is repeated, because
 its answer was lost, finds what it has taken already. Where others were faster, the next in the
 queue are tried.
+Children that are free to start (`free_children.py`) are taken as if they were in the queue; the
+same write wakes them.
 """
 
 from __future__ import annotations
 
 from functools import partial
 
-from bson.raw_bson import RawBSONDocument
 from msgspec.structs import replace
 
 from shunter.model.job import Dispatch, Job, Status
 from shunter.model.lifecycle import WorkerSlot, started_at_once
 from shunter.store.mongo.blobs import Found, filled
+from shunter.store.mongo.claim_writes import FREE, ClaimWrites
 from shunter.store.mongo.connection import MongoConnection
-from shunter.store.mongo.documents import LOWEST, Document, job_of, replacing
+from shunter.store.mongo.documents import Document, job_of
+from shunter.store.mongo.free_children import FreeChildren
 from shunter.store.mongo.front import Contention, Reserve, look, place_of
-from shunter.store.mongo.swapping import KEPT, MOST_BYTES, MOST_JOBS, swap
+from shunter.store.mongo.swapping import MOST_JOBS
 from shunter.store.port import Claim
 
 
 class Claiming:
     """Performs a claim, and with a `reserve` as much of it as that allows."""
 
-    def __init__(self, claim: Claim, contention: Contention, *, stamp: str) -> None:
+    def __init__(
+        self, claim: Claim, contention: Contention, free: FreeChildren, *, stamp: str
+    ) -> None:
         self.claim, self._contention, self._stamp = claim, contention, stamp
+        self._free = free
         self._types = list(dict.fromkeys(claim.types))
         self._slots: list[WorkerSlot | None] = list(claim.slots) or [None] * max(claim.limit, 0)
         self._rounds = 0
@@ -49,6 +55,8 @@ class Claiming:
             bid = self._bid or await self._next_bid(connection)
             self._bid = bid  # until its answer is there
             taken = await bid.made(connection)
+            self._free.settle([job.id for _, job in taken])
+            self._free.refuse(bid.writes.free)
             self._taken += taken
             self._room -= sum(len(job.payload or b"") for _, job in taken)
             self._bid = None
@@ -65,18 +73,33 @@ class Claiming:
         reserve = self.reserve or Reserve()
         below = reserve.first_made_ready
         skip = self._contention.place(wanted) if not self._rounds else 0
+        names = self._free.first(self._types, wanted, below)
+        children = await self._read(connection, names)
         view = partial(look, connection.newest_jobs, self._types, wanted, below=below)
-        seen = await connection.patiently(partial(view, skip=skip))
+        seen = await connection.patiently(partial(view, children, skip=skip))
         if skip and len(seen) < wanted:
-            seen = await connection.patiently(partial(view, skip=0))
+            seen = await connection.patiently(partial(view, children, skip=0))
         free = [document for document in seen if document["_id"] not in reserve.replaced]
         stamp = f"{self._stamp}.{self._rounds}"
         bid = _Bid(self.claim, self._slots, room=self._room, stamp=stamp)
         are_in = [bid.add(document) for document in free]
-        bid.is_end = len(seen) < wanted and all(are_in)
+        is_gone = len(children) < len(names)
+        bid.is_end = len(seen) < wanted and all(are_in) and not is_gone
         bid.is_restrained = reserve.is_more_coming or len(free) < len(seen)
         self._rounds += 1
         return bid
+
+    async def _read(self, connection: MongoConnection, names: list[str]) -> list[Document]:
+        """Read children that are free to start, as documents of the queue."""
+        if not names:
+            return []
+        query = connection.newest_jobs.find({"_id": {"$in": names}, **FREE})
+        query = query.batch_size(len(names) + 1)
+        children = await connection.all_of(query)
+        self._free.refuse(set(names) - {child["_id"] for child in children})
+        for child in children:
+            child["ready"] = child["wakes"]
+        return children
 
 
 class _Bid:
@@ -90,12 +113,9 @@ class _Bid:
         self, claim: Claim, slots: list[WorkerSlot | None], *, room: int, stamp: str
     ) -> None:
         self._dispatch = Dispatch(claim.dispatcher_id, claim.now, claim.expiry)
-        self._stamp = stamp
         self._places: dict[str, tuple[int, int]] = {}
-        self._seen: dict[str, str] = {}
+        self.writes = ClaimWrites(stamp)
         self._found: dict[str, Found] = {}
-        self._documents: dict[str, RawBSONDocument] = {}
-        self._size = 0
         self._room = room
         self.slots_left = slots
         self.losses = 0
@@ -104,38 +124,26 @@ class _Bid:
 
     @property
     def count(self) -> int:
-        return len(self._documents)
+        return len(self.writes)
 
     def add(self, document: Document) -> bool:
-        """Bid for one more job, unless that is more than one statement or the claim takes."""
-        if self._size >= MOST_BYTES or self._room <= 0:
+        """Bid for one more job, unless that is more than the claim takes."""
+        if self._room <= 0:
             return False
-        self._seen[document["_id"]] = document["stamp"]
+        stamp, is_parked = document["stamp"], "wakes" in document
         self._places[document["_id"]] = place_of(document)
         queued, apart = job_of(document)
         self._room -= apart["payload"].size if "payload" in apart else len(queued.payload or b"")
         job = self._taken(queued, self.slots_left[len(self._found)])
-        new = replacing(job, stamp=self._stamp, result=None)
         self._found[job.id] = job, apart
-        self._documents[job.id] = new
-        self._size += len(new.raw)
+        self.writes.add(queued, job, stamp=stamp, is_parked=is_parked)
         return True
 
     async def made(self, connection: MongoConnection) -> list[tuple[tuple[int, int], Job]]:
         """Take what is still as it was seen; return it, each with its place in the queue."""
-        if not self._documents:
+        if not self.count:
             return []
-        taken = await connection.patiently(
-            partial(
-                swap,
-                connection,
-                self._documents,
-                stamp=self._stamp,
-                where={"ready": {"$gte": LOWEST}},
-                seen=self._seen,
-                kept={**KEPT, "result": "$result"},
-            )
-        )
+        taken = await self.writes.write(connection)
         jobs = await filled(connection, [it for name, it in self._found.items() if name in taken])
         slots = zip(self._found, self.slots_left, strict=False)
         lost = [slot for name, slot in slots if name not in taken]

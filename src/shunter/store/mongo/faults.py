@@ -26,9 +26,11 @@ from pymongo.errors import (
 )
 
 from shunter.errors import StoreError
+from shunter.model.retry import Retry, backoff
 
 T = TypeVar("T")
 
+AFTER_FAILURE = Retry(delay=0.01, max_delay=0.25)
 ATTEMPT_SECONDS = 5.0
 """How long one try may take, so that a dead connection does not use up all the patience."""
 
@@ -72,16 +74,17 @@ class Patience:
         """Do it. `attempt` limits one try; with `inf` it may take as long as it wants."""
         attempt = self.attempt_seconds if attempt is None else attempt
         deadline = monotonic() + self._seconds
-        pause = 0.01
+        failures = 0
         while True:
             try:
                 with pymongo.timeout(self._allowed(attempt, deadline - monotonic())):
                     return await action()
             except PyMongoError as error:
+                failures += 1
+                pause = backoff(AFTER_FAILURE, failures, jitter=0.0)
                 if not is_passing(error) or monotonic() + pause >= deadline:
                     raise explained(error, self._name, self._seconds) from error
             await asyncio.sleep(pause)
-            pause = min(2 * pause, 0.25)
 
     def _allowed(self, attempt: float, left: float) -> float | None:
         if attempt == inf:

@@ -72,25 +72,57 @@ class Reserve(Struct, frozen=True):
 
 
 async def look(
-    jobs: Collection, types: Sequence[str], wanted: int, *, skip: int, below: int | None
+    jobs: Collection,
+    types: Sequence[str],
+    wanted: int,
+    others: Sequence[Document] = (),
+    *,
+    skip: int,
+    below: int | None,
 ) -> list[Document]:
     """The jobs of these types to claim next, behind the first `skip`, in the order of the queue.
 
-    The first by rank, but each type has a turn before any has a second one.
+    The first by rank, but each type has a turn before any has a second one. `others` are taken
+    as if they were in the queue, too.
     """
+    if not others:
+        return await _look(jobs, types, wanted, (), skip=skip, below=below)
+    behind = _behind(others, wanted) if len(types) == 1 else None
+    below = behind if below is None else below if behind is None else min(below, behind)
+    return await _look(jobs, types, wanted, others, skip=skip, below=below)
+
+
+def _behind(others: Sequence[Document], wanted: int) -> int | None:
+    """The rank from which on nothing in the queue can be among the first, if there is one."""
+    ranks = sorted(document["ready"] for document in others)
+    return ranks[wanted - 1] + 1 if len(ranks) >= wanted else None
+
+
+async def _look(
+    jobs: Collection,
+    types: Sequence[str],
+    wanted: int,
+    others: Sequence[Document],
+    *,
+    skip: int,
+    below: int | None,
+) -> list[Document]:
     first: list[Document] | None = None
     if len(types) > MOST_HEADS:
-        first = await _all_heads(jobs, types, below)
+        first = [*await _all_heads(jobs, types, below), *others]
         waiting_types = {document["type"] for document in first}
         types = [kind for kind in types if kind in waiting_types]
         if not types:
             return []
     front = await _first(jobs, types, wanted, skip=skip, below=below)
+    front = sorted([*front, *others], key=place_of)[:wanted] if others else front
     if len(types) == 1 or len(front) < wanted:
         return front
     if first is None:
-        first = await _heads(jobs, types, below)
-    heads = {document["type"]: document for document in first}
+        first = [*await _heads(jobs, types, below), *others]
+    heads: dict[str, Document] = {}
+    for document in sorted(first, key=place_of, reverse=True):
+        heads[document["type"]] = document
     turns = favoured((_head(document) for document in heads.values()), types)
     chosen = {heads[head.type]["_id"]: heads[head.type] for head in turns[:wanted]}
     for document in front:

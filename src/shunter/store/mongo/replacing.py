@@ -17,6 +17,7 @@ from shunter.model.queue_order import place
 from shunter.store.mongo.blobs import Cutter
 from shunter.store.mongo.connection import MongoConnection
 from shunter.store.mongo.documents import OPEN, replacing
+from shunter.store.mongo.free_children import FreeChildren
 from shunter.store.mongo.swapping import MOST_BYTES, MOST_JOBS, swap, swap_each
 from shunter.store.mongo.telling import Telling
 from shunter.store.port import Batch
@@ -25,9 +26,9 @@ from shunter.store.port import Batch
 class ToldReplacements:
     """Replaces jobs, and tells dependents of those that completed, where that can be done."""
 
-    def __init__(self, batch: Batch, *, stamp: str) -> None:
+    def __init__(self, batch: Batch, free: FreeChildren, *, stamp: str) -> None:
         self._jobs, self._stamp = batch.replacements, stamp
-        self._telling = Telling(batch, stamp=f"{stamp}t")
+        self._telling = Telling(batch, free, stamp=f"{stamp}t")
         self._is_told = not self._telling.is_needed
         self._replacements = Replacements(self._jobs, stamp=stamp) if self._is_told else None
 
@@ -42,12 +43,12 @@ class ToldReplacements:
 
     @property
     def woken(self) -> frozenset[str]:
-        """The types of jobs that were queued by that."""
+        """The types of jobs that can start, or were queued, by that."""
         return self._telling.woken
 
     @property
     def may_wake(self) -> bool:
-        """True if jobs may be queued by that."""
+        """True if jobs may be queued by that, or free to start."""
         return self._telling.is_needed
 
     @property

@@ -13,7 +13,7 @@ import secrets
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from itertools import count
 
 from shunter.errors import StoreError, UniqueKeyTaken
@@ -37,6 +37,7 @@ from shunter.store.mongo import (
 )
 from shunter.store.mongo.batch_write import BatchWrite
 from shunter.store.mongo.connection import MongoConnection, public_name
+from shunter.store.mongo.free_children import HELD_SECONDS, FreeChildren
 from shunter.store.mongo.front import Contention
 from shunter.store.mongo.listing import WorkerListing
 from shunter.store.mongo.presences import meet, presences
@@ -65,6 +66,8 @@ class MongoStore:
         self._seqs = _rising()
         self._numbers = count()
         self._contention = Contention()
+        self._free = FreeChildren()
+        self._queueing: asyncio.Task[None] | None = None
         self._listing = WorkerListing()
         self._failed: deque[BatchWrite] = deque(maxlen=MOST_FAILED)
 
@@ -85,6 +88,11 @@ class MongoStore:
             while self._users:
                 self._idle.clear()
                 await self._idle.wait()
+            if self._queueing is not None:
+                self._queueing.cancel()
+                await asyncio.wait([self._queueing])
+            with suppress(StoreError):  # else others find the notes
+                await self._queue_free(connection, may_hold=False)
             await self._herald.finish()
             await connection.close()
 
@@ -96,6 +104,8 @@ class MongoStore:
             except StoreError:
                 self._failed.append(write)
                 raise
+            finally:
+                self._queue_later()
             if write.made_ready:
                 self._herald.tell()
             return committed
@@ -286,13 +296,34 @@ class MongoStore:
             raise StoreError(f"store {self.name} is not open; call open() first, close() last")
         return self._connection
 
+    def _queue_later(self) -> None:
+        """See to it that no child that could start stays parked, if no commit follows."""
+        if self._free.has_work and (self._queueing is None or self._queueing.done()):
+            self._queueing = asyncio.create_task(self._queue_late())
+
+    async def _queue_late(self) -> None:
+        while self._free.has_work:
+            await asyncio.sleep(HELD_SECONDS / 4)
+            async with self._writing:
+                if (connection := self._connection) is not None:
+                    with suppress(StoreError):  # it is tried again
+                        await self._queue_free(connection, may_hold=True)
+
+    async def _queue_free(self, connection: MongoConnection, *, may_hold: bool) -> None:
+        if self._free.has_work:
+            stamp = f"{self._next_stamp()}.q"
+            if (await self._free.queue(connection, may_hold=may_hold, stamp=stamp)).woken:
+                self._herald.tell()
+
     def _batch_write(self, batch: Batch) -> BatchWrite:
         """Take up the write of a batch that is offered again, or begin one."""
         for write in self._failed:
             if write.batch is batch:
                 self._failed.remove(write)
                 return write
-        return BatchWrite(batch, self._contention, stamp=self._next_stamp(), seqs=self._seqs)
+        return BatchWrite(
+            batch, self._contention, self._free, stamp=self._next_stamp(), seqs=self._seqs
+        )
 
     def _next_stamp(self) -> str:
         return f"{self.client_id}-{next(self._numbers)}"

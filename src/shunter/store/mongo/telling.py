@@ -1,70 +1,41 @@
 """Telling dependents by the commit that ends their parents.
 
 Only the usual case is dealt with: parents that completed, whose children hold their edges
-themselves (`inline_edges.py`) and wait on, or are queued with nothing else about them to be
-decided. Other parents are written as due, and any dispatcher tells theirs
+themselves (`inline_edges.py`) and wait on, or can be started or queued with nothing else about
+them to be decided. Other parents are written as due, and any dispatcher tells theirs
 (`dispatch/dependents.py`).
 A parent that is told is never marked as due: that would be one more write of each. Instead a note
 says beforehand whose children are about to be told, one for the whole batch, and goes when they
 are. Where a dispatcher dies in between, another one finds the note (`take_up`): those parents
 that have ended become due. Those that have not are written once, which raises their revision: so
 an end that is still on its way from a dispatcher believed dead is refused.
+Children that may start are left to the claims first (`free_children.py`).
 All of it is harmless when repeated, and when two do it at once.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from functools import partial
-from typing import TypeVar
+from time import monotonic
 
-from msgspec import Struct
 from msgspec.structs import replace
-from pymongo import UpdateMany
-from pymongo.write_concern import WriteConcern
 
-from shunter.model.job import FINAL, Job, Status
-from shunter.model.queue_order import AT_ONCE
+from shunter.model.job import Job
 from shunter.model.workflow import has_completed_for_others
-from shunter.store.mongo import inline_edges
+from shunter.store.mongo.children import SEEN, Child, Told, make_due, tell
 from shunter.store.mongo.connection import MongoConnection
-from shunter.store.mongo.documents import LOWEST, OPEN, Document
+from shunter.store.mongo.documents import OPEN
+from shunter.store.mongo.free_children import FreeChildren, forget
 from shunter.store.port import Batch
 
-T = TypeVar("T")
+LEFT_TO_OTHERS_MS = 5000
+"""How old a note is before another dispatcher takes it up, by the server's clock.
 
-MOST_CHILDREN = 1000
-"""How many one statement is about."""
-
-LEFT_TO_OTHERS_MS = 2000
-"""How old a note is before another dispatcher takes it up, by the server's clock."""
-
-SEEN: Document = {"type": 1, "status": 1, "lane": 1, "wakes": 1, "after.pending": 1}
-
-
-class _Child(Struct, frozen=True):
-    """A child as it was seen. `queue` is the field that its rank goes to when it is woken."""
-
-    id: str
-    type: str
-    pending: frozenset[str]
-    is_parked: bool
-    is_plain: bool
-    queue: str
-
-    @classmethod
-    def of(cls, document: Document) -> _Child:
-        after = document["after"]
-        is_parked = document["status"] == Status.WAITING
-        return cls(
-            document["_id"],
-            document["type"],
-            frozenset(after.get("pending", ())),
-            is_parked,
-            not is_parked or "wakes" in document,
-            "ready" if document.get("lane") is None else "laned",
-        )
+Its own client needs it for no longer than children are held (`free_children.HELD_SECONDS`) and
+then queued.
+"""
 
 
 class Telling:
@@ -74,15 +45,16 @@ class Telling:
     then `tell`.
     """
 
-    def __init__(self, batch: Batch, *, stamp: str) -> None:
+    def __init__(self, batch: Batch, free: FreeChildren, *, stamp: str) -> None:
         names = [job.id for job in batch.replacements]
         is_each_once = len(names) == len(set(names))
         self._most = batch.tells if is_each_once else 0
-        self._now, self._stamp = batch.now, stamp
+        self._now, self._stamp, self._free = batch.now, stamp, free
+        self._began = monotonic()
         self._ended = [
             job.id for job in batch.replacements if self._most and has_completed_for_others(job)
         ]
-        self._children: list[_Child] = []
+        self._children: list[Child] = []
         self._chosen: set[str] = set()
         self.told: frozenset[str] = frozenset()
         self.woken: frozenset[str] = frozenset()
@@ -107,7 +79,7 @@ class Telling:
         )
         if len(documents) > self._most:
             return
-        self._children = [_Child.of(document) for document in documents]
+        self._children = [Child.of(document) for document in documents]
         others = set(with_rows)
         edges = dict.fromkeys(self._ended, 0)
         for child in self._children:
@@ -124,6 +96,7 @@ class Telling:
     async def announce(self, connection: MongoConnection) -> None:
         """Leave a note, which is there before any of these has ended."""
         note = [{"$set": {"parents": {"$literal": self._ended}, "at": "$$NOW"}}]
+        self._began = monotonic()
         await connection.patiently(
             partial(connection.tellings.update_one, {"_id": self._stamp}, note, upsert=True)
         )
@@ -133,72 +106,30 @@ class Telling:
         return [replace(it, dependents=False) if it.id in self._chosen else it for it in jobs]
 
     async def tell(self, connection: MongoConnection, written: Collection[str]) -> None:
-        """Tell the dependents of those that were written, and take the note back."""
+        """Tell the dependents of those that were written, and take the note back.
+
+        Where children are left to claims, it stays until they are started or queued.
+        """
         parents = self._chosen & set(written)
         due = self._chosen - parents  # perhaps they were written, and again by somebody else
-        due |= await self._told(connection, parents)
+        children = [child for child in self._children if child.pending & parents]
+        free = [it for it in children if it.is_free(parents) and not it.has_lane]
+        rest = [it for it in children if not it.is_free(parents) or it.has_lane]
+        told = await self._told(connection, rest, parents)
+        due |= told.unclear
         if due:
             await connection.patiently(partial(make_due, connection, due, self._stamp))
         self.told = frozenset(parents - due)
-        await connection.patiently(partial(_forget, connection, self._stamp))
+        self.woken = told.woken | {child.type for child in free}
+        if free:
+            self._free.add(self._stamp, free, since=self._began, now=self._now)
+        else:
+            await connection.patiently(partial(forget, connection, [self._stamp]))
 
-    async def _told(self, connection: MongoConnection, parents: set[str]) -> set[str]:
-        """Write what children wait for no more; return the parents for which that was not enough.
-
-        A child that is seen to wait for nobody else is woken. What others wait for still may
-        have ended meanwhile: so whoever was last to take a parent away looks at what is left.
-        """
-        told = [child for child in self._children if child.pending & parents]
-        free = [it for it in told if it.is_parked and it.pending <= parents]
-        rest = [it for it in told if not (it.is_parked and it.pending <= parents)]
-        writes = [*self._wakes(free), *_takes(rest, parents)]
-        if not writes:
-            return set()
-        modified = await _written(connection, writes)
-        self.woken = frozenset(child.type for child in free)
-        if modified < len(told):  # another write came first, or it was our own
-            rest = told
-            writes = list(_takes(free, parents))
-            await _written(connection, writes)
-        stuck = await self._stuck(connection, rest)
-        if not stuck:
-            return set()
-        await _written(connection, list(self._wakes(stuck)))
-        self.woken |= {child.type for child in stuck}
-        left = await self._stuck(connection, stuck)
-        return {parent for child in left for parent in child.pending & parents}
-
-    def _wakes(self, children: Iterable[_Child]) -> Iterable[UpdateMany]:
-        """The statements that queue children; of one that is not plain any more nothing changes."""
-        by_queue: dict[str, list[str]] = {}
-        for child in children:
-            by_queue.setdefault(child.queue, []).append(child.id)
-        for queue, names in by_queue.items():
-            for some in _portions(names):
-                yield UpdateMany(
-                    {"_id": {"$in": some}, "wakes": {"$gte": LOWEST}},
-                    {
-                        "$set": {
-                            "status": Status.QUEUED.value,
-                            "updated": self._now,
-                            "stamp": self._stamp,
-                        },
-                        "$inc": {"revision": 1},
-                        "$rename": {"wakes": queue},
-                        "$unset": {"parked": True, "after.pending": True},
-                    },
-                )
-
-    async def _stuck(self, connection: MongoConnection, children: Iterable[_Child]) -> list[_Child]:
-        """Return those of these children that are parked, and wait for nobody any more."""
-        by_id = {child.id: child for child in children}
-        wanted = {
-            "_id": {"$in": list(by_id)},
-            "status": Status.WAITING.value,
-            "after.pending": [],
-        }
-        query = connection.jobs.find(wanted, {"_id": True}, batch_size=MOST_CHILDREN)
-        return [by_id[found["_id"]] for found in await connection.all_of(query)]
+    async def _told(
+        self, connection: MongoConnection, children: Sequence[Child], parents: set[str]
+    ) -> Told:
+        return await tell(connection, children, parents, now=self._now, stamp=self._stamp)
 
 
 async def take_up(connection: MongoConnection, *, stamp: str) -> None:
@@ -212,41 +143,4 @@ async def take_up(connection: MongoConnection, *, stamp: str) -> None:
             {"$inc": {"revision": 1}, "$set": {"stamp": stamp}},
         )
         await make_due(connection, parents, stamp)
-        await _forget(connection, note["_id"])
-
-
-async def make_due(connection: MongoConnection, parents: Iterable[str], stamp: str) -> None:
-    """Have any dispatcher tell the dependents of those of these that have ended."""
-    await connection.jobs.update_many(
-        {"_id": {"$in": list(parents)}, "status": {"$in": sorted(FINAL)}},
-        {
-            "$set": {"dependents": True, "alarm": AT_ONCE, "stamp": stamp},
-            "$inc": {"revision": 1},
-        },
-    )
-
-
-async def _forget(connection: MongoConnection, name: str) -> None:
-    """Remove a note; one that comes back after a failover costs only a look."""
-    soon = connection.tellings.with_options(write_concern=WriteConcern(w=1))
-    await soon.delete_one({"_id": name})
-
-
-async def _written(connection: MongoConnection, writes: Sequence[UpdateMany]) -> int:
-    """Write all of it, and return how many documents were changed."""
-    if not writes:
-        return 0
-    write = partial(connection.jobs.bulk_write, writes, ordered=False)
-    return (await connection.patiently(write)).modified_count
-
-
-def _takes(children: Sequence[_Child], parents: set[str]) -> Iterable[UpdateMany]:
-    """The statements that take these parents from what children wait for."""
-    for some in _portions(children):
-        theirs = set[str]().union(*(child.pending for child in some)) & parents
-        yield inline_edges.completed([child.id for child in some], sorted(theirs))
-
-
-def _portions(all_of_them: Sequence[T]) -> Iterable[Sequence[T]]:
-    for at in range(0, len(all_of_them), MOST_CHILDREN):
-        yield all_of_them[at : at + MOST_CHILDREN]
+        await forget(connection, [note["_id"]])

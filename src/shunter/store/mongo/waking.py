@@ -20,6 +20,7 @@ from bson.raw_bson import RawBSONDocument
 from pymongo.asynchronous.client_session import AsyncClientSession
 from pymongo.errors import OperationFailure, PyMongoError
 
+from shunter.model.retry import Retry, backoff
 from shunter.store.mongo.connection import MongoConnection
 from shunter.store.mongo.faults import explained, is_passing
 
@@ -68,16 +69,19 @@ class WakeNotifier:
             await asyncio.sleep(PAUSE_SECONDS)
 
 
+AFTER_FAILURE = Retry(delay=0.01, max_delay=0.5)
+
+
 async def listen(connection: MongoConnection, client_id: str, notify: Callable[[], None]) -> None:
     """Call `notify` whenever another client may have made jobs ready, until cancelled."""
-    pause = 0.01
+    failures = 0
     while True:
         try:
             with pymongo.timeout(NOTE_SECONDS):
                 await _leave_note(connection, client_id)  # at none at all, nobody can wait
             async with connection.client.start_session() as session:
                 cursor = await _opened(connection, client_id, session)
-                pause = 0.01
+                failures = 0
                 notify()
                 while cursor:
                     cursor, is_news = await _continued(connection, cursor, session)
@@ -90,8 +94,8 @@ async def listen(connection: MongoConnection, client_id: str, notify: Callable[[
             is_broken = isinstance(error, OperationFailure) and error.code in _BROKEN
             if not is_broken and not is_passing(error):
                 raise explained(error, connection.name, 0.0) from error
-        await asyncio.sleep(pause)
-        pause = min(2 * pause, 0.5)
+        failures += 1
+        await asyncio.sleep(backoff(AFTER_FAILURE, failures, jitter=0.0))
 
 
 async def _leave_note(connection: MongoConnection, client_id: str) -> None:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from shunter.errors import StoreError
+from shunter.model.retry import Retry, backoff
 
 T = TypeVar("T")
 
@@ -144,21 +145,25 @@ def _statements(script: str) -> list[str]:
     return statements[:-1]
 
 
+WHILE_BUSY = Retry(delay=0.002, max_delay=0.1)
+
+
 def patiently(action: Callable[[], T], busy_timeout: float) -> T:
     """Do it, and again while the database is locked, until `busy_timeout` has passed.
 
     SQLite waits by itself in most cases; in some it says at once that it is busy.
     """
     deadline = time.monotonic() + busy_timeout
-    pause = 0.002
+    tries = 0
     while True:
+        tries += 1
+        pause = backoff(WHILE_BUSY, tries, jitter=0.0)
         try:
             return action()
         except sqlite3.OperationalError as error:
             if code_of(error) != "SQLITE_BUSY" or time.monotonic() + pause >= deadline:
                 raise
         time.sleep(pause)
-        pause = min(pause * 2, 0.1)
 
 
 def explained(error: sqlite3.Error, path: str) -> StoreError:

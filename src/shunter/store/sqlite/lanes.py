@@ -197,48 +197,48 @@ _decode_view = msgspec.json.Decoder(_LaneView).decode
 
 
 def claim(
-    connection: sqlite3.Connection, wish: Claim, limits: JobLimits
+    connection: sqlite3.Connection, request: Claim, limits: JobLimits
 ) -> tuple[list[Job], LaneLook]:
     """Take what the limits of a type allow: by a guess, or if there is none, after a look."""
-    if (guess := wish.fresh_guess) is not None and wish.limit > 0:
-        state, lanes = guess.state, guess.lanes_after(wish.after)
-        _read_buckets(connection, wish.types[0], state, lanes)
-        is_merged = len(lanes) <= MOST_MERGED and state.has_room(lanes, wish.limit)
+    if (guess := request.fresh_guess) is not None and request.limit > 0:
+        state, lanes = guess.state, guess.lanes_after(request.after)
+        _read_buckets(connection, request.types[0], state, lanes)
+        is_merged = len(lanes) <= MOST_MERGED and state.has_room(lanes, request.limit)
         started = _Start.by_guess if is_merged else _Start.of
-        start = started(connection, wish, state, lanes)
+        start = started(connection, request, state, lanes)
         count = len(start.jobs)
-        is_rest = count < wish.limit and _is_waiting(connection, wish.types[0])
+        is_rest = count < request.limit and _is_waiting(connection, request.types[0])
         if count or not is_rest:
             look, choice = start.look, start.choice
-            wanted = wish.limit
+            wanted = request.limit
             return start.jobs, seen_by_guess(
                 look, guess, choice, started=count, wanted=wanted, is_rest=is_rest
             )
-    return _look(connection, wish, limits)
+    return _look(connection, request, limits)
 
 
 def _look(
-    connection: sqlite3.Connection, wish: Claim, limits: JobLimits
+    connection: sqlite3.Connection, request: Claim, limits: JobLimits
 ) -> tuple[list[Job], LaneLook]:
     """Look at lanes and places, sort what waits in no lane, and start what may start."""
-    (job_type,) = wish.types
-    after, is_more = wish.after, False
+    (job_type,) = request.types
+    after, is_more = request.after, False
     view = _view(connection, job_type, limits, after)
     if view.is_unsorted or view.strange(limits):
         is_more = _sort(connection, job_type, limits, view)
         view = _view(connection, job_type, limits, after)
     state = LaneState(limits, view.rotated(after), view.totals)
-    if wish.limit <= 0 or state.total_room < 1:
-        return [], LaneLook(wish.after, is_more=is_more)
+    if request.limit <= 0 or state.total_room < 1:
+        return [], LaneLook(request.after, is_more=is_more)
     for _ in range(MOST_LOOKS):
         lanes = list(state.held)
         _read_buckets(connection, job_type, state, lanes)
-        is_open = any(state.is_open(lane, now=wish.now) for lane in lanes)
+        is_open = any(state.is_open(lane, now=request.now) for lane in lanes)
         if is_open or len(lanes) < LANES_AT_ONCE:
             break
         after = lanes[-1]
         state.held = _view(connection, job_type, limits, after).rotated(after)
-    start = _Start.of(connection, wish, state, lanes)
+    start = _Start.of(connection, request, state, lanes)
     look = seen_by_look(
         start.look,
         state,
@@ -246,7 +246,7 @@ def _look(
         start.choice,
         fronts=start.fronts,
         started=len(start.jobs),
-        now=wish.now,
+        now=request.now,
     )
     return start.jobs, changed(look, is_more=look.is_more or is_more)
 
@@ -261,44 +261,44 @@ class _Start(Struct, frozen=True):
 
     @classmethod
     def of(
-        cls, connection: sqlite3.Connection, wish: Claim, state: LaneState, lanes: Sequence[str]
+        cls, connection: sqlite3.Connection, request: Claim, state: LaneState, lanes: Sequence[str]
     ) -> _Start:
         """Start what may start in these lanes."""
-        (job_type,), limits = wish.types, state.limits
-        opened = [lane for lane in lanes if state.is_open(lane, now=wish.now)]
+        (job_type,), limits = request.types, state.limits
+        opened = [lane for lane in lanes if state.is_open(lane, now=request.now)]
         choice, fronts = LaneChoice({}, {}), list[WaitingJob]()
-        is_merged = len(opened) <= MOST_MERGED and state.has_room(opened, wish.limit)
-        deeper = (wish.limit,) if is_merged else depths(len(opened), wish.limit, limits)
+        is_merged = len(opened) <= MOST_MERGED and state.has_room(opened, request.limit)
+        deeper = (request.limit,) if is_merged else depths(len(opened), request.limit, limits)
         for deep in deeper if opened else ():
             if is_merged:
                 fronts = _read_merged(connection, job_type, opened, deep)
             else:
                 fronts = _read_fronts(connection, job_type, opened, limits, deep)
             choice = choose(
-                state, fronts, wanted=wish.limit, now=wish.now, deep=deep, first=wish.first
+                state, fronts, wanted=request.limit, now=request.now, deep=deep, first=request.first
             )
             if is_merged or limits.fair or is_in_order(choice, fronts, deep):
                 break
-        jobs = _taken(connection, wish, choice.starts) if choice.starts else []
+        jobs = _taken(connection, request, choice.starts) if choice.starts else []
         for bucket, next_at in choice.buckets.items():
             row = (RecordKind.RATE, _bucket_name(job_type, bucket), as_json(next_at))
             connection.execute(_PUT_BUCKET, row)
         last = jobs[-1].lane if jobs else None
-        look = look_after(choice, state, lanes, last, now=wish.now, before=wish.after)
+        look = look_after(choice, state, lanes, last, now=request.now, before=request.after)
         return cls(jobs, choice, look, len(fronts))
 
     @classmethod
     def by_guess(
-        cls, connection: sqlite3.Connection, wish: Claim, state: LaneState, lanes: Sequence[str]
+        cls, connection: sqlite3.Connection, request: Claim, state: LaneState, lanes: Sequence[str]
     ) -> _Start:
         """Start the first jobs of all these lanes, which have room, on places in a row."""
-        fronts = _read_first_seqs(connection, wish.types[0], lanes, wish.limit)
-        numbers = range(wish.first, wish.first + len(fronts))
+        fronts = _read_first_seqs(connection, request.types[0], lanes, request.limit)
+        numbers = range(request.first, request.first + len(fronts))
         starts = dict(zip(fronts, places_at(state.limits, numbers), strict=True))
         choice = LaneChoice(starts, {})
-        jobs = _taken(connection, wish, starts, is_guess=True) if starts else []
+        jobs = _taken(connection, request, starts, is_guess=True) if starts else []
         last = jobs[-1].lane if jobs else None
-        look = look_after(choice, state, lanes, last, now=wish.now, before=wish.after)
+        look = look_after(choice, state, lanes, last, now=request.now, before=request.after)
         return cls(jobs, choice, look, len(fronts))
 
 
@@ -389,7 +389,7 @@ def _bucket_name(job_type: str, bucket: str) -> str:
 
 def _taken(
     connection: sqlite3.Connection,
-    wish: Claim,
+    request: Claim,
     starts: dict[int, LanePlace],
     *,
     is_guess: bool = False,
@@ -398,16 +398,16 @@ def _taken(
 
     Those whose places are others' stay in the queue. Guessed places follow each other.
     """
-    made = Dispatch(wish.dispatcher_id, wish.now, wish.expiry)
+    made = Dispatch(request.dispatcher_id, request.now, request.expiry)
     kept: list[int] = []
 
     def within_bytes(rows: list[JobRow]) -> list[JobRow]:
         by_seq = {row.seq: row for row in rows}
         kept[:] = starts
-        if sum(row.payload_bytes for row in rows) >= wish.most_bytes:
+        if sum(row.payload_bytes for row in rows) >= request.most_bytes:
             sizes = accumulate((by_seq[seq].payload_bytes for seq in starts), initial=0)
             pairs = zip(starts, sizes, strict=False)
-            kept[:] = [seq for seq, before in pairs if before < wish.most_bytes]
+            kept[:] = [seq for seq, before in pairs if before < request.most_bytes]
         return [by_seq[seq] for seq in kept]
 
     jobs = reads.jobs(
@@ -419,13 +419,15 @@ def _taken(
         keep=within_bytes,
     )
     places = [starts[seq] for seq in kept]
-    if wish.slots:
-        triples = zip(jobs, wish.slots, places, strict=False)
+    if request.slots:
+        triples = zip(jobs, request.slots, places, strict=False)
         jobs = [started_at_once(job, slot, held) for job, slot, held in triples]
-        if is_guess and wish.limits is not None:
-            written = start_guessed(connection, jobs, kept, wish.slots, wish.limits, wish.first)
+        if is_guess and request.limits is not None:
+            written = start_guessed(
+                connection, jobs, kept, request.slots, request.limits, request.first
+            )
         else:
-            written = start_placed(connection, jobs, kept, wish.slots)
+            written = start_placed(connection, jobs, kept, request.slots)
     else:
         jobs = [occupying(job, held) for job, held in zip(jobs, places, strict=True)]
         written = replace(connection, [replaced(job) for job in jobs])

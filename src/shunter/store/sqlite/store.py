@@ -368,12 +368,12 @@ class SQLiteStore:
         return connection
 
     def _claim(
-        self, connection: sqlite3.Connection, wish: Claim, looks: dict[str, LaneLook]
+        self, connection: sqlite3.Connection, request: Claim, looks: dict[str, LaneLook]
     ) -> list[Job]:
         """Perform a claim of either kind; what one under limits has seen goes into `looks`."""
-        if wish.limits is None:
-            return writes.claim(connection, wish)
-        jobs, looks[wish.types[0]] = lanes.claim(connection, wish, wish.limits)
+        if request.limits is None:
+            return writes.claim(connection, request)
+        jobs, looks[request.types[0]] = lanes.claim(connection, request, request.limits)
         return jobs
 
     def _connect_reader(self) -> sqlite3.Connection:

@@ -74,22 +74,22 @@ def insert(
     return answers
 
 
-def claim(connection: sqlite3.Connection, wish: Claim) -> list[Job]:
+def claim(connection: sqlite3.Connection, request: Claim) -> list[Job]:
     """Take the front of the queue for a dispatcher."""
-    types = list(dict.fromkeys(wish.types))
-    if not types or wish.limit <= 0:
+    types = list(dict.fromkeys(request.types))
+    if not types or request.limit <= 0:
         return []
-    made = Dispatch(wish.dispatcher_id, wish.now, wish.expiry)
-    front = _front(connection, types, wish.limit)
+    made = Dispatch(request.dispatcher_id, request.now, request.expiry)
+    front = _front(connection, types, request.limit)
     seqs: list[int] = []
 
     def within_bytes(rows: list[JobRow]) -> list[JobRow]:
         """Leave in the queue what is too much for one claim; whose turn it is comes first."""
         sizes = {row.seq: row.payload_bytes for row in rows}
-        if sum(sizes.values()) >= wish.most_bytes:
+        if sum(sizes.values()) >= request.most_bytes:
             before = accumulate((sizes[seq] for seq in front), initial=0)
             pairs = zip(front, before, strict=False)
-            front[:] = [seq for seq, taken in pairs if taken < wish.most_bytes]
+            front[:] = [seq for seq, taken in pairs if taken < request.most_bytes]
         kept = set(front)
         rows = [row for row in rows if row.seq in kept]
         seqs.extend(row.seq for row in rows)
@@ -104,11 +104,11 @@ def claim(connection: sqlite3.Connection, wish: Claim) -> list[Job]:
         claim=made,
         keep=within_bytes,
     )
-    if jobs and wish.slots:
-        jobs = [started_at_once(job, slot) for job, slot in zip(jobs, wish.slots, strict=False)]
-        _start(connection, jobs, seqs, wish.slots)
+    if jobs and request.slots:
+        jobs = [started_at_once(job, slot) for job, slot in zip(jobs, request.slots, strict=False)]
+        _start(connection, jobs, seqs, request.slots)
     elif jobs:
-        claimed = (as_json(made), wish.expiry, as_json(front))
+        claimed = (as_json(made), request.expiry, as_json(front))
         count = connection.execute(statements.CLAIM_NUMBERED, claimed).rowcount
         assert count == len(jobs)
     return jobs

@@ -9,9 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from shunter.model.retry import Retry, backoff
+
 FIRST_SECONDS = 0.2
 LONGEST_SECONDS = 5.0
 RANDOM_PART = 0.5
+
+BETWEEN_ROUNDS = Retry(delay=FIRST_SECONDS, max_delay=LONGEST_SECONDS, jitter=RANDOM_PART)
 
 
 def pause(failures: int, places: int, *, spread: float) -> float:
@@ -19,9 +23,7 @@ def pause(failures: int, places: int, *, spread: float) -> float:
     rounds, left = divmod(failures, places)
     if left or not rounds:
         return 0.0
-    return min(FIRST_SECONDS * 2.0 ** min(rounds - 1, 30), LONGEST_SECONDS) * (
-        1.0 - RANDOM_PART * spread
-    )
+    return backoff(BETWEEN_ROUNDS, rounds, jitter=spread)
 
 
 class DispatcherRing:

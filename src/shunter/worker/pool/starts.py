@@ -8,8 +8,10 @@ only when several in a row have died and none is alive, and never because a setu
 
 from __future__ import annotations
 
+from shunter.model.retry import Retry, backoff
+
 MAX_FAILURES = 5
-FIRST_DELAY, MAX_DELAY = 0.2, 5.0
+AFTER_FAILURE = Retry(delay=0.4, max_delay=5.0)
 
 
 class ChildStarts:
@@ -35,12 +37,12 @@ class ChildStarts:
     def failed(self, *, now: float) -> None:
         """One died before it was ready, or could not be started at all."""
         self._failures += 1
-        self._not_before = now + _delay(self._failures)
+        self._not_before = now + backoff(AFTER_FAILURE, self._failures, jitter=0.0)
 
     def setup_failed(self, *, now: float) -> None:
         """One could not open what it needs: somebody else's fault, so there is always hope."""
         self._setup_failures += 1
-        self._not_before = now + _delay(self._setup_failures)
+        self._not_before = now + backoff(AFTER_FAILURE, self._setup_failures, jitter=0.0)
 
     def is_hopeless(self, *, alive: int) -> bool:
         """True if there is no point in starting more."""
@@ -55,7 +57,3 @@ class ChildStarts:
         """Return how many slots there are: one whose child is just being replaced still counts."""
         is_failing = self._failures or self._setup_failures
         return alive if is_failing else self._most_alive
-
-
-def _delay(failures: int) -> float:
-    return float(min(FIRST_DELAY * 2 ** min(failures, MAX_FAILURES), MAX_DELAY))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from shunter.worker.pool.starts import FIRST_DELAY, MAX_DELAY, MAX_FAILURES, ChildStarts
+from shunter.worker.pool.starts import AFTER_FAILURE, MAX_FAILURES, ChildStarts
 
 
 def test_children_start_a_few_at_a_time_until_there_are_enough() -> None:
@@ -52,8 +52,8 @@ def test_each_failure_in_a_row_makes_the_next_start_wait_longer_up_to_a_limit() 
         waits.append(wait / 10)
 
     assert waits == sorted(waits)
-    assert waits[0] == 2 * FIRST_DELAY
-    assert waits[-1] == MAX_DELAY
+    assert waits[0] == AFTER_FAILURE.delay
+    assert waits[-1] == AFTER_FAILURE.max_delay
 
 
 def test_one_that_comes_alive_ends_the_wait() -> None:
@@ -88,7 +88,8 @@ def test_setups_that_fail_make_the_next_child_wait_and_never_end_it() -> None:
 
     assert starts.offered(1) == 1
     assert not starts.is_hopeless(alive=0)
-    assert not starts.may_start(alive=0, starting=0, now=3 * MAX_FAILURES - 1 + MAX_DELAY - 0.1)
-    assert starts.may_start(alive=0, starting=0, now=3 * MAX_FAILURES + MAX_DELAY)
+    last = 3 * MAX_FAILURES + AFTER_FAILURE.max_delay
+    assert not starts.may_start(alive=0, starting=0, now=last - 1.1)
+    assert starts.may_start(alive=0, starting=0, now=last)
     starts.came_alive(1)
     assert starts.offered(2) == 3

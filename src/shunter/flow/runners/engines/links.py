@@ -16,12 +16,13 @@ import msgspec
 from shunter.errors import FlowError
 from shunter.flow.graph.instructions import BUILT_IN, Instruction
 from shunter.flow.runtime.inbox import Inbox
+from shunter.model.retry import Retry, backoff
 
 ENVELOPE_BYTES = 64 * 1024 * 1024
 """A batch with more bytes goes in several envelopes; an event alone may not have more."""
 
 RESEND_SECONDS = 2.0
-LONGEST_RESEND_SECONDS = 30.0
+RESENDS = Retry(delay=RESEND_SECONDS, max_delay=30.0)
 
 
 class LinkEnvelope(msgspec.Struct, frozen=True, array_like=True):
@@ -75,7 +76,7 @@ class Link:
         self._sent = 0
         self._unconfirmed: deque[Sent] = deque()
         self._heard_at: float | None = None
-        self._patience = RESEND_SECONDS
+        self._misses = 0
         self._gap_at = -1
         self.resent = 0
 
@@ -117,7 +118,7 @@ class Link:
             self._unconfirmed.popleft()
             confirmed = True
         if confirmed:
-            self._heard_at, self._patience = now, RESEND_SECONDS
+            self._heard_at, self._misses = now, 0
         if receipt.is_gap and receipt.mark != self._gap_at:
             self._gap_at = receipt.mark
             self._resend()
@@ -126,9 +127,9 @@ class Link:
         """Send again what was not confirmed for long."""
         if not self._unconfirmed or self._heard_at is None:
             self._heard_at = now
-        elif now - self._heard_at >= self._patience:
+        elif now - self._heard_at >= backoff(RESENDS, self._misses + 1, jitter=0.0):
             self._heard_at = now
-            self._patience = min(2 * self._patience, LONGEST_RESEND_SECONDS)
+            self._misses += 1
             self._resend()
 
     @property
