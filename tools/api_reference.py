@@ -18,7 +18,7 @@ from shunter.model.explanation import Explanation
 from shunter.model.limits_record import TypeLimits
 from shunter.model.parents import Parents
 from shunter.model.pause import Pause
-from shunter.model.run_view import RunView
+from shunter.model.run_view import RunSummary, RunView
 from shunter.model.worker import Worker
 from shunter.store.memory import MemoryStore
 
@@ -39,7 +39,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
 BESIDE: dict[str, tuple[type, ...]] = {
     "Apps and handlers": (Parents,),
     "Clients": (JobOptions, Schedules, Limits, Workflow, WorkflowRuns),
-    "Records": (Explanation, RunView, TypeLimits, Pause, Worker),
+    "Records": (Explanation, RunView, RunSummary, TypeLimits, Pause, Worker),
 }
 """What methods above take and return: the options of `with_options`, and `client.schedules`."""
 

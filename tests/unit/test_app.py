@@ -338,9 +338,12 @@ def test_a_generator_with_a_concurrency_is_refused_with_its_line() -> None:
         ({"effects": 3}, "effects: found 3"),
         ({"effects": "once"}, "effects: found 'once'; send at_least_once"),
         ({"retry": Retry(delay="x")}, "retry.delay: found 'x'"),  # type: ignore[arg-type]
+        ({"retry": Retry(on=(5,))}, r"retry.on: found \(5,\); name classes"),  # type: ignore[arg-type]
+        ({"retry": Retry(never=int)}, "retry.never: found .*int.*; name classes"),  # type: ignore[arg-type]
         ({"schedule": "* * * * *"}, "schedule: found '.*'; send Cron"),
         ({"schedule": Cron("61 * * * *")}, "schedule: cron.text: found '61 .*bad minute"),
         ({"schedule": Cron("* * * * *", tz="Berlin")}, "cron.tz: found 'Berlin'; send a zone"),
+        ({"schedule": Cron("* * * * *", tz="Europe/Berln")}, "did you mean 'Europe/Berlin'"),
         ({"schedule": Every(0)}, "every.seconds: found 0"),
         ({"schedule": Every(5), "overlap": "x"}, "overlap: found 'x'; send one of"),
         ({"schedule": Every(5), "jitter": -1}, "jitter: found -1"),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 
-import msgspec
 from rich.table import Table
 from rich.text import Text
 
@@ -27,7 +26,7 @@ def why(settings: Settings, job_id: str, *, as_json: bool) -> int:
     with client_of(settings) as client:
         said = client.why(job_id)
     if as_json:
-        console.print_json(json_line(msgspec.to_builtins(said)))
+        console.print_json(json_line(said.as_dict()))
     else:
         for line in lines(said):
             console.print(line, highlight=False, soft_wrap=True)

@@ -172,8 +172,7 @@ def workers(settings: Settings, *, as_json: bool) -> int:
         found = client.workers()
         held_back = all_of([] if as_json else client.pauses())
     if as_json:
-        rows = [msgspec.to_builtins(worker) | {"state": worker.state} for worker in found]
-        console.print_json(json_line(rows))
+        console.print_json(json_line([worker.as_dict() for worker in found]))
         return 0
     now = time.time()
     versions = ("version",) if any(worker.version for worker in found) else ()

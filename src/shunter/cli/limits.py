@@ -6,7 +6,6 @@ import os
 from pathlib import Path
 from typing import Annotated, Any
 
-import msgspec
 import typer
 from rich import box
 from rich.table import Table
@@ -103,7 +102,7 @@ def _print(types: list[TypeLimits], *, as_json: bool) -> None:
 
     console = Terminal()
     if as_json:
-        console.print_json(json_line([msgspec.to_builtins(it) for it in types]))
+        console.print_json(json_line([it.as_dict() for it in types]))
         return
     if not types:
         console.print("no type is limited")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from msgspec import to_builtins
 from rich import box
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
@@ -17,7 +16,6 @@ from shunter.client import Client
 from shunter.errors import ResultTimeout, SettingsError
 from shunter.model.job import Status
 from shunter.settings import Settings
-from shunter.wire.pause_documents import pause_document
 
 HEEDED_SECONDS = 2.5
 """After so long every dispatcher goes by a pause: each reads them once a second."""
@@ -80,7 +78,7 @@ def pauses(settings: Settings, *, as_json: bool) -> int:
     with client_of(settings) as client:
         found = client.pauses()
     if as_json:
-        console.print_json(json_line([to_builtins(pause_document(pause)) for pause in found]))
+        console.print_json(json_line([pause.as_dict() for pause in found]))
         return 0
     table = Table("what", "name", "since", "by", box=box.SIMPLE_HEAD)
     for pause in found:

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-import msgspec
 from rich import box
 from rich.table import Table
 
@@ -18,7 +17,6 @@ from shunter.cli.unserved import note_if_unserved
 from shunter.client.schedules import PutOptions
 from shunter.codec import is_sealed, label_of
 from shunter.errors import SettingsError
-from shunter.model.redaction import redacted_callback
 from shunter.model.schedule import Schedule
 from shunter.model.timing import Cron, Every, Timing
 from shunter.settings import Settings
@@ -41,7 +39,7 @@ class ScheduleAdministration:
         with client_of(self._settings) as client:
             found = client.schedules.list(self._namespace)
         if self._as_json:
-            self._out.print_json(json_line([document(it, in_full=False) for it in found]))
+            self._out.print_json(json_line([document(it) for it in found]))
         else:
             Terminal().print(_table(found))
 
@@ -126,22 +124,11 @@ def moment_from(flag: str, text: str) -> datetime:
     return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
 
 
-def document(schedule: Schedule, *, in_full: bool = True) -> dict[str, Any]:
-    """Write a schedule for programs, its payload decoded."""
-    shown: dict[str, Any] = msgspec.to_builtins(schedule)
-    job = msgspec.structs.asdict(schedule.job)
-    payload = job.pop("payload")
-    shown["job"] = {
-        key: msgspec.to_builtins(value) for key, value in job.items() if value is not None
-    }
-    if schedule.job.callback is not None:
-        shown["job"]["callback"]["url"] = redacted_callback(schedule.job.callback.url)
-    if in_full:
-        shown["job"]["payload"] = (
-            {"encrypted": label_of(payload), "bytes": len(payload)}
-            if is_sealed(payload)
-            else msgspec.msgpack.decode(payload)
-        )
+def document(schedule: Schedule) -> dict[str, Any]:
+    """Write a schedule for programs, with the label of a payload that is encrypted."""
+    shown, payload = schedule.as_dict(), schedule.job.payload
+    if is_sealed(payload):
+        shown["job"]["payload"]["encrypted"] = label_of(payload)
     return shown
 
 

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -67,7 +67,7 @@ def workflow(
         with client_of(loaded.settings) as client:
             runs = client.runs.list(workflow=name, before=before, limit=limit)
         if as_json:
-            console.print_json(json_line([run_in_short(run) for run in runs]))
+            console.print_json(json_line([run.as_dict() for run in runs]))
         for run in () if as_json else runs:
             console.print(run_line(run), highlight=False, soft_wrap=True)
         if not runs and not as_json:
@@ -96,7 +96,7 @@ def workflow(
                 "a file in a folder that is there and may be written to",
             ) from None
     if as_json:
-        console.print_json(json_line(run_as_dict(view) | {"rerun": new}))
+        console.print_json(json_line(view.as_dict() | {"rerun": new}))
         return
     for line in islice(tree_lines(view, now=time.time()), MOST_LINES):
         console.print(line, highlight=False, soft_wrap=True)
@@ -118,19 +118,6 @@ def run_line(run: RunSummary) -> str:
     return f"{run.id}  {shown(run.workflow or '-')}  {began}{took}  {counted}{more}"
 
 
-def run_in_short(run: RunSummary) -> dict[str, Any]:
-    """Return a run as the list of runs has it in JSON."""
-    counts = {status.word: count for status, count in run.counts.items()}
-    return {
-        "run": run.id,
-        "workflow": run.workflow,
-        "created": run.created,
-        "ended": run.ended,
-        "jobs": counts,
-        "is_cut": run.is_cut,
-    }
-
-
 def tree_lines(view: RunView, *, now: float) -> Iterator[str]:
     """Tell a run as a tree, with how long each job took, or has taken."""
     counted = ", ".join(f"{count:,} {status.word}" for status, count in view.counts.items())
@@ -149,29 +136,6 @@ def _named(above: Sequence[Job]) -> str:
         return ""
     more = f" and {len(above) - 1:,} more" if len(above) > 1 else ""
     return f" → {shown(above[0].type)} {above[0].id}{more} (see above)"
-
-
-def run_as_dict(view: RunView) -> dict[str, Any]:
-    """Return a run as JSON has it."""
-    edges = [
-        {"child": edge.child, "parent": edge.parent, "outcome": edge.outcome.value}
-        for edge in view.edges
-    ]
-    jobs = [
-        {
-            "id": job.id,
-            "type": job.type,
-            "status": job.status.word,
-            "when": job.when,
-            "created": job.created,
-            "started": job.execution.started,
-            "ended": job.execution.ended,
-            "error": None if job.error is None else job.error.message,
-            "rerun_of": job.rerun_of,
-        }
-        for job in view.jobs.values()
-    ]
-    return {"run": view.id, "workflow": view.workflow, "jobs": jobs, "edges": edges}
 
 
 def _times(job: Job, now: float) -> str:

@@ -10,6 +10,8 @@ from enum import StrEnum
 
 from msgspec import Struct
 
+from shunter.model.json_record import JsonRecord
+
 
 class ReasonKind(StrEnum):
     """What keeps a job from running."""
@@ -127,7 +129,7 @@ class LifeSpan(Struct, frozen=True, omit_defaults=True):
     text: str
 
 
-class Explanation(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Explanation(JsonRecord, Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The answer to "why?" about one job, as of `at`.
 
     `status` is the job's, as a word. `text` says it in one sentence. `reasons` are all that must

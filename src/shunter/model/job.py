@@ -16,7 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from shunter.errors import AppError
-from shunter.model.document import sealed_data_at
+from shunter.model.json_record import JsonRecord, plain_document
 from shunter.model.retry import Retry
 from shunter.model.unique import Unique
 from shunter.model.waits import Waits
@@ -195,7 +195,7 @@ class PastAttempt(Struct, frozen=True, omit_defaults=True):
     message: str = ""
 
 
-class Job(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Job(JsonRecord, Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One job. `revision` counts writes, `attempt` counts starts and is the fencing token.
 
     `payload` is None where the record was read without it. A job with `place_by` fails if it is
@@ -294,10 +294,10 @@ class Job(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
         Bytes are base64, and what is encrypted says so. Of a list, both are left out.
         """
-        plain: dict[str, Any] = msgspec.to_builtins(self)
+        plain = super().as_dict()
         plain.pop("parents", None)
         for name, document in (("payload", self.payload), ("result", self.result)):
-            plain[name] = None if document is None else _plain(document)
+            plain[name] = None if document is None else plain_document(document)
             if self.payload is None:
                 del plain[name]
         return {**plain, "status": self.status.word}
@@ -305,10 +305,3 @@ class Job(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 def _decoded(document: bytes | None) -> Any:
     return None if document is None else msgspec.msgpack.decode(document)
-
-
-def _plain(document: bytes) -> Any:
-    if sealed_data_at(document) is not None:
-        return {"encrypted": True, "bytes": len(document)}
-    value = msgspec.msgpack.decode(document)
-    return msgspec.to_builtins(value, str_keys=True, enc_hook=repr)

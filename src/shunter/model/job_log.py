@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from shunter.model.job import Job, Status
 from shunter.model.journal import EntryKind, JournalEntry, LiveLog, live_log_of
+from shunter.model.json_record import JsonRecord
 
 LIVE_LOG_BYTES = 16 << 10
 """So much of the end of a log is told while its run goes on."""
@@ -74,7 +75,7 @@ def log_so_far(job: Job, told: LiveLog | None) -> str:
     return "" if told is None else shown_log(told)
 
 
-class LogPiece(Struct, frozen=True):
+class LogPiece(JsonRecord, Struct, frozen=True):
     """Text that a run has printed; `end` is how many bytes it has printed by then."""
 
     attempt: int
@@ -82,7 +83,7 @@ class LogPiece(Struct, frozen=True):
     text: str
 
 
-class LogRestart(Struct, frozen=True):
+class LogRestart(JsonRecord, Struct, frozen=True):
     """The job runs again: what comes now is the log of this attempt."""
 
     attempt: int

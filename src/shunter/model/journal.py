@@ -10,12 +10,14 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
+from typing import Any
 
 import msgspec
 from msgspec import Struct
 
 from shunter.errors import JobRefused
 from shunter.model.document import is_document
+from shunter.model.json_record import JsonRecord, plain_document
 
 MAX_STEP_BYTES = 128 << 10
 """How large the kept result of a step may be, as msgpack; a signal's value and a chunk likewise."""
@@ -63,7 +65,7 @@ class LiveLog(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     text: str
 
 
-class JournalEntry(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class JournalEntry(JsonRecord, Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One row. `key` is unique within the job and the kind.
 
     A step's key is its name, and `digest` that of its arguments. A signal's key is its id, and
@@ -80,6 +82,11 @@ class JournalEntry(Struct, frozen=True, kw_only=True, omit_defaults=True):
     name: str = ""
     digest: bytes = b""
     seconds: float = 0.0
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the row as a dict that `json.dumps` takes: kind as a word, body decoded."""
+        kind, body = self.kind.name.lower(), plain_document(self.body)
+        return {**super().as_dict(), "kind": kind, "body": body}
 
 
 class Keep(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):

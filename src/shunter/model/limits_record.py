@@ -13,6 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from shunter.model.job_limits import JobLimits, Limit, Rate
+from shunter.model.json_record import JsonRecord
 from shunter.model.record import Record, RecordKind
 
 
@@ -46,7 +47,7 @@ class LimitsChange(Struct, frozen=True, kw_only=True, omit_defaults=True):
         return self == LimitsChange()
 
 
-class TypeLimits(Struct, frozen=True, kw_only=True):
+class TypeLimits(JsonRecord, Struct, frozen=True, kw_only=True):
     """The limits of a type as they are shown, with the lanes that have the most jobs."""
 
     type: str

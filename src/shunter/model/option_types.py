@@ -21,6 +21,10 @@ def _is_whole(value: object) -> bool:
     return type(value) is int
 
 
+def _are_texts(values: object) -> bool:
+    return isinstance(values, tuple) and all(isinstance(each, str) for each in values)
+
+
 def _is(kind: type) -> Callable[[object], bool]:
     return lambda value: isinstance(value, kind)
 
@@ -39,6 +43,8 @@ _KINDS: dict[str, tuple[Callable[[object], bool], str]] = {
     **dict.fromkeys(("unique_key", "workflow", "run", "traceparent", "effects"), _TEXT),
     **dict.fromkeys(("unique.key", "unique.during", "unique.then"), _TEXT),
     **dict.fromkeys(("reply", "retry.on_timeout"), _FLAG),
+    "retry.on": (_are_texts, "name classes of exceptions: Retry(on=(ValueError,))"),
+    "retry.never": (_are_texts, "name classes of exceptions: Retry(never=(ValueError,))"),
     "retry": (_is(Retry), "pass Retry(limit={value!r}), from shunter"),
     "unique": (_is(Unique), 'pass such as Unique("key", within=3600), from shunter'),
     "callback": (_is(Callback), "pass a URL"),

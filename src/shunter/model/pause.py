@@ -10,12 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from enum import StrEnum
+from typing import Any
 
 import msgspec
 from msgspec import Struct
 
 from shunter.errors import PauseRefused
 from shunter.model.identity import NAME_RULE, is_name
+from shunter.model.json_record import JsonRecord
 from shunter.model.key import Key
 from shunter.model.record import Record, RecordKind
 from shunter.model.worker import Worker
@@ -31,7 +33,7 @@ class PauseTarget(StrEnum):
     VERSION = "version"
 
 
-class Pause(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Pause(JsonRecord, Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One pause; `by` names the key of who asked for it."""
 
     target: PauseTarget
@@ -43,6 +45,17 @@ class Pause(Struct, frozen=True, kw_only=True, omit_defaults=True):
     def id(self) -> str:
         """Its name among all pauses."""
         return pause_id(self.target, self.name)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the record as a dict that `json.dumps` takes, with its id."""
+        target = self.target.value
+        return {
+            "id": self.id,
+            "target": target,
+            "name": self.name,
+            "at": self.at,
+            "by": self.by or None,
+        }
 
 
 def pause_id(target: PauseTarget, name: str) -> str:

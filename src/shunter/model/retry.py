@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 from msgspec.structs import force_setattr, replace
 
-from shunter.errors import AppError
-
 if TYPE_CHECKING:
     ErrorNames = tuple[type[BaseException] | str, ...]
 else:
@@ -41,9 +39,9 @@ class Retry(Struct, frozen=True, omit_defaults=True):
 
     def __post_init__(self) -> None:
         if self.on != ():
-            force_setattr(self, "on", _names("on", self.on))
+            force_setattr(self, "on", _names(self.on))
         if self.never != ():
-            force_setattr(self, "never", _names("never", self.never))
+            force_setattr(self, "never", _names(self.never))
 
     @property
     def has_classes(self) -> bool:
@@ -83,16 +81,10 @@ def error_name(error_class: type) -> str:
     return f"{error_class.__module__}.{error_class.__qualname__}"
 
 
-def _names(field: str, classes: Any) -> tuple[str, ...]:
+def _names(classes: Any) -> tuple[Any, ...]:
+    """Return the names of classes; what is none is kept, for whoever checks a whole job to name."""
     is_one = isinstance(classes, str | type) or not isinstance(classes, Iterable)
-    return tuple(_name(field, one) for one in ((classes,) if is_one else classes))
-
-
-def _name(field: str, one: Any) -> str:
-    if isinstance(one, str):
-        return one
-    if isinstance(one, type) and issubclass(one, BaseException):
-        return error_name(one)
-    raise AppError(
-        f"retry.{field}: found {one!r}; name classes of exceptions: Retry({field}=(ValueError,))"
+    return tuple(
+        error_name(one) if isinstance(one, type) and issubclass(one, BaseException) else one
+        for one in ((classes,) if is_one else classes)
     )

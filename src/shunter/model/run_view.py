@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
+from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from shunter.errors import JobNotFound, JobRefused
 from shunter.model.job import Job, Status
+from shunter.model.json_record import JsonRecord
 from shunter.model.submission import Submission
 from shunter.model.workflow import JobEdge, is_parked
 
 
-class RunSummary(Struct, frozen=True, kw_only=True):
+class RunSummary(JsonRecord, Struct, frozen=True, kw_only=True):
     """One run, by its first jobs: `is_cut` says that it has more than were counted.
 
     `workflow` and `created` are those of its first job; `ended` is when the last of those
@@ -29,8 +31,19 @@ class RunSummary(Struct, frozen=True, kw_only=True):
     ended: float | None = None
     is_cut: bool = False
 
+    def as_dict(self) -> dict[str, Any]:
+        """Return the run as a dict that `json.dumps` takes: how many `jobs` stand where."""
+        return {
+            "run": self.id,
+            "workflow": self.workflow,
+            "created": self.created,
+            "ended": self.ended,
+            "jobs": {status.word: count for status, count in self.counts.items()},
+            "is_cut": self.is_cut,
+        }
 
-class RunView:
+
+class RunView(JsonRecord):
     """A run: its jobs in the order of their submission, and the edges to them."""
 
     def __init__(self, run_id: str, jobs: Iterable[Job], edges: Iterable[JobEdge]) -> None:
@@ -85,6 +98,15 @@ class RunView:
                     if not waits[child]:
                         free.append(child)
         return depths
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the run as a dict that `json.dumps` takes: its jobs in short, and its edges."""
+        return {
+            "run": self.id,
+            "workflow": self.workflow,
+            "jobs": [_in_short(job) for job in self.jobs.values()],
+            "edges": [edge.as_dict() for edge in self.edges],
+        }
 
     def _own_parents(self, name: str) -> list[str]:
         return [parent for parent in self.parents.get(name, ()) if parent in self.jobs]
@@ -163,3 +185,17 @@ class RunView:
             )
             for name, submission in submissions.items()
         ]
+
+
+def _in_short(job: Job) -> dict[str, Any]:
+    return {
+        "id": job.id,
+        "type": job.type,
+        "status": job.status.word,
+        "when": job.when,
+        "created": job.created,
+        "started": job.execution.started,
+        "ended": job.execution.ended,
+        "error": None if job.error is None else job.error.message,
+        "rerun_of": job.rerun_of,
+    }

@@ -11,11 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from enum import StrEnum
+from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from shunter.model.identity import NAME_RULE, RESERVED, is_name, is_reserved
+from shunter.model.json_record import JsonRecord
 from shunter.model.limits import MAX_SECONDS, option_faults, run_fault
 from shunter.model.submission import Receipt, Submission
 from shunter.model.timing import Timing, next_tick, offset, tick_text, timing_faults
@@ -86,7 +88,7 @@ class Declaration(Struct, frozen=True, kw_only=True):
     started: float
 
 
-class Schedule(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Schedule(JsonRecord, Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One schedule, as the store has it.
 
     `next` is the tick that comes next, None if there is none; `last` the one that was last decided
@@ -109,6 +111,13 @@ class Schedule(Struct, frozen=True, kw_only=True, omit_defaults=True):
     error: str = ""
     declared: float | None = None
     declared_by: str = ""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the record as a dict that `json.dumps` takes, with its job's payload decoded.
+
+        Of a list, the payload is left out.
+        """
+        return {**super().as_dict(), "job": self.job.as_dict()}
 
 
 class TickDecision(Struct, frozen=True, kw_only=True):

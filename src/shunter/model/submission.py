@@ -6,15 +6,18 @@ submission acceptable is decided in `dispatch/intake.py`.
 
 from __future__ import annotations
 
+from typing import Any
+
 from msgspec import Struct
 
 from shunter.model.job import Callback
 from shunter.model.journal import JournalEntry
+from shunter.model.json_record import JsonRecord, plain_document
 from shunter.model.retry import Retry
 from shunter.model.unique import Unique
 
 
-class Submission(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+class Submission(JsonRecord, Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """A job that a client wants done. What is None is decided by the handler's defaults.
 
     `journal` are steps and signals that a rerun takes over from the first job.
@@ -50,8 +53,14 @@ class Submission(Struct, frozen=True, array_like=True, forbid_unknown_fields=Tru
     journal: tuple[JournalEntry, ...] | None = None
     awaited_by: tuple[str, ...] | None = None
 
+    def as_dict(self) -> dict[str, Any]:
+        """Return what is said as a dict that `json.dumps` takes, with the payload decoded."""
+        plain = super().as_dict()
+        said = {name: it for name, it in plain.items() if it is not None and name != "payload"}
+        return said | ({"payload": plain_document(self.payload)} if self.payload else {})
 
-class Receipt(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+
+class Receipt(JsonRecord, Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """What became of one submission: the id of its job, or the field at fault and the reason."""
 
     job_id: str

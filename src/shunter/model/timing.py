@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from shunter.model.zone_guess import zone_question
+
 if TYPE_CHECKING:
     from zoneinfo import ZoneInfo
 
@@ -68,7 +70,7 @@ def _cron_faults(text: str, tz: str) -> Iterator[tuple[str, str]]:
     from cronsim import CronSim, CronSimError
 
     if (found := _zone(tz)) is None:
-        yield "cron.tz", f"found {tz[:64]!r}; send {ZONE_RULE}"
+        yield "cron.tz", f"found {tz[:64]!r}; send {ZONE_RULE}{zone_question(tz)}"
     if len(text) > MOST_CHARACTERS:
         yield "cron.text", f"{len(text)} characters; send at most {MOST_CHARACTERS}: {CRON_RULE}"
         return

@@ -7,12 +7,14 @@ disagree.
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from shunter.model.identity import hook_name
 from shunter.model.job_limits import JobLimits
+from shunter.model.json_record import JsonRecord, plain_fields
 from shunter.model.retry import Retry
 from shunter.model.schedule import ScheduleTerms
 
@@ -110,7 +112,7 @@ class Handler(Struct, frozen=True, omit_defaults=True):
     has_hooks: bool = False
 
 
-class Worker(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Worker(JsonRecord, Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One worker, as the store knows it.
 
     `last_pinged` is when it last spoke, or for an HTTP worker, when it was last asked; `answered`
@@ -152,6 +154,10 @@ class Worker(Struct, frozen=True, kw_only=True, omit_defaults=True):
     def shown(self) -> Worker:
         """The record as others may see it."""
         return replace(self, secret="") if self.secret else self
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the record as a dict that `json.dumps` takes, with its state and no secret."""
+        return {**plain_fields(self.shown), "state": self.state}
 
     @property
     def types(self) -> frozenset[str]:

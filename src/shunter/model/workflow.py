@@ -13,11 +13,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Set
 from enum import StrEnum
 from functools import cached_property
+from typing import Any
 
 from msgspec import Struct
 
 from shunter.errors import JobRefused, UniqueKeyTaken
 from shunter.model.job import ErrorKind, Failure, Job, Status, When
+from shunter.model.json_record import JsonRecord
 from shunter.model.scope import EVERYTHING, JobScope
 from shunter.model.uniqueness import answer_to
 from shunter.model.waits import WaitKind
@@ -33,13 +35,17 @@ class ParentOutcome(StrEnum):
     UNNEEDED = "n"
 
 
-class JobEdge(Struct, frozen=True, gc=False):
+class JobEdge(JsonRecord, Struct, frozen=True, gc=False):
     """`child` waits, or has waited, for `parent`, which it named as number `at`."""
 
     child: str
     parent: str
     outcome: ParentOutcome = ParentOutcome.PENDING
     at: int = 0
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the two ids and the letter of the outcome as a dict that `json.dumps` takes."""
+        return {"child": self.child, "parent": self.parent, "outcome": self.outcome.value}
 
 
 class JobGraph(Struct, frozen=True, kw_only=True, dict=True):

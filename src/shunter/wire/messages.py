@@ -26,6 +26,7 @@ from shunter.model.submission import Receipt, Submission
 from shunter.model.waits import Waits
 from shunter.model.worker import Handler, Worker
 from shunter.model.workflow import JobEdge
+from shunter.wire.answer_records import OutcomeRecord, StandingRecord
 
 PROTOCOL_VERSION = 2
 """2: workers show the secrets of their runs."""
@@ -203,7 +204,7 @@ class CancelOrders(Message, frozen=True):
     jobs: tuple[Held, ...]
 
 
-class Outcome(Message, frozen=True):
+class Outcome(OutcomeRecord, Message, frozen=True):
     """How a job ended; `status` is one letter."""
 
     job_id: str
@@ -423,7 +424,7 @@ class WorkersListed(Message, frozen=True):
     workers: tuple[Worker, ...]
 
 
-class Standing(Message, frozen=True):
+class Standing(StandingRecord, Message, frozen=True):
     """STATUS's answer: `backlog` has type, status and number; `counters` are this dispatcher's."""
 
     request: int

@@ -31,6 +31,7 @@ from shunter.testing import Sandbox
         ({"unique": "key"}, "unique", "such as Unique"),
         ({"unique": Unique("key", within="day")}, "unique.within", "seconds"),  # type: ignore[arg-type]
         ({"retry": Retry(limit="x")}, "retry.limit", "a whole number"),  # type: ignore[arg-type]
+        ({"retry": Retry(on=(5,))}, "retry.on", "name classes of exceptions"),  # type: ignore[arg-type]
         ({"keys": {"a b": "c"}}, "keys", "a name is"),
     ],
 )

@@ -40,6 +40,14 @@ def test_a_record_becomes_json_as_it_is(value: Any) -> None:
         assert written["result"] == value
 
 
+def test_keys_that_json_lacks_become_texts() -> None:
+    value = {None: 1, True: [{(1, 2): "x"}], 3: 4, "a": 5}
+
+    written = json.loads(json.dumps(job(msgspec.msgpack.encode(value)).as_dict()))
+
+    assert written["result"] == {"null": 1, "true": [{"[1,2]": "x"}], "3": 4, "a": 5}
+
+
 def test_what_is_encrypted_says_so() -> None:
     class Plain:
         label = "k"

@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from shunter.errors import AppError
 from shunter.model.limits import option_faults
+from shunter.model.option_types import option_type_faults
 from shunter.model.retry import Retry, error_name
 
 
@@ -48,9 +48,12 @@ def test_a_policy_without_classes_is_written_as_it_was() -> None:
 
 
 @pytest.mark.parametrize("wrong", [(int,), (3,), ValueError("an instance"), 7])
-def test_what_is_no_class_of_errors_is_refused_at_once(wrong: Any) -> None:
-    with pytest.raises(AppError, match=r"retry\.on: found .*; name classes of exceptions"):
-        Retry(on=wrong)
+def test_what_is_no_class_of_errors_is_refused_with_the_job_that_has_it(wrong: Any) -> None:
+    for field in ("on", "never"):
+        ((found, reason),) = option_type_faults({"retry": Retry(**{field: wrong})})
+
+        assert found == f"retry.{field}"
+        assert f"; name classes of exceptions: Retry({field}=(ValueError,))" in reason
 
 
 @pytest.mark.parametrize("names", [("",), ("x" * 129,), ("E",) * 17])

@@ -169,6 +169,33 @@ def test_what_is_no_timing_is_refused_by_field_with_a_remedy(
 
 
 @pytest.mark.parametrize(
+    ("tz", "meant"),
+    [
+        ("Europe/Berln", "Europe/Berlin"),
+        ("europe/berlin", "Europe/Berlin"),
+        ("Europa/Berlin", "Europe/Berlin"),
+        ("Berlin", "Europe/Berlin"),
+        ("America/New York", "America/New_York"),
+        ("utc", "UTC"),
+        ("Japn", "Japan"),
+    ],
+)
+def test_a_misspelt_zone_is_refused_with_what_may_be_meant(tz: str, meant: str) -> None:
+    ((_, reason),) = timing_faults(Cron("0 8 * * *", tz=tz))
+
+    assert reason.endswith(f"; did you mean {meant!r}?")
+
+
+@pytest.mark.parametrize(
+    "tz", ["", "Mars/Base", "Europe", "GMT+1", "../../etc/passwd", "localtime"]
+)
+def test_where_no_zone_may_be_meant_none_is_named(tz: str) -> None:
+    ((_, reason),) = timing_faults(Cron("0 8 * * *", tz=tz))
+
+    assert "did you mean" not in reason
+
+
+@pytest.mark.parametrize(
     "timing", [Cron("0 8 * * MON-FRI"), Cron("0 0 29 2 *"), Every(1), Every(2.5)]
 )
 def test_what_is_a_timing_has_no_fault(timing: Cron | Every) -> None:
