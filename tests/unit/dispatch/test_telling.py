@@ -6,6 +6,8 @@ import asyncio
 from contextlib import suppress
 from typing import Any
 
+import pytest
+
 from shunter.model.report import Report
 from shunter.model.submission import Receipt, Submission
 
@@ -32,7 +34,7 @@ class SlowStore:
         self.waiting.release()
 
 
-def graph_from(job_id: str) -> list[Submission]:
+def one_job(job_id: str) -> list[Submission]:
     return [Submission(job_id, type="t", payload=b"\x01")]
 
 
@@ -49,9 +51,9 @@ def test_a_receipt_comes_after_its_commit_and_during_the_next(scene: Any, monkey
     async def story() -> None:
         store = SlowStore(scene, monkeypatch)
         run = asyncio.create_task(scene.dispatcher.run())
-        scene.dispatcher.submit(graph_from("j-1"), first.extend)
+        scene.dispatcher.submit(one_job("j-1"), first.extend)
         await store.has_begun(1)
-        scene.dispatcher.submit(graph_from("j-2"), second.extend)
+        scene.dispatcher.submit(one_job("j-2"), second.extend)
         assert not first
 
         store.let_through()
@@ -72,7 +74,7 @@ def test_where_nothing_follows_it_is_told_at_once(scene: Any, monkeypatch: Any) 
     async def story() -> None:
         store = SlowStore(scene, monkeypatch)
         run = asyncio.create_task(scene.dispatcher.run())
-        scene.dispatcher.submit(graph_from("j-1"), receipts.extend)
+        scene.dispatcher.submit(one_job("j-1"), receipts.extend)
         await store.has_begun(1)
         store.let_through()
         while not receipts:
@@ -97,7 +99,7 @@ def test_a_store_that_does_not_answer_holds_nothing_back(scene: Any, monkeypatch
         monkeypatch.setattr(scene.store, "get", get)
         store = SlowStore(scene, monkeypatch)
         run = asyncio.create_task(scene.dispatcher.run())
-        scene.dispatcher.submit(graph_from("j-1"), receipts.extend)
+        scene.dispatcher.submit(one_job("j-1"), receipts.extend)
         await store.has_begun(1)
         scene.dispatcher.report("w-1", [Report("j-9", 1, result=b"\x01")], batch=1)
         store.let_through()
@@ -123,9 +125,9 @@ def test_a_dispatcher_that_is_stopped_tells_what_is_committed(scene: Any, monkey
 
         monkeypatch.setattr(scene.store, "commit", commit)
         run = asyncio.create_task(scene.dispatcher.run())
-        scene.dispatcher.submit(graph_from("j-1"), receipts.extend)
+        scene.dispatcher.submit(one_job("j-1"), receipts.extend)
         await store.has_begun(1)
-        scene.dispatcher.submit(graph_from("j-2"), lambda _: None)
+        scene.dispatcher.submit(one_job("j-2"), lambda _: None)
         store.let_through()
         with suppress(asyncio.CancelledError):
             await run
@@ -133,3 +135,22 @@ def test_a_dispatcher_that_is_stopped_tells_what_is_committed(scene: Any, monkey
     asyncio.run(asyncio.wait_for(story(), 10))
 
     assert [receipt.job_id for receipt in receipts] == ["j-1"]
+
+
+@pytest.mark.parametrize("others", [frozenset(), frozenset({"d-2"})])
+def test_what_is_woken_may_be_held_only_while_no_other_dispatcher_is_there(
+    scene: Any, others: frozenset[str]
+) -> None:
+    batches = []
+    commit = scene.store.commit
+
+    async def noted(batch: Any) -> Any:
+        batches.append(batch)
+        return await commit(batch)
+
+    scene.dispatcher.state.others = others
+    scene.store.commit = noted
+    scene.worker("w-1")
+    scene.submit("a")
+
+    assert {batch.may_hold for batch in batches} == {not others}

@@ -485,22 +485,3 @@ def test_what_has_begun_can_t_wait_for_a_rerun_and_is_named(sandbox):
     assert (refusal.field, last.id in refusal.reason) == ("awaited_by", True)
     strange = refused(sandbox, Submission("new", "work", b"\x90", awaited_by=(last.id,)))
     assert strange.field == "awaited_by"
-
-
-@pytest.mark.parametrize("others", [frozenset(), frozenset({"d-2"})])
-def test_what_is_woken_may_be_held_only_while_no_other_dispatcher_is_there(
-    scene: Any, others: frozenset[str]
-) -> None:
-    batches = []
-    commit = scene.store.commit
-
-    async def noted(batch: Any) -> Any:
-        batches.append(batch)
-        return await commit(batch)
-
-    scene.dispatcher.state.others = others
-    scene.store.commit = noted
-    scene.worker("w-1")
-    scene.submit("a")
-
-    assert {batch.may_hold for batch in batches} == {not others}
