@@ -369,6 +369,10 @@ class Sandbox:
 
     def run(self) -> None:
         """Do all that can be done without time passing."""
+        with self.worker.lock.held():
+            self._run()
+
+    def _run(self) -> None:
         for _ in range(MAX_TURNS):
             finish(sweep.tick(self._ticks, self._declarations))
             finish(sweep.watch_the_clock(self.dispatcher, self._alarm_clock))
