@@ -9,7 +9,7 @@ LAYERS = {
     "settings": ("errors", "model", "store.registry"),
     "settings_sources": ("errors", "model", "settings"),
     "wire": ("errors", "model", "wire"),
-    "net": ("errors", "model", "wire", "net"),
+    "net": ("errors", "model", "wire", "net", "refusal_log"),
     **dict.fromkeys(("errors", "refusal_log", "shown_text", "durable_files"), ()),
     "tracing": ("app", "wire.messages"),  # for annotations
     "private_folder": ("errors",),

@@ -43,10 +43,10 @@ from shunter.client.sealed_values import (
     sealed_payload,
 )
 from shunter.client.session import OpenSession, Session
+from shunter.client.session_opener import session_opener
 from shunter.client.submit_options import SubmitOptions
 from shunter.client.workflow import AsyncWorkflow, Call, RunPlan, add_batch, as_whole
 from shunter.codec import Codec
-from shunter.context import current_context
 from shunter.errors import (
     JobNotFound,
     ResultTimeout,
@@ -116,7 +116,7 @@ class AsyncClient(AsyncPauses):
         self._ids = RisingIds()
         self._awaited = PendingOutcomes(self._fetch, environment)
         # In a handler that a sandbox runs, the sandbox answers and no address is called.
-        opened: OpenSession = getattr(current_context(), "client_session", None) or Session
+        opened: OpenSession = session_opener.get() or Session
         self._session = opened(
             checked_addresses(addresses),
             timeout=timeout,

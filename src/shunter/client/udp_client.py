@@ -19,9 +19,9 @@ from msgspec.structs import replace
 from shunter.app import JobFunction, payload_of
 from shunter.client.input_checks import checked_type
 from shunter.client.sealed_values import opened_outcome, sealed_payload
+from shunter.client.session_opener import session_opener
 from shunter.client.tasks import NoticeVerdict, TaskName, Tasks, outcome_of
 from shunter.codec import Codec
-from shunter.context import current_context
 from shunter.errors import (
     AppError,
     DispatcherBusy,
@@ -180,7 +180,7 @@ class AsyncUdpClient:
     ) -> None:
         if not 0 < timeout <= RESENT_SECONDS:
             raise ValueError(f"timeout {timeout}: use seconds above 0, at most {RESENT_SECONDS:g}")
-        if getattr(current_context(), "client_session", None) is not None:
+        if session_opener.get() is not None:
             raise AppError(
                 "UdpClient: this handler runs in a sandbox, which has no UDP, and must not reach a "
                 "real dispatcher; open a Client, which reaches the sandbox"

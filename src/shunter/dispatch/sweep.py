@@ -239,6 +239,13 @@ async def tick(ticks: TickSweep, declarations: Declarations) -> None:
 
 Sweep = Callable[[Dispatcher], Coroutine[Any, Any, None]]
 
+
+async def go_through(dispatcher: Dispatcher, *sweeps: Sweep) -> None:
+    """Do what a list has, one after the other."""
+    for act in sweeps:
+        await act(dispatcher)
+
+
 OFTEN: tuple[Sweep, ...] = (catch_up, give_up_waiting)
 NOW_AND_THEN: tuple[Sweep, ...] = (find_orphans,)
 RARELY: tuple[Sweep, ...] = (forget_gone, forget_buckets, forget_activity)

@@ -406,8 +406,7 @@ class Service:
         await self._keys.refresh(self._store)
 
     async def _catch_up(self) -> None:
-        for act in sweep.OFTEN:
-            await act(self.dispatcher)
+        await sweep.go_through(self.dispatcher, *sweep.OFTEN)
 
     async def _meet_others(self) -> None:
         """Compare clocks, and say once of each that is far off."""
@@ -430,12 +429,10 @@ class Service:
         await sweep.tell_activity(self.dispatcher, self._activity_writer)
 
     async def _verify(self) -> None:
-        for act in sweep.NOW_AND_THEN:
-            await act(self.dispatcher)
+        await sweep.go_through(self.dispatcher, *sweep.NOW_AND_THEN)
 
     async def _keep_house(self) -> None:
-        for act in sweep.RARELY:
-            await act(self.dispatcher)
+        await sweep.go_through(self.dispatcher, *sweep.RARELY)
         await forget_drained(self.dispatcher)
         self._backend.forget_gone()
         while await sweep.purge(self.dispatcher) >= sweep.PURGED_AT_ONCE:

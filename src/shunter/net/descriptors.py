@@ -21,9 +21,6 @@ SPARE_DESCRIPTORS = 256
 LISTENERS = 3
 FEWEST_CONNECTIONS = 32
 
-TOLD_SECONDS = 10.0
-"""How often it is said that descriptors have run out."""
-
 OUT_OF_RESOURCES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
@@ -43,17 +40,14 @@ def connections_each(descriptors: int, *, most: int) -> int:
     return max(FEWEST_CONNECTIONS, min(most, share))
 
 
-def tell_seldom(loop: AbstractEventLoop, tell: Callable[[str], None]) -> None:
-    """Say that descriptors have run out once in a while, not at each try to accept."""
-    told_at = -TOLD_SECONDS
+def tell_of_shortage(loop: AbstractEventLoop, tell: Callable[[str], None]) -> None:
+    """Say in one line that descriptors have run out; asyncio finds it at each try to accept."""
 
     def handle(loop: AbstractEventLoop, context: dict[str, Any]) -> None:
-        nonlocal told_at
         error = context.get("exception")
-        if not isinstance(error, OSError) or error.errno not in OUT_OF_RESOURCES:
-            loop.default_exception_handler(context)
-        elif loop.time() - told_at >= TOLD_SECONDS:
-            told_at = loop.time()
+        if isinstance(error, OSError) and error.errno in OUT_OF_RESOURCES:
             tell(f"{context['message']}: {error.strerror}; raise the limit of open files")
+        else:
+            loop.default_exception_handler(context)
 
     loop.set_exception_handler(handle)

@@ -21,6 +21,7 @@ from msgspec.structs import astuple, replace
 
 from shunter.app import App
 from shunter.client.session import OpenSession
+from shunter.client.session_opener import session_opener
 from shunter.context import Context, Terminated, enter_context, leave_context
 from shunter.dispatch.arrivals import HeartbeatReceived, WorkerRegistered
 from shunter.dispatch.dispatcher import Dispatcher
@@ -40,7 +41,9 @@ from shunter.model.worker import Worker, WorkerKind
 from shunter.payload import result_of
 from shunter.testing.clock import VirtualClock
 from shunter.testing.finish import finish
+from shunter.testing.handler_threads import following_threads, run_here
 from shunter.testing.process_deaths import ProcessDeaths, ProcessDied
+from shunter.testing.sandbox_lock import SandboxLock
 from shunter.testing.virtual_time import run_virtually, virtual_runner, virtual_sleep
 from shunter.wire.messages import Recall
 from shunter.worker.asks import JournalAnswer, JournalAsk, KeepAsk, RecallAsk
@@ -76,11 +79,6 @@ class InlineContext(JournalMethods):
                 run=job.run,
             )
         return self._journal
-
-    @property
-    def client_session(self) -> OpenSession | None:
-        """How a client that the handler opens reaches a dispatcher."""
-        return self._worker.client_session
 
     @property
     def job_id(self) -> str:
@@ -128,6 +126,7 @@ class InlineWorker:
         self.crashes = 0
         self.deaths: ProcessDeaths | None = None
         self.client_session: OpenSession | None = None
+        self.lock = SandboxLock()
         self._app = app
         self._dispatcher = dispatcher
         self._clock = clock
@@ -135,6 +134,7 @@ class InlineWorker:
         self._cancelled: set[Held] = set()
         self._beat = 0
         self._running = 0
+        self._runs: list[Context] = []
         self._runner: asyncio.Runner | None = None
         self._raised: BaseException | None = None
         self._setups = OpenSetups(app.setups, self._awaited)
@@ -199,10 +199,15 @@ class InlineWorker:
         self._dispatcher.beat(HeartbeatReceived(self.id, held, 1, self._beat))
 
     def advance(self, advance: Advance) -> None:
-        self._dispatcher.advance(self.id, [advance])
+        with self.lock.held():
+            self._dispatcher.advance(self.id, [advance])
 
     def ask(self, job: Job, ask: JournalAsk) -> Future[JournalAnswer]:
         """Answer what a run asks of its journal, after the commit of what it wants kept."""
+        with self.lock.held():
+            return self._answer(job, ask)
+
+    def _answer(self, job: Job, ask: JournalAsk) -> Future[JournalAnswer]:
         answer = Future[JournalAnswer]()
         if isinstance(ask, RecallAsk):
             recall = Recall(0, job.id, job.attempt, b"", *astuple(ask))
@@ -224,7 +229,14 @@ class InlineWorker:
         return held in self._cancelled
 
     def work(self) -> bool:
-        """Run the next job, and tell whether there was one."""
+        """Run the next job, and tell whether there was one; the caller holds the lock.
+
+        While a handler's thread waits for a job, another thread of that handler lets none run:
+        runs are nested, and never side by side.
+        """
+        me = run_here.get()
+        with self.lock.given_up(until=lambda: me not in self._runs or self._runs[-1] is me):
+            pass
         if not self._jobs:
             return False
         job = self._jobs.popleft()
@@ -296,9 +308,12 @@ class InlineWorker:
             args, kwargs = function.arguments(opened, context, self._setups.values)
         except AppError as error:
             return seal.failure(Failure(ErrorKind.REFUSED, str(error)))
-        entered = enter_context(context)
         try:
-            with virtual_sleep(self._clock, deadline), self._deaths_of(job, function.function):
+            with (
+                self._running_in(context),
+                virtual_sleep(self._clock, deadline),
+                self._deaths_of(job, function.function),
+            ):
                 value = call_through(
                     self._app.arounds,
                     function.function,
@@ -323,8 +338,6 @@ class InlineWorker:
                 raise
             self._raised = error
             return seal.failure(failure_of(error, job.retry, function.retry))
-        finally:
-            leave_context(entered)
         try:
             if context.has_journal:
                 context.journal.finish()
@@ -340,8 +353,10 @@ class InlineWorker:
             failure, job.retry, retry, job.failures
         ):
             return failure
-        values = {**self._setups.values, Context: InlineContext(self, job, seal)}
-        tell_of_failure(self._app.final_failure_hooks, error, values, self._awaited)
+        context = InlineContext(self, job, seal)
+        values = {**self._setups.values, Context: context}
+        with self._running_in(context):
+            tell_of_failure(self._app.final_failure_hooks, error, values, self._awaited)
         return replace(failure, is_told=True)
 
     def _call_hooks(
@@ -363,18 +378,33 @@ class InlineWorker:
         )
         context = InlineContext(self, failed, seal)
         values = {**self._setups.values, Context: context}
-        entered = enter_context(context)
+        raised: BaseException | None
         try:
-            with virtual_sleep(self._clock, deadline):
+            with self._running_in(context), virtual_sleep(self._clock, deadline):
                 run = partial(self._awaited, deadline=deadline)
                 raised = tell_of_failure(self._app.final_failure_hooks, told.error, values, run)
-        finally:
-            leave_context(entered)
+        except Terminated as ended:  # in a thread of a hook
+            raised = ended
         if raised is None:
             return seal.result(NIL)
         if isinstance(raised, Terminated | TimeoutError) and self._clock() >= (deadline or 0.0):
             return self._timed_out(job, "SIGTERM")
         return seal.failure(failure_of(raised, job.retry, None))
+
+    @contextlib.contextmanager
+    def _running_in(self, context: Context) -> Iterator[None]:
+        """Let the app's code run in this context, it and its threads."""
+        entered = enter_context(context)
+        run, session = run_here.set(context), session_opener.set(self.client_session)
+        self._runs.append(context)
+        try:
+            with following_threads, self.lock.given_up():
+                yield
+        finally:
+            self._runs.remove(context)
+            session_opener.reset(session)
+            run_here.reset(run)
+            leave_context(entered)
 
     def _deaths_of(
         self, job: Job, handler: Callable[..., Any]

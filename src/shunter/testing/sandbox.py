@@ -37,6 +37,7 @@ from shunter.client.sync_client import Client
 from shunter.client.workflow import Call, RunPlan, Workflow, add_batch
 from shunter.codec import Codec
 from shunter.dispatch import sweep
+from shunter.dispatch.alarm_clock import AlarmClock
 from shunter.dispatch.declarations import Declarations
 from shunter.dispatch.dispatcher import Dispatcher
 from shunter.dispatch.pauses import pause, resume
@@ -55,7 +56,6 @@ from shunter.model.job import Job, Status
 from shunter.model.job_stream import Chunk, StreamReader
 from shunter.model.journal import EntryKind, JournalEntry, Signal, signal_fault
 from shunter.model.pause import PauseTarget
-from shunter.model.queue_order import AT_ONCE
 from shunter.model.resubmission import resubmission
 from shunter.model.submission import Receipt, Submission
 from shunter.store.memory import MemoryStore
@@ -164,6 +164,7 @@ class Sandbox:
         self.callbacks: list[tuple[str, str]] = []
         self.dispatcher.serve_callbacks(self)
         self._options = JobOptions()
+        self._alarm_clock = AlarmClock()
         self._ticks = TickSweep(self.dispatcher, new_id=self.new_id, look_seconds=0.0)
         self._declarations = Declarations(
             self.dispatcher, self._ticks.timetable, tell=lambda name, text: None
@@ -368,12 +369,14 @@ class Sandbox:
 
     def run(self) -> None:
         """Do all that can be done without time passing."""
+        with self.worker.lock.held():
+            self._run()
+
+    def _run(self) -> None:
         for _ in range(MAX_TURNS):
             finish(sweep.tick(self._ticks, self._declarations))
-            self.dispatcher.look_for_tokens()
-            if finish(self.store.next_alarm()) == AT_ONCE:
-                finish(sweep.tell_dependents(self.dispatcher))
-            if finish(sweep.ring_alarms(self.dispatcher)) or self.dispatcher.has_work:
+            finish(sweep.watch_the_clock(self.dispatcher, self._alarm_clock))
+            if self.dispatcher.has_work:
                 finish(self.dispatcher.turn())
             elif not self.worker.work():
                 return
@@ -392,8 +395,8 @@ class Sandbox:
         self.clock.advance_to(until)
         self.worker.beat()
         self.run()
-        for act in (*sweep.OFTEN, *sweep.NOW_AND_THEN, *sweep.RARELY):
-            finish(act(self.dispatcher))
+        acts = (*sweep.OFTEN, *sweep.NOW_AND_THEN, *sweep.RARELY)
+        finish(sweep.go_through(self.dispatcher, *acts))
         finish(sweep.share_limits(self.dispatcher))
         self.run()
 

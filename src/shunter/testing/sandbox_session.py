@@ -9,10 +9,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING
 
 from shunter.client.session import Answer
-from shunter.context import Context, enter_context, leave_context
+from shunter.client.session_opener import session_opener
 from shunter.dispatch import sweep
 from shunter.dispatch.arrivals import Submitter
 from shunter.dispatch.limit_changes import change_limits, shown_limits
@@ -77,9 +77,21 @@ class SandboxSession:
         return receipts
 
     async def ask(self, kind: Kind, body: Callable[[int], Message]) -> Answer:
-        """Answer a request at once."""
+        """Answer a request at once; asked for results or a journal, let jobs run first."""
         self._last += 1
-        match body(self._last):
+        message = body(self._last)
+        if isinstance(message, Fetch):
+            with self._sandbox.worker.lock.held():
+                self._sandbox.worker.make_room()
+            if self._of_a_test:  # an async handler needs a thread in which no loop runs
+                await asyncio.to_thread(self._sandbox.run)
+            else:
+                self._sandbox.run()
+        with self._sandbox.worker.lock.held():
+            return await self._answer(kind, message)
+
+    async def _answer(self, kind: Kind, message: Message) -> Answer:
+        match message:
             case Submit() as submit:
                 receipts: list[Receipt] = []
                 self._dispatcher.submit(submit.jobs, receipts.extend)
@@ -101,11 +113,6 @@ class SandboxSession:
                 self._sandbox.run()
                 return finish(shown_journal(self._store, asked, EVERYTHING))
             case Fetch() as fetch:
-                self._sandbox.worker.make_room()
-                if self._of_a_test:  # an async handler needs a thread in which no loop runs
-                    await asyncio.to_thread(self._sandbox.run)
-                else:
-                    self._sandbox.run()
                 found = finish(self._store.get(fetch.job_ids))
                 ended = [job for job in found if job is not None and job.status.is_final]
                 outcomes = tuple(Outcome(j.id, j.status, j.result, j.error) for j in ended)
@@ -163,21 +170,11 @@ class SandboxSession:
                 raise ShunterError(f"{kind} is nothing that a client asks for")
 
 
-class _Caller:
-    """Who opens a client in a test: clients ask the context that they are opened in."""
-
-    def __init__(self, sandbox: Sandbox) -> None:
-        self._sandbox = sandbox
-
-    def client_session(self, *_: Any, **__: Any) -> SandboxSession:
-        return SandboxSession(self._sandbox, of_a_test=True)
-
-
 @contextmanager
 def reaching(sandbox: Sandbox) -> Iterator[None]:
-    """Have clients that are opened meanwhile talk to the sandbox."""
-    token = enter_context(cast(Context, _Caller(sandbox)))
+    """Have clients that a test opens meanwhile talk to the sandbox."""
+    token = session_opener.set(lambda *_, **__: SandboxSession(sandbox, of_a_test=True))
     try:
         yield
     finally:
-        leave_context(token)
+        session_opener.reset(token)

@@ -8,6 +8,7 @@ import pytest
 
 from shunter import App, JobFailed, Status
 from shunter.client import AsyncClient, Client, UdpClient
+from shunter.client.session_opener import session_opener
 from shunter.testing import Sandbox
 
 app = App()
@@ -85,7 +86,5 @@ def test_clients_inside_a_coroutine_and_its_threads_reach_the_sandbox() -> None:
 
 
 def test_other_clients_are_not_led_into_the_sandbox() -> None:
-    from shunter.context import current_context
-
     with Sandbox(app) as sandbox, sandbox.client():
-        assert current_context() is None
+        assert session_opener.get() is None

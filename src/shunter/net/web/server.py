@@ -15,10 +15,11 @@ from starlette.types import ASGIApp
 
 from shunter.errors import SettingsError
 from shunter.net.connections import MAX_CONNECTIONS
-from shunter.net.descriptors import tell_seldom
+from shunter.net.descriptors import tell_of_shortage
 from shunter.net.tls import TlsContext
 from shunter.net.web.body_budget import BodyBudget
 from shunter.net.web.http_connection import HttpConnection, HttpConnections
+from shunter.refusal_log import LogThrottle
 
 SHUTDOWN_SECONDS = 3
 """How long requests under way may take once the process stops."""
@@ -45,16 +46,10 @@ class SeldomFilter(logging.Filter):
 
     def __init__(self) -> None:
         super().__init__()
-        self._passed: dict[str, float] = {}
+        self._throttle = LogThrottle(LOGGED_SECONDS)
 
     def filter(self, record: logging.LogRecord) -> bool:
-        key = str(record.msg)
-        if record.created - self._passed.get(key, 0.0) < LOGGED_SECONDS:
-            return False
-        if len(self._passed) > 1000:
-            self._passed.clear()
-        self._passed[key] = record.created
-        return True
+        return self._throttle.admit(str(record.msg), now=record.created)
 
 
 class LoopServer(uvicorn.Server):
@@ -105,7 +100,8 @@ class HttpServer:
         self.port: int = self._listener.getsockname()[1]
 
     async def serve(self) -> None:
-        tell_seldom(asyncio.get_running_loop(), logging.getLogger(LOGGER).warning)
+        # The filter of this logger lets that pass once in a while.
+        tell_of_shortage(asyncio.get_running_loop(), logging.getLogger(LOGGER).warning)
         async with asyncio.TaskGroup() as group:
             following = group.create_task(self._follow_files())
             await self._server.serve(sockets=[self._listener])

@@ -17,6 +17,7 @@ from shunter.key_file import KeyFile
 from shunter.model.lease import LeaseTerms, WorkerLease
 from shunter.model.report import Advance, Held, Report
 from shunter.net.environment import REAL, Environment
+from shunter.refusal_log import LogThrottle
 from shunter.wire.batches import batches
 from shunter.wire.messages import (
     Advances,
@@ -107,7 +108,7 @@ class ZmqWorker(WorkerHost):
         )
         self._context = environment.zmq_context()
         self._connections: list[Connection] = []
-        self._faults: dict[tuple[str, str], float] = {}
+        self._faults = LogThrottle(FAULT_AGAIN_SECONDS)
         self._last_beat = 0
         self._max_result_bytes = sys.maxsize
 
@@ -439,12 +440,8 @@ class ZmqWorker(WorkerHost):
 
     def _note_fault(self, connection: Connection, reason: str) -> None:
         # A worker on the wrong port would say the same with each heartbeat.
-        now, said = self._environment.monotonic(), (connection.address, reason)
-        if now < self._faults.get(said, 0.0):
-            return
-        self._faults = {each: until for each, until in self._faults.items() if until > now}
-        self._faults[said] = now + FAULT_AGAIN_SECONDS
-        self._log.warning(reason, action="fault", dispatcher=connection.address)
+        if self._faults.admit((connection.address, reason), now=self._environment.monotonic()):
+            self._log.warning(reason, action="fault", dispatcher=connection.address)
 
     # ---- leaving
 
