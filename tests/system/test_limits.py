@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from pathlib import Path
 
 from long_runs import IS_LONG
 from shunter.model.job import Status
@@ -10,6 +11,7 @@ from system.test_no_master import Killing, dispatchers
 from system.witness import Run, runs_in
 from system.yard import PATIENCE, Yard, until
 
+LIMITED_APP = f"{Path(__file__).parent / 'limited_app.py'}:app"
 LIMIT = 5
 COUNT = 600 if IS_LONG else 120
 STUCK_SECONDS = 11.0
@@ -29,16 +31,16 @@ def test_a_limit_is_kept_and_used_while_four_dispatchers_and_a_worker_are_killed
     yard: Yard, store_url: str
 ) -> None:
     stations = dispatchers(yard, store_url, 4)
-    workers = [yard.worker(*stations, slots=4) for _ in range(2)]
+    workers = [yard.worker(*stations, app=LIMITED_APP, slots=4) for _ in range(2)]
     client = yard.client(*stations)
-    client.limits.set("work", limit=LIMIT, by="tenant")
+    until(lambda: [it.type for it in client.limits.list()] == ["work"])
     acme = client.with_options(keys={"tenant": "acme"})
 
     with Killing(stations) as killing:
         jobs = acme.submit_many("work", [(number, 0.3) for number in range(COUNT)])
         until(lambda: len(runs_in(yard.witness)) > COUNT // 3, what="a third has begun")
         workers[0].kill()
-        yard.worker(*stations, slots=4)
+        yard.worker(*stations, app=LIMITED_APP, slots=4)
         outcomes = [job.wait(PATIENCE) for job in jobs]
 
     assert killing.kills >= 3

@@ -14,6 +14,7 @@ import pytest
 
 from shunter.errors import AppError
 from shunter.model.job import ErrorKind
+from shunter.model.retry import Retry
 from shunter.worker.pool.process_pool import PoolSettings
 from system.pool.foreman import APP, PATIENCE, Drive, Foreman, is_running, state_of
 
@@ -163,7 +164,7 @@ def test_an_app_that_cannot_be_imported_by_a_child_fails_the_start_with_its_trac
 def test_children_that_are_killed_at_their_first_start_are_started_again(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, slots: int
 ) -> None:
-    monkeypatch.setattr("shunter.worker.pool.starts.FIRST_DELAY", 0.05)
+    monkeypatch.setattr("shunter.worker.pool.starts.AFTER_FAILURE", Retry(delay=0.05))
     app = tmp_path / "doomed_app.py"
     app.write_text(
         "import os\n"
@@ -187,7 +188,7 @@ def test_children_that_are_killed_at_their_first_start_are_started_again(
 def test_children_that_always_die_at_their_start_fail_it_with_what_they_printed(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("shunter.worker.pool.starts.FIRST_DELAY", 0.02)
+    monkeypatch.setattr("shunter.worker.pool.starts.AFTER_FAILURE", Retry(delay=0.02))
     app = tmp_path / "doomed_app.py"
     app.write_text("import os\nprint('no luck', flush=True)\nos.kill(os.getpid(), 9)\n")
 
@@ -203,8 +204,8 @@ def test_children_that_always_die_at_their_start_fail_it_with_what_they_printed(
 def test_a_pool_works_with_the_children_it_has_while_others_fail_to_start(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("shunter.worker.pool.starts.FIRST_DELAY", 0.01)
-    monkeypatch.setattr("shunter.worker.pool.starts.MAX_DELAY", 0.02)
+    waits = Retry(delay=0.01, max_delay=0.02)
+    monkeypatch.setattr("shunter.worker.pool.starts.AFTER_FAILURE", waits)
     app = tmp_path / "lonely_app.py"
     app.write_text(
         "import os\n"
@@ -230,7 +231,7 @@ def test_a_pool_works_with_the_children_it_has_while_others_fail_to_start(
 def test_children_that_stop_starting_are_no_crash_loop_but_the_end_of_the_pool(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("shunter.worker.pool.starts.FIRST_DELAY", 0.01)
+    monkeypatch.setattr("shunter.worker.pool.starts.AFTER_FAILURE", Retry(delay=0.01))
     app = tmp_path / "fading_app.py"
     app.write_text(f"exec(open({APP.removesuffix(':app')!r}).read())")
 
