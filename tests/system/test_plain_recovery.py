@@ -14,7 +14,7 @@ from shunter.wire.pingpong import PlainWorkers
 from system.plain_peers import Peer, PlainPeers, PlainWorker
 from system.yard import PATIENCE, Station, Yard, until
 
-RESEND = 1.5
+RESEND = 3.0
 SOON = 0.5
 
 Peers = Callable[[Station], PlainPeers]

@@ -19,7 +19,6 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-import shunter
 from shunter.model.job import Job
 
 MOST_DEATHS = 3
@@ -37,7 +36,7 @@ BEFORE = 0.05
 
 OTHERS_FOLDERS = (
     *{sysconfig.get_path(name) for name in ("stdlib", "platstdlib")},
-    str(Path(shunter.__file__).parent),
+    str(Path(__file__).parents[1]),
 )
 """What lies in these is not the user's code."""
 
