@@ -15,7 +15,7 @@ REMEMBERED = 4096
 
 
 class LogThrottle:
-    """Lets each thing be said once, or again after so many seconds; of many it forgets the oldest.
+    """Lets each thing be said once, or again after a while; of many it forgets the oldest.
 
     Pure: `now` is that of any clock, the same for all that is said.
     """
